@@ -1,0 +1,40 @@
+"""Time, as the queue manager sees it: one object that tests replace with a virtual one.
+
+Waits, triggers and heartbeats use `monotonic`; only PutDate, PutTime and expiry deadlines, which must survive a
+restart, use the wall clock `time`. Nothing else in the project reads a clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Timer(Protocol):
+    """A callback that will run; `cancel` is harmless when it has."""
+
+    def cancel(self) -> None: ...
+
+
+class Clock:
+    """The real clock, on the running event loop."""
+
+    def monotonic(self) -> float:
+        """Seconds that never go back, from an arbitrary start."""
+        return time.monotonic()
+
+    def time(self) -> float:
+        """Seconds since 1970 UTC; may step."""
+        return time.time()
+
+    def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
+        """Run `callback` on the event loop in `delay` seconds."""
+        return asyncio.get_running_loop().call_later(delay, callback)
+
+    async def sleep(self, delay: float) -> None:
+        """Suspend the calling task for `delay` seconds; 0 gives the other tasks a turn."""
+        await asyncio.sleep(delay)

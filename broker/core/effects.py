@@ -1,0 +1,34 @@
+"""What the core wants done outside: values that the engine carries out in the same step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.core.entry import Entry
+    from broker.core.unit import Unit
+    from broker.core.waiters import Waiter
+
+
+@dataclass(slots=True)
+class Grant:
+    """A message for a getter.
+
+    `unit` is the implicit unit of a destructive get outside syncpoint: its removal is to be made durable, then settled,
+    then the getter answered. `reason` is NONE or the warning of the get; TRUNCATED_MSG_FAILED (2080) is answered as an
+    error that carries what fits, and has changed nothing.
+    """
+
+    entry: Entry
+    reason: int = 0
+    destructive: bool = False
+    unit: Unit | None = None
+
+
+@dataclass(slots=True)
+class Effects:
+    """What a step of the core lets happen: grants to waiting getters, and waits that end with a reason."""
+
+    grants: list[tuple[Waiter, Grant]] = field(default_factory=list)
+    ended: list[tuple[Waiter, int]] = field(default_factory=list)

@@ -1,0 +1,55 @@
+"""Arrival numbers, message identifiers and timestamps: what a queue manager gives out and never gives twice.
+
+One counter serves them all. It starts at the wall clock in microseconds, raised above the high-water mark of earlier
+runs, so neither a restart nor a clock that is set back repeats a number (journal rule 10). The mark is reserved
+ahead, a million numbers at a time: `reserve` says when a new one is to be stored.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+RESERVED_AHEAD = 1_000_000
+
+
+class Identifiers:
+    """The counter of one run of a queue manager, and what is made of it."""
+
+    __slots__ = ("_date", "_last", "_prefix", "_reserved", "_tick", "_time", "coded_char_set_id", "q_mgr_name")
+
+    def __init__(self, q_mgr_name: str, now: float, high_water: int, coded_char_set_id: int) -> None:
+        self.q_mgr_name = q_mgr_name
+        self.coded_char_set_id = coded_char_set_id
+        self._prefix = b"AMQ " + q_mgr_name.encode()[:12].ljust(12)
+        self._last = max(int(now * 1_000_000), high_water)
+        self._reserved = self._last
+        self._tick = -1
+        self._date = self._time = ""
+
+    def next(self) -> int:
+        """A number that was never given out before, greater than all that were."""
+        self._last += 1
+        return self._last
+
+    def identifier(self, number: int | None = None) -> bytes:
+        """A new MsgId, CorrelId or GroupId: `AMQ `, 12 characters of the queue manager's name, 8 bytes of the
+        counter.
+        """
+        return self._prefix + (number or self.next()).to_bytes(8, "big")
+
+    def reserve(self) -> int:
+        """The high-water mark to store with the next batch, or 0 when the stored one is still far ahead."""
+        if self._last + RESERVED_AHEAD // 2 < self._reserved:
+            return 0
+        self._reserved = self._last + RESERVED_AHEAD
+        return self._reserved
+
+    def stamp(self, now: float) -> tuple[str, str]:
+        """PutDate `YYYYMMDD` and PutTime `HHMMSSTH` of `now` (wall-clock seconds), in GMT."""
+        tick = int(now * 100)
+        if tick != self._tick:
+            self._tick = tick
+            moment = datetime.fromtimestamp(tick // 100, UTC)
+            self._date = moment.strftime("%Y%m%d")
+            self._time = f"{moment:%H%M%S}{tick % 100:02d}"
+        return self._date, self._time

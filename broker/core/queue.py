@@ -1,0 +1,219 @@
+"""A local queue: its messages in delivery order, found by any identifier, and the getters that wait for them.
+
+The order and the indexes hold the *available* messages only. Whatever is uncommitted is in `entries` but in none of
+them, so ten thousand uncommitted messages at the head cost a get nothing.
+
+Invariants (`check_invariants`): `entries` holds every message that is not GONE, by key; `available` holds exactly the
+keys of the AVAILABLE ones, and so do the indexes, each for the entries that have that identifier; `depth` counts
+PUT_PENDING and AVAILABLE (MQ's CURDEPTH), by effective priority in `depths`; `uncommitted` counts PUT_PENDING and
+GET_PENDING; no waiting getter would be given a message that is available.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.entry import AVAILABLE, GET_PENDING, GONE, MAX_PRIORITY, PUT_PENDING, Entry, rank_of
+from broker.core.identity import IdentityIndex
+from broker.core.order import SortedKeys
+from broker.core.selection import START
+from broker.core.waiters import Waiters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from broker.core.definitions import Definition
+    from broker.core.handles import Handle
+    from broker.core.selection import Request
+    from broker.core.unit import Unit
+
+
+class LocalQueue:
+    """A local queue. `configure` takes over the attributes that matter while messages flow."""
+
+    def __init__(self, definition: Definition, number: int) -> None:
+        self.name = definition.name
+        self.number = number
+        self.deleted = False
+        self.entries: dict[int, Entry] = {}
+        self.available: SortedKeys[int] = SortedKeys()
+        self.by_msg_id = IdentityIndex()
+        self.by_correl_id = IdentityIndex()
+        self.by_group_id = IdentityIndex()
+        self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of the available
+        self.waiters = Waiters()
+        self.handles: set[Handle] = set()
+        self.input_count = 0
+        self.output_count = 0
+        self.exclusive: Handle | None = None
+        self.depth = 0
+        self.depths = [0] * (MAX_PRIORITY + 1)
+        self.uncommitted = 0
+        self.bytes = 0  # of the bodies of all entries
+        self.pending_starts = 0  # TPF's TriggerPendingCount
+        self.first_triggered: float | None = None  # when FIRST last fired, monotonic seconds
+        self.configure(definition)
+
+    def configure(self, definition: Definition) -> None:
+        """Take over the attributes of the definition. Positions of queued messages do not change."""
+        self.definition = definition
+        number = definition.attributes
+        self.max_depth = int(number["MAXDEPTH"])
+        self.max_length = int(number["MAXMSGL"])
+        self.put_inhibited = bool(number["PUT"])
+        self.get_inhibited = bool(number["GET"])
+        self.default_priority = int(number["DEFPRTY"])
+        self.default_persistence = int(number["DEFPSIST"])
+        self.fifo = bool(number["MSGDLVSQ"])
+        self.shareable = bool(number["SHARE"])
+        self.default_input = int(number["DEFSOPT"])
+        self.hardens_backout = bool(number["HARDENBO"])
+        self.trigger_on = bool(number["TRIGGER"])
+        self.trigger_type = int(number["TRIGTYPE"])
+        self.trigger_priority = int(number["TRIGMPRI"])
+        self.trigger_data = str(number["TRIGDATA"])
+        self.process_name = str(number["PROCESS"])
+        self.initiation_q_name = str(number["INITQ"])
+
+    # Where entries come from and go to
+
+    def place(self, entry: Entry, unit: Unit) -> None:
+        """A put: the message is on the queue, but nobody sees it."""
+        assert entry.state in (PUT_PENDING, GONE)
+        entry.state = PUT_PENDING
+        entry.unit = unit
+        self.entries[entry.key] = entry
+        self.bytes += entry.length
+        self.uncommitted += 1
+        self._count(entry, 1)
+
+    def arrive(self, entry: Entry) -> None:
+        """The put is committed: the message is available at its place."""
+        assert entry.state == PUT_PENDING
+        self.uncommitted -= 1
+        self._show(entry)
+
+    def withdraw(self, entry: Entry) -> None:
+        """The put is backed out."""
+        assert entry.state == PUT_PENDING
+        self.uncommitted -= 1
+        self._count(entry, -1)
+        self._forget(entry)
+
+    def take(self, entry: Entry, unit: Unit) -> None:
+        """A destructive get: nobody sees the message, and it no longer counts."""
+        self._hide(entry)
+        entry.state = GET_PENDING
+        entry.unit = unit
+        self.uncommitted += 1
+        self._count(entry, -1)
+
+    def remove(self, entry: Entry) -> None:
+        """The get is committed: the message is gone."""
+        assert entry.state == GET_PENDING
+        self.uncommitted -= 1
+        self._forget(entry)
+
+    def reinstate(self, entry: Entry) -> None:
+        """The get is undone: the message is back at its own place."""
+        assert entry.state == GET_PENDING
+        self.uncommitted -= 1
+        self._count(entry, 1)
+        self._show(entry)
+
+    def discard(self, entry: Entry) -> None:
+        """An available message goes, outside any unit of work: it is expired."""
+        self._hide(entry)
+        self._count(entry, -1)
+        self._forget(entry)
+
+    def load(self, entry: Entry) -> None:
+        """A message that was on the queue when the queue manager ended."""
+        self.entries[entry.key] = entry
+        self.bytes += entry.length
+        self._count(entry, 1)
+        self._show(entry)
+
+    def _count(self, entry: Entry, step: int) -> None:
+        self.depth += step
+        self.depths[rank_of(entry.key)] += step
+
+    def _show(self, entry: Entry) -> None:
+        entry.state = AVAILABLE
+        entry.unit = None
+        key = entry.key
+        self.available.add(key)
+        self.by_msg_id.add(entry.msg_id, key)
+        self.by_correl_id.add(entry.correl_id, key)
+        self.by_group_id.add(entry.group_id, key)
+        if entry.deadline is not None:
+            self.expiring.add((entry.deadline, key))
+
+    def _hide(self, entry: Entry) -> None:
+        assert entry.state == AVAILABLE
+        key = entry.key
+        self.available.discard(key)
+        self.by_msg_id.discard(entry.msg_id, key)
+        self.by_correl_id.discard(entry.correl_id, key)
+        self.by_group_id.discard(entry.group_id, key)
+        if entry.deadline is not None:
+            self.expiring.discard((entry.deadline, key))
+
+    def _forget(self, entry: Entry) -> None:
+        entry.state = GONE
+        entry.unit = None
+        del self.entries[entry.key]
+        self.bytes -= entry.length
+
+    # Looking for them
+
+    def candidates(self, request: Request) -> Iterator[Entry]:
+        """The available messages that `request` can be about, in queue order, by the narrowest access path."""
+        entries = self.entries
+        for key in self._path(request):
+            yield entries[key]
+
+    def _path(self, request: Request) -> Iterable[int]:
+        if request.token is not None:
+            key = int.from_bytes(request.token, "big")
+            return (key,) if key in self.available else ()
+        if request.msg_id is not None:
+            return self.by_msg_id.after(request.msg_id, request.after)
+        if request.correl_id is not None:
+            return self.by_correl_id.after(request.correl_id, request.after)
+        if request.group_id is not None:
+            return self.by_group_id.after(request.group_id, request.after)
+        return self.available if request.after == START else self.available.after(request.after)
+
+    def overdue(self, now: float) -> Iterator[Entry]:
+        """The available messages whose time is up. Discard them after the walk, not during it."""
+        for deadline, key in self.expiring:
+            if deadline > now:
+                return
+            yield self.entries[key]
+
+    def qualifying(self) -> int:
+        """How many messages count for triggering: committed or not, of effective priority TRIGMPRI or more."""
+        return sum(self.depths[self.trigger_priority :])
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError when a structure is broken. For tests."""
+        shown = sorted(key for key, entry in self.entries.items() if entry.state == AVAILABLE)
+        self.available.check_invariants()
+        assert list(self.available) == shown
+        for index, name in (
+            (self.by_msg_id, "msg_id"),
+            (self.by_correl_id, "correl_id"),
+            (self.by_group_id, "group_id"),
+        ):
+            index.check_invariants({key: getattr(self.entries[key], name) for key in shown})
+        states = [entry.state for entry in self.entries.values()]
+        assert GONE not in states
+        assert self.depth == sum(state in (PUT_PENDING, AVAILABLE) for state in states) == sum(self.depths)
+        assert self.uncommitted == sum(state in (PUT_PENDING, GET_PENDING) for state in states)
+        assert self.bytes == sum(entry.length for entry in self.entries.values())
+        assert len(self.expiring) == sum(self.entries[key].deadline is not None for key in shown)
+        if not self.get_inhibited:
+            for waiter in self.waiters:
+                starved = [key for key in shown if waiter.request.matches(self.entries[key])]
+                assert not starved, f"{waiter.request} waits beside {starved}"

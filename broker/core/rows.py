@@ -1,0 +1,66 @@
+"""What a unit of work writes: frozen rows, made by the core, carried by the journal, kept by a store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class MessageRow(NamedTuple):
+    """A message as it is kept. `id` is its arrival number, unique in the queue manager for ever.
+
+    `queue` is the number of the queue's definition, `rank` its effective priority, `descriptor` the packed MQMD with
+    the expiry deadline. `length` is the length of `data` in bytes; a load brings no data (`data` is then None).
+    `persistent` is 0 only for the nonpersistent messages of NPMCLASS(HIGH) queues that an orderly stop keeps. `got`
+    is 1 when the message was in somebody's hands and the outcome never became known (journal rule 8).
+    """
+
+    id: int
+    queue: int
+    rank: int
+    persistent: int
+    descriptor: bytes
+    length: int
+    data: bytes | None
+    backout_count: int = 0
+    got: int = 0
+
+
+class ObjectRow(NamedTuple):
+    """A definition as it is kept. `number` identifies a queue to its messages; a name used again gets a new number."""
+
+    space: str
+    name: str
+    number: int
+    kind: str
+    attributes: bytes
+
+
+@dataclass(slots=True)
+class Rows:
+    """What one unit changes, or what a batch of units changes together. Never altered once handed to a store."""
+
+    inserts: list[MessageRow] = field(default_factory=list)
+    removals: list[int] = field(default_factory=list)  # message ids
+    backouts: list[tuple[int, int]] = field(default_factory=list)  # (message id, its new BackoutCount); clears `got`
+    marks: list[int] = field(default_factory=list)  # ids of messages now in somebody's hands: set `got`
+    objects: list[ObjectRow] = field(default_factory=list)  # stored or replaced, by (space, name)
+    dropped: list[tuple[str, str]] = field(default_factory=list)  # (space, name) of objects deleted
+    high_water: int = 0  # raise the stored high-water mark of the manager's counter to this
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(
+            self.inserts or self.removals or self.backouts or self.marks
+            or self.objects or self.dropped or self.high_water
+        )  # fmt: skip
+
+    def extend(self, other: Rows) -> None:
+        """Take in the rows of another unit. Two unsettled units never touch one message, so the order is free."""
+        self.inserts.extend(other.inserts)
+        self.removals.extend(other.removals)
+        self.backouts.extend(other.backouts)
+        self.marks.extend(other.marks)
+        self.objects.extend(other.objects)
+        self.dropped.extend(other.dropped)
+        self.high_water = max(self.high_water, other.high_water)

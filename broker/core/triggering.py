@@ -1,0 +1,158 @@
+"""Trigger conditions of the fast path, and TriggerPendingCount.
+
+The count lives with the queue, as in TPF: a committed put to a trigger EVERY queue raises it by one, a trigger
+monitor takes starts off it. FIRST keeps one bit: there is a start pending or there is not. Rule numbers are those of
+the TPF fast path (S-12, R-6 and so on) and of the trigger conditions (C2, C4, E1, E3).
+
+A start taken is a lease until it is done; what a broken connection held is pending again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.entry import AVAILABLE, rank_of
+from broker.mqi.attribute_values import MQTT
+from broker.mqi.layouts import MQTMC2
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from broker.core.definitions import Definition
+    from broker.core.entry import Entry
+    from broker.core.handles import Hconn
+    from broker.core.queue import LocalQueue
+
+_FIRST = MQTT.FIRST.value
+_EVERY = MQTT.EVERY.value
+
+
+class Triggers:
+    """The trigger counts of a queue manager, and the leases on starts taken from them."""
+
+    def __init__(self, q_mgr_name: str, processes: Mapping[str, Definition]) -> None:
+        self._q_mgr_name = q_mgr_name
+        self._processes = processes
+        self._leases: dict[int, tuple[LocalQueue, Hconn]] = {}
+        self._last_lease = 0
+        self.posts = 0  # grows with every post: a monitor waits for more than it has seen
+        self.interval_ms = 999_999_999
+
+    # Conditions
+
+    def fast_path(self, queue: LocalQueue) -> bool:
+        """C6, C9 and R-8: triggering is on, names a process that exists, and no initiation queue is named."""
+        return queue.trigger_on and not queue.initiation_q_name and queue.process_name in self._processes
+
+    def meets_first(self, queue: LocalQueue, entry: Entry, now: float) -> bool:
+        """Whether this put meets FIRST (C2, C3, C4; E2 after TRIGINT). Judged when it is put, uncommitted or not."""
+        if (
+            queue.trigger_type != _FIRST
+            or not self.fast_path(queue)
+            or queue.input_count
+            or rank_of(entry.key) < queue.trigger_priority
+        ):
+            return False
+        if queue.qualifying() > 1:
+            last = queue.first_triggered
+            if last is not None and (now - last) * 1000 < self.interval_ms:
+                return False
+        queue.first_triggered = now
+        return True
+
+    def arrived(self, queue: LocalQueue, entry: Entry) -> None:
+        """A committed put: count it if the queue is trigger EVERY (S-12, R-6, R-7)."""
+        if queue.trigger_type == _EVERY and self.fast_path(queue) and rank_of(entry.key) >= queue.trigger_priority:
+            queue.pending_starts += 1
+            self.post()
+
+    def fire_first(self, queue: LocalQueue) -> None:
+        """A unit of work whose put met FIRST is over, committed or backed out (R-9)."""
+        if queue.trigger_type == _FIRST and not queue.deleted and self.fast_path(queue):
+            queue.pending_starts = 1
+            self.post()
+
+    def last_input_closed(self, queue: LocalQueue, now: float) -> None:
+        """E3: nobody has the queue open for input any more, and FIRST still finds a message."""
+        if queue.trigger_type == _FIRST and not queue.input_count and queue.qualifying():
+            queue.first_triggered = now
+            self.fire_first(queue)
+
+    def recount(self, queue: LocalQueue) -> None:
+        """Triggering was switched or changed, or the queue manager starts (R-12, R-13): count what waits."""
+        queue.pending_starts = 0
+        if not self.fast_path(queue):
+            return
+        waiting = sum(
+            entry.state == AVAILABLE and rank_of(entry.key) >= queue.trigger_priority
+            for entry in queue.entries.values()
+        )
+        if queue.trigger_type == _EVERY:
+            queue.pending_starts = waiting
+        elif queue.trigger_type == _FIRST and waiting and not queue.input_count:
+            queue.pending_starts = 1
+        if queue.pending_starts:
+            self.post()
+
+    def post(self) -> None:
+        """Wake the monitors (TPF's postc)."""
+        self.posts += 1
+
+    # Starts
+
+    def startable(self, queue: LocalQueue) -> bool:
+        """Whether a monitor may take starts of this queue now: GET(DISABLED) holds them back (R-11)."""
+        return queue.pending_starts > 0 and not queue.get_inhibited and self.fast_path(queue)
+
+    def process(self, queue: LocalQueue) -> Definition:
+        """The process definition that the queue names."""
+        return self._processes[queue.process_name]
+
+    def take(self, queue: LocalQueue, hconn: Hconn, limit: int) -> list[tuple[int, bytes]]:
+        """Take up to `limit` starts: a lease and its trigger message each. The count falls in the same step (R-1)."""
+        if not self.startable(queue):
+            return []
+        number = min(limit, queue.pending_starts)
+        queue.pending_starts -= number
+        message = bytes(self._message(queue))
+        return [(self._lease(queue, hconn), message) for _ in range(number)]
+
+    def done(self, hconn: Hconn, lease: int) -> LocalQueue | None:
+        """The start has been carried out. The queue it was for; None when the connection does not hold this lease."""
+        queue, holder = self._leases.get(lease, (None, None))
+        if holder is not hconn:
+            return None
+        del self._leases[lease]
+        return queue
+
+    def give_back(self, hconn: Hconn, lease: int) -> None:
+        """The start was not carried out: it is pending again."""
+        queue = self.done(hconn, lease)
+        if queue is not None and not queue.deleted and self.fast_path(queue):
+            queue.pending_starts = 1 if queue.trigger_type == _FIRST else queue.pending_starts + 1
+            self.post()
+
+    def held_by(self, hconn: Hconn) -> list[int]:
+        """The leases of a connection."""
+        return [lease for lease, (_, holder) in self._leases.items() if holder is hconn]
+
+    def leased(self, queue: LocalQueue) -> int:
+        """How many starts of this queue are under way."""
+        return sum(held is queue for held, _ in self._leases.values())
+
+    def _lease(self, queue: LocalQueue, hconn: Hconn) -> int:
+        self._last_lease += 1
+        self._leases[self._last_lease] = (queue, hconn)
+        return self._last_lease
+
+    def _message(self, queue: LocalQueue) -> MQTMC2:
+        process = self.process(queue).attributes
+        return MQTMC2(
+            q_name=queue.name,
+            process_name=queue.process_name,
+            trigger_data=queue.trigger_data,
+            appl_id=str(process["APPLICID"]),
+            env_data=str(process["ENVRDATA"]),
+            user_data=str(process["USERDATA"]),
+            q_mgr_name=self._q_mgr_name,
+        )

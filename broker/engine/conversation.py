@@ -1,0 +1,411 @@
+"""A conversation: the engine's side of one connection. It implements the Port.
+
+Each call takes effect when it is made, in issue order (journal rule 3). There is one exception to "when it is made":
+a call that looks at queues (get, open, inquire) must see what this connection's own earlier calls made visible, so
+while those are being written it waits its turn, and all later calls wait behind it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from broker.core.effects import Grant
+from broker.core.handles import Hconn
+from broker.engine.calls import GetCall, HeldCall
+from broker.engine.objects import inquire, settings
+from broker.interface.port import Call, Delivery, Lease, Opened, PendingQueue, PendingStarts, Placed
+from broker.mqi.errors import MQError
+from broker.mqi.options import MQCO, MQOO
+from broker.mqi.reasons import MQRC
+from broker.storage.store import StoreFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from broker.core.handles import Handle
+    from broker.core.manager import Manager
+    from broker.core.rows import Rows
+    from broker.core.unit import Unit
+    from broker.engine.manager import QueueManager
+    from broker.interface.port import Port
+    from broker.mqi.replies import CommandReply
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
+
+T = TypeVar("T")
+C = TypeVar("C", bound=Call[Any])
+
+_INQUIRE = MQOO.INQUIRE.value
+_SET = MQOO.SET.value
+_CLOSE_KNOWN = (MQCO.DELETE | MQCO.DELETE_PURGE).value
+
+_DETAILS = {
+    int(MQRC.NO_MSG_AVAILABLE): "no suitable message came before the wait interval was over",
+    int(MQRC.GET_INHIBITED): "the queue was set to GET(DISABLED)",
+    int(MQRC.Q_DELETED): "the queue was deleted",
+    int(MQRC.HOBJ_ERROR): "the handle was closed while the call was waiting",
+    int(MQRC.HCONN_ERROR): "the connection has ended",
+    int(MQRC.CONNECTION_BROKEN): "the connection is broken",
+    int(MQRC.Q_MGR_QUIESCING): "the queue manager is quiescing",
+    int(MQRC.Q_MGR_STOPPING): "the queue manager is stopping",
+}
+
+
+class Conversation:
+    """One connection to the queue manager."""
+
+    def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str) -> None:
+        self.manager = manager
+        self.core: Manager = manager.core
+        self.hconn = Hconn(appl_name, user)
+        self.channel = channel
+        self._unsettled = 0  # units of this connection in the journal
+        self._revealing = 0  # those among them that will make messages visible
+        self._deferred: deque[tuple[Call[Any], bool, Callable[..., None], tuple[Any, ...]]] = deque()
+        self._ended: MQRC | None = None
+
+    @property
+    def q_mgr_name(self) -> str:
+        return self.core.name
+
+    @property
+    def broken(self) -> bool:
+        return self._ended is not None
+
+    # The calls
+
+    def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:
+        return self._issue(HeldCall(self._close_unclaimed), True, self._open, descriptor, int(options))
+
+    def close(self, hobj: int, options: int) -> Call[int]:
+        return self._issue(Call(), False, self._close, hobj, int(options))
+
+    def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
+        return self._issue(Call(), False, self._put, hobj, md, options, data)
+
+    def put1(
+        self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
+    ) -> Call[Placed]:
+        return self._issue(Call(), False, self._put1, descriptor, md, options, data)
+
+    def get(
+        self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
+    ) -> Call[Delivery]:
+        return self._issue(GetCall(self, max_length), True, self._get, hobj, md, options, max_length)
+
+    def begin(self) -> Call[int]:
+        return self._issue(Call(), False, self._begin)
+
+    def commit(self) -> Call[int]:
+        return self._issue(Call(), False, self._commit)
+
+    def backout(self) -> Call[int]:
+        return self._issue(Call(), False, self._backout)
+
+    def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]:
+        return self._issue(Call(), True, self._inquire, hobj, selectors)
+
+    def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]:
+        return self._issue(Call(), True, self._set, hobj, values)
+
+    def mqsc(self, text: str) -> Call[list[CommandReply]]:
+        return self._issue(Call(), True, self.manager.commands.run, text)
+
+    def status(self) -> Call[dict[str, Any]]:
+        return self._issue(Call(), True, self._status)
+
+    def trigger_pending(self) -> Call[PendingStarts]:
+        return self._issue(Call(), True, self._trigger_pending)
+
+    def trigger_wait(self, posts: int) -> Call[int]:
+        return self._issue(Call(), False, self.manager.monitors.wait, posts)
+
+    def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
+        return self._issue(HeldCall(self._return_unclaimed), False, self._trigger_take, q_name, limit)
+
+    def trigger_done(self, leases: Sequence[int]) -> None:
+        for lease in leases:
+            self.core.triggers.done(self.hconn, lease)
+
+    def trigger_return(self, leases: Sequence[int]) -> None:
+        for lease in leases:
+            self.core.triggers.give_back(self.hconn, lease)
+        self.manager.follow_up()
+
+    def connect(self, appl_name: str) -> Call[Port]:
+        return self._issue(HeldCall(_break_unclaimed), False, self._connect, appl_name)
+
+    def disconnect(self, *, commit: bool) -> Call[int]:
+        return self._issue(Call(), False, self._disconnect, commit)
+
+    def break_(self, reason: MQRC = MQRC.CONNECTION_BROKEN) -> None:
+        """The line is cut, or the queue manager stops: calls end with `reason`, the unit of work is backed out."""
+        if self._ended is not None:
+            return
+        unit, self.hconn.unit = self.hconn.unit, None
+        self._leave(reason)
+        if unit is not None:
+            self._settle_later(unit, self.core.backout(unit), _nobody, committed=False)
+
+    # Issue order
+
+    def _issue(self, call: C, looks: bool, make: Callable[..., None], *arguments: Any) -> C:
+        """Make a call now, or in its turn when it looks at queues. What it raises is its answer."""
+        if self._ended is not None:
+            self.fail(call, self._ended)
+        elif self._deferred or (looks and self._revealing):
+            self._deferred.append((call, looks, make, arguments))
+        else:
+            self._make(call, make, arguments)
+        return call
+
+    def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        try:
+            make(call, *arguments)
+        except MQError as error:
+            call.set_exception(error)
+        self.manager.follow_up()
+
+    def _resume(self) -> None:
+        """Make the calls that waited their turn, as far as they need not wait on."""
+        while self._deferred and not (self._revealing and self._deferred[0][1]):
+            call, _, make, arguments = self._deferred.popleft()
+            if not call.cancelled():
+                self._make(call, make, arguments)
+
+    def commit_unit(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
+        """Freeze a unit and have it written and settled; `then` gives the answer."""
+        self._settle_later(unit, self.core.commit(unit), then, committed=True)
+
+    def _settle_later(
+        self, unit: Unit, rows: Rows, then: Callable[[Exception | None], None], *, committed: bool
+    ) -> None:
+        """Settle a frozen unit when it is durable, after this connection's earlier ones."""
+        if not rows and not self._unsettled:
+            self.manager.settle(unit, committed=committed)
+            then(None)
+            return
+        reveals = bool(unit.puts) if committed else bool(unit.gets)
+        self._unsettled += 1
+        self._revealing += reveals
+
+        def written(error: Exception | None) -> None:
+            self._unsettled -= 1
+            self._revealing -= reveals
+            if error is None or isinstance(error, StoreFullError):
+                self.manager.settle(unit, committed=committed and error is None)
+            then(error)
+            self._resume()
+
+        self.manager.journal.submit(rows, written)
+
+    # Answers
+
+    def fail(self, call: Call[Any], reason: int, detail: str = "") -> None:
+        """Answer a call with an error."""
+        if not call.done():
+            call.set_exception(MQError(reason, detail or _DETAILS.get(int(reason), "")))
+
+    def fail_written(self, call: Call[Any], error: Exception, full: MQRC) -> None:
+        """Answer a call whose rows could not be written: with `full` when there was no room (journal rule 6)."""
+        if isinstance(error, StoreFullError):
+            self.fail(call, full, f"the store is full: {error}")
+        else:
+            self.fail(call, MQRC.CONNECTION_BROKEN, "the store failed; the outcome of this call is unknown")
+
+    def _answered(self, call: Call[T], result: T, full: MQRC) -> Callable[[Exception | None], None]:
+        """Who answers `call` when it is written: with `result`, or with `full` when there was no room."""
+
+        def written(error: Exception | None) -> None:
+            if error is not None:
+                self.fail_written(call, error, full)
+            elif not call.done():
+                call.set_result(result)
+
+        return written
+
+    # Objects
+
+    def _open(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
+        handle = self.core.open(self.hconn, descriptor, options)
+        call.set_result(Opened(handle.hobj, handle.name, handle.name, self.core.name, 0))
+
+    def _close(self, call: Call[int], hobj: int, options: int) -> None:
+        handle = self.hconn.handle(hobj)
+        if options & ~_CLOSE_KNOWN:
+            raise MQError(MQRC.OPTIONS_ERROR, f"close options {options:#x}: NONE, DELETE or DELETE_PURGE")
+        if options:
+            raise MQError(
+                MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{handle.name} is not a dynamic queue, closing cannot delete it"
+            )
+        self._close_handle(handle)
+        call.set_result(0)
+
+    def _close_handle(self, handle: Handle) -> None:
+        self.manager.perform(self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic()))
+
+    def _close_unclaimed(self, opened: Opened) -> None:
+        handle = self.hconn.handles.get(opened.hobj)
+        if handle is not None:
+            self._close_handle(handle)
+
+    def _inquire(self, call: Call[dict[int, int | str]], hobj: int, selectors: Sequence[int]) -> None:
+        handle = self._open_for(hobj, _INQUIRE, MQRC.NOT_OPEN_FOR_INQUIRE)
+        call.set_result(inquire(self.manager.catalog, handle.space, handle.name, selectors))
+
+    def _set(self, call: Call[int], hobj: int, values: Mapping[int, int | str]) -> None:
+        handle = self._open_for(hobj, _SET, MQRC.NOT_OPEN_FOR_SET)
+        change = settings(self.manager.catalog, handle.space, handle.name, values, self.manager.clock.time())
+        self.manager.change(change, self._answered(call, 0, MQRC.Q_SPACE_NOT_AVAILABLE))
+
+    def _open_for(self, hobj: int, option: int, reason: MQRC) -> Handle:
+        handle = self.hconn.handle(hobj)
+        if handle.queue is not None and handle.queue.deleted:
+            raise MQError(MQRC.Q_DELETED, f"{handle.name} was deleted after it was opened")
+        if not handle.options & option:
+            raise MQError(reason, f"{handle.name} was opened without MQOO_{MQOO(option).name}")
+        return handle
+
+    # Messages
+
+    def _put(
+        self, call: Call[Placed], hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
+    ) -> None:
+        handle, queue = self.hconn.queue(hobj)
+        if not handle.puts:
+            raise MQError(MQRC.NOT_OPEN_FOR_OUTPUT, f"{handle.name} was opened without MQOO_OUTPUT")
+        clock = self.manager.clock
+        entry, unit, reason = self.core.put(self.hconn, queue, md, options, data, clock.time(), clock.monotonic())
+        placed = Placed(
+            entry.kept,
+            entry.msg_id,
+            entry.correl_id,
+            entry.group_id,
+            entry.msg_seq_number,
+            entry.offset,
+            entry.original_length,
+            entry.priority,
+            entry.persistence,
+            reason,
+        )
+        if unit is None:
+            call.set_result(placed)
+        else:
+            self.commit_unit(unit, self._answered(call, placed, MQRC.Q_SPACE_NOT_AVAILABLE))
+
+    def _put1(
+        self,
+        call: Call[Placed],
+        descriptor: ObjectDescriptor,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+    ) -> None:
+        handle = self.core.open(self.hconn, descriptor, MQOO.OUTPUT.value)
+        try:
+            self._put(call, handle.hobj, md, options, data)
+        finally:
+            self._close_handle(handle)
+
+    def _get(
+        self,
+        call: GetCall,
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: GetMessageOptions,
+        max_length: int | None,
+    ) -> None:
+        handle, queue = self.hconn.queue(hobj)
+        clock = self.manager.clock
+        found = self.core.get(handle, queue, md, options, max_length, clock.time())
+        if isinstance(found, Grant):
+            call.granted(found)
+            return
+        call.waiter = self.core.wait(handle, queue, found, call)
+        if options.wait_interval > 0:
+            call.timer = clock.call_later(options.wait_interval / 1000, partial(call.ended, MQRC.NO_MSG_AVAILABLE))
+
+    # Units of work
+
+    def _begin(self, call: Call[int]) -> None:
+        if self.hconn.unit is not None:
+            raise MQError(MQRC.UOW_IN_PROGRESS, f"{self.hconn.unit.calls} messages wait for commit or backout")
+        call.set_result(0)
+
+    def _commit(self, call: Call[int]) -> None:
+        unit, self.hconn.unit = self.hconn.unit, None
+        if unit is None:
+            call.set_result(0)
+        else:
+            self.commit_unit(unit, self._answered(call, 0, MQRC.BACKED_OUT))
+
+    def _backout(self, call: Call[int]) -> None:
+        unit, self.hconn.unit = self.hconn.unit, None
+        if unit is None:
+            call.set_result(0)
+            return
+        # Without room for the raised counts the unit is backed out all the same: that needs none.
+        rows = self.core.backout(unit)
+        self._settle_later(unit, rows, self._answered(call, 0, MQRC.Q_SPACE_NOT_AVAILABLE), committed=False)
+
+    # Triggers
+
+    def _trigger_pending(self, call: Call[PendingStarts]) -> None:
+        triggers = self.core.triggers
+        pending = [
+            PendingQueue(
+                name, queue.process_name, str(triggers.process(queue).attributes["APPLICID"]), queue.pending_starts
+            )
+            for name, queue in sorted(self.core.queues.items())
+            if triggers.startable(queue)
+        ]
+        call.set_result(PendingStarts(triggers.posts, pending))
+
+    def _trigger_take(self, call: Call[list[Lease]], q_name: str, limit: int) -> None:
+        queue = self.core.queues.get(q_name)
+        taken = self.core.triggers.take(queue, self.hconn, limit) if queue is not None else []
+        call.set_result([Lease(id, trigger) for id, trigger in taken])
+
+    def _return_unclaimed(self, leases: list[Lease]) -> None:
+        self.trigger_return([lease.id for lease in leases])
+
+    # The connection
+
+    def _status(self, call: Call[dict[str, Any]]) -> None:
+        call.set_result(self.manager.status())
+
+    def _connect(self, call: Call[Port], appl_name: str) -> None:
+        call.set_result(self.manager.converse(appl_name or self.hconn.appl_name, self.hconn.user, self.channel))
+
+    def _disconnect(self, call: Call[int], commit: bool) -> None:
+        unit, self.hconn.unit = self.hconn.unit, None
+        self._leave(MQRC.HCONN_ERROR)
+        if unit is None:
+            call.set_result(0)
+            return
+        rows = self.core.commit(unit) if commit else self.core.backout(unit)
+        full = MQRC.BACKED_OUT if commit else MQRC.Q_SPACE_NOT_AVAILABLE
+        self._settle_later(unit, rows, self._answered(call, 0, full), committed=commit)
+
+    def _leave(self, reason: MQRC) -> None:
+        """End all calls with `reason`, close all handles, give back the leases."""
+        self._ended = reason
+        deferred, self._deferred = self._deferred, deque()
+        for call, *_ in deferred:
+            self.fail(call, reason)
+        for handle in list(self.hconn.handles.values()):
+            for waiter in list(handle.waiting):
+                waiter.owner.ended(reason)
+            self._close_handle(handle)
+        self.trigger_return(self.core.triggers.held_by(self.hconn))
+        self.manager.forget(self)
+
+
+def _break_unclaimed(port: Port) -> None:
+    assert isinstance(port, Conversation)
+    port.break_()
+
+
+def _nobody(_: Exception | None) -> None:
+    """Nobody waits for this outcome."""

@@ -1,0 +1,337 @@
+"""The queue manager: it owns the core, the store, the journal's task and the connections."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import anyio
+
+from broker.clock import Clock
+from broker.commands.attributes import create
+from broker.config import Config, load
+from broker.core.definitions import Clear, Define
+from broker.core.entry import Entry
+from broker.core.manager import Manager
+from broker.core.rows import Rows
+from broker.engine.bodies import Bodies
+from broker.engine.command_server import CommandServer
+from broker.engine.conversation import Conversation
+from broker.engine.journal import Journal
+from broker.engine.monitors import Monitors
+from broker.engine.objects import LiveCatalog
+from broker.interface.connection import Connection
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.storage.memory import MemoryStore
+from broker.storage.sqlite import SqliteStore
+from broker.storage.store import StoreFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+
+    from broker.core.definitions import Change
+    from broker.core.effects import Effects
+    from broker.core.unit import Unit
+    from broker.storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+EXPIRY_SCAN_INTERVAL = 60.0
+"""Seconds between two searches for expired messages that nobody has met."""
+
+
+class QueueManager:
+    """A queue manager in this process: `async with QueueManager.open(name="QM1", data="path") as manager`."""
+
+    def __init__(self, config: Config, store: Store, clock: Clock) -> None:
+        self.config = config
+        self.clock = clock
+        self.name = config.queue_manager.name
+        self._store = store
+        self._stack = AsyncExitStack()
+        self._conversations: dict[Conversation, None] = {}
+        self._empty = anyio.Event()
+        self._stopping = anyio.Event()
+        self.core: Manager
+        self.journal: Journal
+        self.bodies: Bodies
+        self.monitors: Monitors
+        self.catalog: LiveCatalog
+        self.commands: CommandServer
+
+    @classmethod
+    def open(
+        cls,
+        config: str | Path | Config | None = None,
+        *,
+        name: str | None = None,
+        data: str | Path | None = None,
+        clock: Clock | None = None,
+        store: Store | None = None,
+    ) -> QueueManager:
+        """A queue manager to enter with `async with`.
+
+        `config` is a `broker.toml`, or what `broker.config.load` made of one. Without one, `name` and `data` say which
+        queue manager in which directory; data=None keeps everything in memory. Raises StoreUnusableError when the
+        directory belongs to another queue manager that runs, to a newer version, or is damaged.
+        """
+        if config is not None and (name is not None or data is not None):
+            raise ValueError("name= and data= are for a queue manager without a configuration: the file has both")
+        if isinstance(config, str | Path):
+            config = load(Path(config), os.environ)
+        if store is None:
+            kept = data if config is None else config.queue_manager.data
+            store = MemoryStore() if kept is None else SqliteStore(Path(kept))
+        if config is None:
+            config = Config()
+            config = replace(config, queue_manager=replace(config.queue_manager, name=name or config.queue_manager.name))
+        return cls(config, store, clock or Clock())
+
+    # Connections
+
+    def connect(self, appl_name: str = "") -> Connection:
+        """A connection to enter with `async with`. Raises Q_MGR_QUIESCING (2161), Q_MGR_STOPPING (2162)."""
+        return Connection(self.converse(appl_name))
+
+    def converse(self, appl_name: str = "", user: str = "", channel: str = "") -> Conversation:
+        """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`."""
+        if self._stopping.is_set():
+            raise MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping")
+        if self.core.quiescing:
+            raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
+        conversation = Conversation(self, appl_name, user, channel)
+        self._conversations[conversation] = None
+        return conversation
+
+    def forget(self, conversation: Conversation) -> None:
+        """A conversation has ended."""
+        self._conversations.pop(conversation, None)
+        if not self._conversations:
+            self._empty.set()
+
+    # What the core's steps lead to
+
+    def settle(self, unit: Unit, *, committed: bool) -> None:
+        """Let a unit take effect, and bring the effects to those who wait."""
+        gets, puts = list(unit.gets), unit.puts
+        effects = self.core.settle(unit, committed=committed)
+        if committed:
+            for entry in gets:
+                self.bodies.gone(entry)
+        self.perform(effects)
+        if committed:
+            for entry in puts:
+                if entry.persistence:
+                    self.bodies.settled(entry)
+
+    def perform(self, effects: Effects) -> None:
+        """Carry out what a step of the core lets happen."""
+        for waiter, grant in effects.grants:
+            waiter.owner.granted(grant)
+        for waiter, reason in effects.ended:
+            waiter.owner.ended(reason)
+        self.follow_up()
+
+    def follow_up(self) -> None:
+        """After any step: remove what expired from the store, wake the trigger monitors."""
+        if self.core.expired:
+            expired, self.core.expired = self.core.expired, []
+            for entry in expired:
+                self.bodies.gone(entry)
+            self.journal.submit(Rows(removals=[entry.id for entry in expired if entry.persistence]), _nobody)
+        self.monitors.wake()
+
+    def give_back(self, entry: Entry) -> None:
+        """A message got under syncpoint goes back to its queue, because nobody took the answer."""
+        if entry.marked:
+            entry.marked = False
+            self.journal.submit(Rows(backouts=[(entry.id, entry.backout_count)]), _nobody)
+        self.perform(self.core.give_back(entry))
+
+    def put_again(self, entry: Entry) -> None:
+        """A message got outside syncpoint goes back to its queue, because nobody took the answer (journal rule 11)."""
+        unit = self.core.put_again(entry)
+        if unit is None:
+            return
+        rows = self.core.commit(unit)
+
+        def written(error: Exception | None) -> None:
+            if error is None or isinstance(error, StoreFullError):
+                self.settle(unit, committed=error is None)
+            if error is not None:
+                logger.error("message lost id=%s queue=%s: %s", entry.msg_id.hex(), entry.queue.name, error)
+
+        self.journal.submit(rows, written)
+
+    def change(self, change: Change, then: Callable[[Exception | None], None]) -> None:
+        """Make a change of definitions durable, apply it, then call `then`."""
+        unit = None
+        if isinstance(change, Clear):
+            unit = self.core.clear(self.core.queues[change.name])
+            rows = self.core.commit(unit)
+        else:
+            change, rows = self.core.freeze(change)
+
+        def written(error: Exception | None) -> None:
+            if unit is not None and (error is None or isinstance(error, StoreFullError)):
+                self.settle(unit, committed=error is None)
+            if error is None:
+                self.perform(self.core.apply(change))
+            then(error)
+
+        self.journal.submit(rows, written)
+
+    # Life
+
+    async def __aenter__(self) -> Self:
+        async with AsyncExitStack() as stack:
+            await self._store.open()
+            stack.push_async_callback(self._close_store)
+            await self._load()
+            tasks = await stack.enter_async_context(anyio.create_task_group())
+            tasks.start_soon(self._write, name=f"journal of {self.name}")
+            stack.callback(self.journal.close)
+            self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
+            stack.callback(self._end)
+            self._stack = stack.pop_all()
+        logger.info("queue manager started name=%s queues=%d", self.name, len(self.core.queues))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+        logger.info("queue manager ended name=%s", self.name)
+
+    async def quiesce(self, timeout: float) -> None:
+        """Refuse new connections, end the waits that asked for it with Q_MGR_QUIESCING (2161), and return when the last
+        connection has gone, or after `timeout` seconds.
+        """
+        logger.info("queue manager quiesces name=%s connections=%d", self.name, len(self._conversations))
+        self.perform(self.core.quiesce())
+        if self._conversations:
+            self._empty = anyio.Event()
+            timer = self.clock.call_later(timeout, self._empty.set)
+            await self._empty.wait()
+            timer.cancel()
+
+    async def stopped(self) -> Exception | None:
+        """Wait until the queue manager has to stop because its store failed (journal rule 7); the error."""
+        await self._stopping.wait()
+        return self.journal.error
+
+    def status(self) -> dict[str, Any]:
+        """The queue manager in figures."""
+        core = self.core
+        return {
+            "name": self.name,
+            "quiescing": core.quiescing,
+            "connections": len(self._conversations),
+            "queues": [
+                {
+                    "name": name,
+                    "depth": queue.depth,
+                    "uncommitted": queue.uncommitted,
+                    "bytes": queue.bytes,
+                    "ipprocs": queue.input_count,
+                    "opprocs": queue.output_count,
+                    "getters": queue.waiters.count,
+                    "trigger_pending": queue.pending_starts,
+                    "trigger_running": core.triggers.leased(queue),
+                }
+                for name, queue in sorted(core.queues.items())
+            ],
+            "journal": {
+                "transactions": self.journal.transactions,
+                "units": self.journal.units,
+                "waiting": self.journal.waiting,
+            },
+            "bodies": {"bytes": self.bodies.bytes, "budget": self.config.limits.body_bytes},
+        }
+
+    async def _load(self) -> None:
+        """Take over what the store holds."""
+        objects, high_water = await self._store.load_objects()
+        now = self.clock.time()
+        kept = next((row for row in objects if row.kind == "QMGR"), None)
+        definition = create("QMGR", self.name, _moment(now), QMID=f"{self.name}_{_moment(now):%Y-%m-%d_%H.%M.%S}")
+        self.core = Manager(definition, now, high_water)
+        self.core.unit_bytes_max = self.config.limits.unit_of_work_bytes
+        if kept is not None and kept.name != self.name:
+            raise ValueError(f"the data belongs to queue manager {kept.name}, not to {self.name}")
+        for row in objects:
+            self.core.load_object(row)
+        await self._load_messages()
+        self.core.start_triggers()
+        self.journal = Journal(self._store, self.core.ids, self._fail, self.config.journal.batch_rows_max)
+        self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
+        self.monitors = Monitors(self.core.triggers)
+        self.catalog = LiveCatalog(self.core)
+        self.commands = CommandServer(self)
+        if kept is None:
+            _, rows = self.core.freeze(Define(definition))
+            self.journal.submit(rows, _nobody)
+
+    async def _load_messages(self) -> None:
+        queues = {queue.number: queue for queue in self.core.queues.values()}
+        orphans: list[int] = []
+        marked: list[tuple[int, int]] = []
+        count = 0
+        async for rows in self._store.load_messages():
+            for row in rows:
+                queue = queues.get(row.queue)
+                if queue is None:
+                    orphans.append(row.id)
+                    continue
+                entry = Entry.from_row(queue, row)
+                queue.load(entry)
+                count += 1
+                if row.got:
+                    marked.append((row.id, entry.backout_count))
+        if orphans or marked:
+            await self._store.write(Rows(removals=orphans, backouts=marked))
+        logger.info("messages loaded name=%s messages=%d", self.name, count)
+
+    async def _close_store(self) -> None:
+        with anyio.CancelScope(shield=True):
+            await self._store.close()
+
+    async def _write(self) -> None:
+        """The journal's task: what was submitted is written and settled, whatever is cancelled (journal rule 12)."""
+        with anyio.CancelScope(shield=True):
+            await self.journal.run()
+
+    def _scan_expired(self) -> None:
+        now = self.clock.time()
+        for queue in self.core.queues.values():
+            self.core.expire(queue, now)
+        self.follow_up()
+        self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
+
+    def _fail(self, error: Exception) -> None:
+        """The store failed: break all connections, so that nobody is told anything definite."""
+        self._stopping.set()
+        for conversation in list(self._conversations):
+            conversation.break_()
+
+    def _end(self) -> None:
+        self._stopping.set()
+        self._expiry_timer.cancel()
+        for conversation in list(self._conversations):
+            conversation.break_(MQRC.Q_MGR_STOPPING)
+        self.monitors.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
+
+
+def _moment(now: float) -> datetime:
+    return datetime.fromtimestamp(now, UTC)
+
+
+def _nobody(_: Exception | None) -> None:
+    """Nobody waits for this outcome."""

@@ -1,0 +1,98 @@
+"""The objects of a queue manager as commands, MQINQ and MQSET see them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from broker.commands.attributes import altered, by_selector, validate, value_of
+from broker.core.definitions import Define, Definition
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from broker.commands.catalog import Catalog
+    from broker.core.manager import Manager
+
+_SET_ERRORS = {
+    "TRIGGER": MQRC.TRIGGER_CONTROL_ERROR,
+    "TRIGDPTH": MQRC.TRIGGER_DEPTH_ERROR,
+    "TRIGMPRI": MQRC.TRIGGER_MSG_PRIORITY_ERR,
+    "TRIGTYPE": MQRC.TRIGGER_TYPE_ERROR,
+    "PUT": MQRC.INHIBIT_VALUE_ERROR,
+    "GET": MQRC.INHIBIT_VALUE_ERROR,
+}
+
+
+class LiveCatalog:
+    """The catalog of a running queue manager."""
+
+    def __init__(self, core: Manager) -> None:
+        self._core = core
+
+    @property
+    def queue_manager(self) -> Definition:
+        return self._core.definition
+
+    def find(self, space: str, name: str) -> Definition | None:
+        return self._core.definitions.get((space, name))
+
+    def names(self, space: str) -> Iterable[str]:
+        return sorted(name for held, name in self._core.definitions if held == space)
+
+    def status(self, space: str, name: str) -> Mapping[str, int | str]:
+        queue = self._core.queues.get(name) if space == "QUEUE" else None
+        if queue is None:
+            return {}
+        return {
+            "CURDEPTH": queue.depth,
+            "IPPROCS": queue.input_count,
+            "OPPROCS": queue.output_count,
+            "HANDLES": len(queue.handles),
+            "UNCOM": int(queue.uncommitted > 0),
+        }
+
+
+def inquire(catalog: Catalog, space: str, name: str, selectors: Sequence[int]) -> dict[int, int | str]:
+    """MQINQ. Raises SELECTOR_ERROR (2067), SELECTOR_NOT_FOR_TYPE (2068)."""
+    definition = _definition(catalog, space, name)
+    status = catalog.status(space, name)
+    values = {}
+    for selector in selectors:
+        row = by_selector(definition.kind, int(selector))
+        if row is None:
+            raise MQError(
+                MQRC.SELECTOR_NOT_FOR_TYPE, f"{definition.kind} {name} has no attribute with selector {selector}"
+            )
+        values[int(selector)] = value_of(row, definition, status)
+    return values
+
+
+def settings(catalog: Catalog, space: str, name: str, values: Mapping[int, int | str], now: float) -> Define:
+    """MQSET: the change that gives attributes new values. Raises SELECTOR_NOT_FOR_TYPE (2068) and the reasons of
+    triggers.md section 1 for values out of range.
+    """
+    definition = _definition(catalog, space, name)
+    given = {}
+    for selector, value in values.items():
+        row = by_selector(definition.kind, int(selector))
+        if row is None or not row.settable:
+            raise MQError(
+                MQRC.SELECTOR_NOT_FOR_TYPE, f"MQSET cannot change selector {selector} of {definition.kind} {name}"
+            )
+        plain = value if isinstance(value, str) else int(value)
+        if not validate(definition.kind, row.keyword, plain):
+            wrong = MQRC.CHAR_ATTR_LENGTH_ERROR if isinstance(plain, str) else MQRC.INT_ATTRS_ARRAY_ERROR
+            reason = _SET_ERRORS.get(row.keyword, wrong)
+            raise MQError(reason, f"{row.keyword} of {name} cannot be {value!r}")
+        given[row.keyword] = plain
+    return Define(altered(definition, given, datetime.fromtimestamp(now, UTC)))
+
+
+def _definition(catalog: Catalog, space: str, name: str) -> Definition:
+    definition = catalog.queue_manager if space == "QMGR" else catalog.find(space, name)
+    if definition is None:
+        raise MQError(MQRC.Q_DELETED, f"{name} was deleted after it was opened")
+    return definition

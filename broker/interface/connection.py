@@ -1,0 +1,172 @@
+"""A connection to a queue manager (Hconn), embedded or over the wire."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+from broker.interface.message import PutResult, known_reason
+from broker.interface.port import answer
+from broker.interface.queue import Data, Queue, prepared, put_options
+from broker.interface.starts import TriggerStarts
+from broker.mqi.errors import MQError
+from broker.mqi.structures import MessageDescriptor, ObjectDescriptor, PutMessageOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator
+    from types import TracebackType
+
+    from broker.interface.port import Call, Opened, Port
+    from broker.mqi.reasons import MQRC
+    from broker.mqi.replies import CommandReply
+
+
+class Connection:
+    """A connection: `async with manager.connect()` or `async with broker.connect(url)`.
+
+    Calls may overlap; they take effect in the order in which they are made. Leaving the context cleanly disconnects
+    (MQDISC), which commits the unit of work; leaving it by an exception backs it out.
+    """
+
+    def __init__(self, port: Port) -> None:
+        self.port = port
+        self.in_unit_of_work = False
+
+    @property
+    def q_mgr_name(self) -> str:
+        """The name of the queue manager."""
+        return self.port.q_mgr_name
+
+    def open(self, name: str | ObjectDescriptor, options: int) -> OpenCall:
+        """Open an object (MQOPEN) by name or descriptor with MQOO options.
+
+        Await it for the `Queue`, or use it in `async with`, which closes the queue. Raises MQError, among others
+        UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042), OPTIONS_ERROR (2046).
+        """
+        return OpenCall(self, name, options)
+
+    async def put1(
+        self,
+        name: str | ObjectDescriptor,
+        data: Data,
+        md: MessageDescriptor | None = None,
+        options: PutMessageOptions | int = 0,
+        *,
+        persistence: int | None = None,
+    ) -> PutResult:
+        """Open, put one message, close (MQPUT1)."""
+        md, body = prepared(data, md, persistence)
+        pmo = put_options(options, in_unit=self.in_unit_of_work)
+        return PutResult(md, await answer(self.port.put1(descriptor(name), md, pmo, body)))
+
+    async def begin(self) -> MQRC | int:
+        """Begin a unit of work; raises UOW_IN_PROGRESS (2128) when one is open."""
+        return known_reason(await answer(self.port.begin()))
+
+    async def commit(self) -> MQRC | int:
+        """Commit the unit of work (MQCMIT); returns when it is durable. Raises BACKED_OUT (2003) when it was undone."""
+        return known_reason(await answer(self.port.commit()))
+
+    async def backout(self) -> MQRC | int:
+        """Back out the unit of work (MQBACK)."""
+        return known_reason(await answer(self.port.backout()))
+
+    def unit_of_work(self) -> UnitOfWork:
+        """`async with connection.unit_of_work():` commits on a clean exit and backs out on any other.
+
+        Inside, a put or get that names no syncpoint option is under syncpoint. A unit open at entry is
+        UOW_IN_PROGRESS (2128).
+        """
+        return UnitOfWork(self)
+
+    async def mqsc(self, text: str) -> list[CommandReply]:
+        """Run MQSC or ZMQSC commands; one reply a command. A command that fails is a reply that is not `ok`."""
+        return await answer(self.port.mqsc(text))
+
+    async def status(self) -> dict[str, Any]:
+        """The state of the queue manager in figures: queues, connections, journal, triggers."""
+        return await answer(self.port.status())
+
+    def trigger_starts(self, processes: Collection[str] | None = None, limit: int = 1000) -> TriggerStarts:
+        """Take trigger starts as leases, for the named process definitions or for all; at most `limit` at a time."""
+        return TriggerStarts(self.port, processes, limit)
+
+    async def connect(self, appl_name: str = "") -> Connection:
+        """Another connection to the same queue manager: in the same process, or on the same socket."""
+        return Connection(await answer(self.port.connect(appl_name)))
+
+    async def disconnect(self) -> MQRC | int:
+        """End the connection (MQDISC): commits the unit of work and closes all handles. Harmless when it has ended."""
+        return await self._end(commit=True)
+
+    async def _end(self, *, commit: bool) -> MQRC | int:
+        return known_reason(0 if self.port.broken else await answer(self.port.disconnect(commit=commit)))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._end(commit=kind is None)
+        except MQError:
+            if kind is None:
+                raise
+
+    def __repr__(self) -> str:
+        return f"<Connection to {self.q_mgr_name}{' ended' if self.port.broken else ''}>"
+
+
+def descriptor(name: str | ObjectDescriptor) -> ObjectDescriptor:
+    """The object descriptor for a queue's name; a descriptor stays what it is."""
+    return name if isinstance(name, ObjectDescriptor) else ObjectDescriptor(object_name=name)
+
+
+class OpenCall:
+    """An MQOPEN to make: `await` it for the queue, or enter it with `async with`."""
+
+    def __init__(self, connection: Connection, name: str | ObjectDescriptor, options: int) -> None:
+        self._connection = connection
+        self._descriptor = descriptor(name)
+        self._options = options
+        self._queue: Queue | None = None
+
+    def __await__(self) -> Generator[Any, None, Queue]:
+        return self._open().__await__()
+
+    async def _open(self) -> Queue:
+        call: Call[Opened] = self._connection.port.open(self._descriptor, self._options)
+        return Queue(self._connection, await answer(call))
+
+    async def __aenter__(self) -> Queue:
+        self._queue = await self._open()
+        return self._queue
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._queue is not None:
+            await self._queue.__aexit__(kind, error, trace)
+
+
+class UnitOfWork:
+    """The unit of work of one `async with` block."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    async def __aenter__(self) -> Self:
+        await self._connection.begin()
+        self._connection.in_unit_of_work = True
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._connection.in_unit_of_work = False
+        if self._connection.port.broken and kind is not None:
+            return  # the queue manager has backed it out
+        if kind is None:
+            await self._connection.commit()
+        else:
+            await self._connection.backout()

@@ -1,0 +1,155 @@
+"""The port: the calls behind a connection, as plain methods that start a call and return its answer to come.
+
+A call takes effect when it is made, in the order in which calls are made on one port; awaiting it only waits. So an
+awaiting task may be cancelled at any moment without deciding anything (journal rule 12): it *abandons* the answer.
+For most calls that is all. A get that nobody takes must put its message back, an open its handle: that is what
+`Call.abandon` and `Call.take` are for. Exactly one of the two is called for each call.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from broker.mqi.replies import CommandReply
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
+
+T = TypeVar("T")
+
+
+class Call(asyncio.Future[T]):
+    """The answer to a call, to come."""
+
+    def take(self) -> None:
+        """The answer has reached the program."""
+
+    def abandon(self) -> None:
+        """The program went away without the answer, which may be there already, come later, or never."""
+        if self.done() and not self.cancelled() and self.exception() is None:
+            self.unclaimed(self.result())
+
+    def unclaimed(self, result: T) -> None:
+        """The answer is there, and nobody takes it: undo what only makes sense with it."""
+
+
+async def answer(call: Call[T]) -> T:
+    """Wait for a call and take its answer, or abandon it when the waiting task is cancelled."""
+    try:
+        result = await call
+    except asyncio.CancelledError:
+        call.abandon()
+        raise
+    call.take()
+    return result
+
+
+class Opened(NamedTuple):
+    """The answer to MQOPEN: the handle, and what the name resolved to."""
+
+    hobj: int
+    name: str
+    resolved_q_name: str
+    resolved_q_mgr_name: str
+    reason: int
+
+
+class Placed(NamedTuple):
+    """The answer to MQPUT: the fields of the descriptor that the put completed. `kept` is packed
+    (`broker.mqi.packing`).
+    """
+
+    kept: bytes
+    msg_id: bytes
+    correl_id: bytes
+    group_id: bytes
+    msg_seq_number: int
+    offset: int
+    original_length: int
+    priority: int
+    persistence: int
+    reason: int
+
+
+class Delivery(NamedTuple):
+    """The answer to MQGET. `length` is the whole length of the message, `data` what fits the caller's buffer."""
+
+    kept: bytes
+    msg_id: bytes
+    correl_id: bytes
+    group_id: bytes
+    msg_seq_number: int
+    offset: int
+    msg_flags: int
+    original_length: int
+    priority: int
+    persistence: int
+    expiry: int
+    backout_count: int
+    token: bytes
+    data: bytes
+    length: int
+    reason: int
+
+
+class PendingQueue(NamedTuple):
+    """A queue whose TriggerPendingCount is above zero, and the process definition that it names."""
+
+    q_name: str
+    process_name: str
+    appl_id: str
+    count: int
+
+
+class PendingStarts(NamedTuple):
+    """The trigger counts of a queue manager at one moment. `posts` grows with each count: wait for more than it."""
+
+    posts: int
+    queues: list[PendingQueue]
+
+
+class Lease(NamedTuple):
+    """One start, taken from a queue's TriggerPendingCount: `trigger` is the MQTMC2 of 732 bytes."""
+
+    id: int
+    trigger: bytes
+
+
+class Port(Protocol):
+    """The calls of one connection (Hconn). Each method makes its call at once; errors arrive in the answer, as
+    MQError.
+    """
+
+    @property
+    def q_mgr_name(self) -> str:
+        """The name of the queue manager."""
+
+    @property
+    def broken(self) -> bool:
+        """Whether the connection has ended, by disconnecting or otherwise."""
+
+    def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]: ...
+    def close(self, hobj: int, options: int) -> Call[int]: ...
+    def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]: ...
+    def put1(
+        self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
+    ) -> Call[Placed]: ...
+    def get(
+        self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
+    ) -> Call[Delivery]: ...
+    def begin(self) -> Call[int]: ...
+    def commit(self) -> Call[int]: ...
+    def backout(self) -> Call[int]: ...
+    def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]: ...
+    def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]: ...
+    def mqsc(self, text: str) -> Call[list[CommandReply]]: ...
+    def status(self) -> Call[dict[str, Any]]: ...
+    def trigger_pending(self) -> Call[PendingStarts]: ...
+    def trigger_wait(self, posts: int) -> Call[int]: ...
+    def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]: ...
+    def trigger_done(self, leases: Sequence[int]) -> None: ...
+    def trigger_return(self, leases: Sequence[int]) -> None: ...
+    def connect(self, appl_name: str) -> Call[Port]: ...
+    def disconnect(self, *, commit: bool) -> Call[int]: ...

@@ -1,0 +1,210 @@
+"""An open object: the handle (Hobj) of MQOPEN, through which messages are put and got."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self, TypeAlias
+
+from broker.interface.message import Message, PutResult, known_reason
+from broker.interface.port import answer
+from broker.mqi.errors import MQError
+from broker.mqi.options import MQCO, MQGMO, MQPMO
+from broker.mqi.reasons import MQRC
+from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import TracebackType
+
+    from broker.interface.connection import Connection
+    from broker.interface.port import Opened
+
+_WAIT = MQGMO.WAIT.value
+_GET_SYNCPOINT = MQGMO.SYNCPOINT.value
+_GET_NOT_IN_UNIT = (
+    MQGMO.SYNCPOINT | MQGMO.NO_SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT | MQGMO.BROWSE_FIRST | MQGMO.BROWSE_NEXT
+    | MQGMO.BROWSE_MSG_UNDER_CURSOR | MQGMO.UNLOCK
+).value  # fmt: skip
+_PUT_SYNCPOINT = MQPMO.SYNCPOINT.value
+_PUT_NOT_IN_UNIT = (MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT).value
+WAIT_UNLIMITED = -1
+
+Data: TypeAlias = bytes | bytearray | memoryview | str
+
+
+class Queue:
+    """An open queue. Made by `connection.open`; a context manager that closes it.
+
+    `name` is the name opened (that of the new queue, for a model queue); `resolved_q_name` and `resolved_q_mgr_name`
+    tell where it led.
+    """
+
+    def __init__(self, connection: Connection, opened: Opened) -> None:
+        self._connection = connection
+        self._port = connection.port
+        self._opened = opened
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        return self._opened.name
+
+    @property
+    def resolved_q_name(self) -> str:
+        return self._opened.resolved_q_name
+
+    @property
+    def resolved_q_mgr_name(self) -> str:
+        return self._opened.resolved_q_mgr_name
+
+    @property
+    def reason(self) -> MQRC | int:
+        """MQRC.NONE, or the warning with which the open did its work."""
+        return known_reason(self._opened.reason)
+
+    async def put(
+        self,
+        data: Data,
+        md: MessageDescriptor | None = None,
+        options: PutMessageOptions | int = 0,
+        *,
+        persistence: int | None = None,
+    ) -> PutResult:
+        """Put a message (MQPUT). Text is sent as UTF-8, MQSTR.
+
+        `options` takes MQPMO flags alone or the whole structure; `persistence` is a convenience for MQPER in the
+        descriptor. Outside syncpoint the call returns when a persistent message is durable. Raises MQError with, among
+        others, Q_FULL (2053), PUT_INHIBITED (2051), MSG_TOO_BIG_FOR_Q (2030).
+        """
+        md, body = prepared(data, md, persistence)
+        pmo = put_options(options, in_unit=self._connection.in_unit_of_work)
+        return PutResult(md, await answer(self._port.put(self._opened.hobj, md, pmo, body)))
+
+    async def get(
+        self,
+        md: MessageDescriptor | None = None,
+        options: GetMessageOptions | int = 0,
+        *,
+        max_length: int | None = None,
+        wait: float | None = None,
+    ) -> Message:
+        """Get or browse a message (MQGET).
+
+        `options` takes MQGMO flags alone or the whole structure. `wait` is a convenience in seconds for WAIT and
+        WaitInterval (ValueError beside a structure that has WAIT). `max_length` is the buffer's length in bytes;
+        without one, any length fits. Raises MQError, among others NO_MSG_AVAILABLE (2033), GET_INHIBITED (2016),
+        Q_DELETED (2052), TRUNCATED_MSG_FAILED (2080, `error.message` holds what fitted).
+        """
+        gmo = get_options(options, wait, in_unit=self._connection.in_unit_of_work)
+        try:
+            return Message(await answer(self._port.get(self._opened.hobj, md, gmo, max_length)))
+        except MQError as error:
+            if error.reason == MQRC.TRUNCATED_MSG_FAILED and isinstance(error.message, tuple):
+                error.message = Message(error.message)  # type: ignore[arg-type]  # a Delivery, as Port.get promises
+            raise
+
+    async def inquire(self, *selectors: int) -> dict[int, int | str]:
+        """Attributes of the object by MQIA and MQCA selectors (MQINQ)."""
+        return await answer(self._port.inquire(self._opened.hobj, selectors))
+
+    async def set(self, values: Mapping[int, int | str]) -> None:
+        """Change attributes by MQIA and MQCA selectors (MQSET)."""
+        await answer(self._port.set(self._opened.hobj, values))
+
+    async def close(self, options: int = MQCO.NONE) -> MQRC | int:
+        """Close the handle (MQCLOSE) and return the reason: NONE, or a warning. Harmless when closed already."""
+        if self._closed:
+            return MQRC.NONE
+        self._closed = True
+        try:
+            return known_reason(await answer(self._port.close(self._opened.hobj, options)))
+        except MQError as error:
+            self._closed = error.reason not in _STILL_OPEN
+            raise
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        """The next message: a get with unlimited wait. Ends when the handle is closed."""
+        try:
+            return await self.get(options=GetMessageOptions(options=MQGMO.WAIT, wait_interval=WAIT_UNLIMITED))
+        except MQError as error:
+            if self._closed and error.reason == MQRC.HOBJ_ERROR:
+                raise StopAsyncIteration from None
+            raise
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._port.broken:
+            return
+        try:
+            await self.close()
+        except MQError:
+            if kind is None and not self._port.broken:
+                raise
+
+    def __repr__(self) -> str:
+        return f"<Queue {self.name}{' closed' if self._closed else ''}>"
+
+
+_STILL_OPEN = frozenset({MQRC.OPTION_NOT_VALID_FOR_TYPE, MQRC.Q_NOT_EMPTY, MQRC.OPTIONS_ERROR})
+
+
+def prepared(
+    data: Data, md: MessageDescriptor | None, persistence: int | None
+) -> tuple[MessageDescriptor | None, bytes]:
+    """The descriptor and the bytes to send; the caller's descriptor is copied before anything in it changes."""
+    if isinstance(data, str):
+        md = _copy(md)
+        md.format = md.format or "MQSTR"
+        md.coded_char_set_id = md.coded_char_set_id or UTF_8
+        data = data.encode()
+    elif not isinstance(data, bytes):
+        data = bytes(data)
+    if persistence is not None:
+        md = _copy(md)
+        md.persistence = persistence
+    return md, data
+
+
+UTF_8 = 1208
+"""The coded character set identifier of UTF-8."""
+
+
+def _copy(md: MessageDescriptor | None) -> MessageDescriptor:
+    return MessageDescriptor() if md is None else MessageDescriptor.from_tuple(md.to_tuple())
+
+
+def put_options(options: PutMessageOptions | int, *, in_unit: bool) -> PutMessageOptions:
+    """The whole structure, under syncpoint inside `unit_of_work()` where it names no syncpoint option."""
+    given = options.options if isinstance(options, PutMessageOptions) else options
+    wanted = given | _PUT_SYNCPOINT if in_unit and not given & _PUT_NOT_IN_UNIT else given
+    if isinstance(options, PutMessageOptions):
+        return options if wanted == given else PutMessageOptions(options=wanted, version=options.version)
+    return PutMessageOptions(options=wanted)
+
+
+def get_options(options: GetMessageOptions | int, wait: float | None, *, in_unit: bool) -> GetMessageOptions:
+    """The whole structure, with `wait` and the syncpoint of `unit_of_work()` worked in."""
+    gmo = options if isinstance(options, GetMessageOptions) else GetMessageOptions(options=options)
+    wanted, interval = gmo.options, gmo.wait_interval
+    if in_unit and not wanted & _GET_NOT_IN_UNIT:
+        wanted |= _GET_SYNCPOINT
+    if wait is not None:
+        if isinstance(options, GetMessageOptions) and wanted & _WAIT:
+            raise ValueError("wait= is given beside options that have WAIT already: use one of them")
+        wanted |= _WAIT
+        interval = WAIT_UNLIMITED if wait == float("inf") else round(wait * 1000)
+    if wanted == gmo.options and interval == gmo.wait_interval:
+        return gmo
+    return GetMessageOptions(
+        options=wanted,
+        wait_interval=interval,
+        match_options=gmo.match_options,
+        msg_token=gmo.msg_token,
+        version=gmo.version,
+    )
