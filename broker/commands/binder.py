@@ -1,0 +1,196 @@
+"""From the syntax tree to the request: whether verb, noun and keywords exist, and what their values are.
+
+Everything that can be said of a command by its text alone is decided here; what is refused counts as a syntax error.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker.commands import errors, syntax, zmqsc
+from broker.commands.attributes import TABLE
+from broker.commands.forms import Flag, name_is_valid
+from broker.commands.kinds import SHOWN
+from broker.commands.requests import AlterRequest, ClearRequest, DefineRequest, DeleteRequest, DisplayRequest
+from broker.commands.row import Attribute, Origin
+from broker.commands.selection import OPERATORS, condition
+from broker.commands.words import COMMANDS, DISPLAY_OPTIONS, NOUNS, OPTIONS, VERBS, is_zmqsc, syntax_error
+from broker.core.definitions import QUEUE_KINDS
+
+if TYPE_CHECKING:
+    from broker.commands.forms import Value
+    from broker.commands.requests import Request
+    from broker.commands.selection import Condition
+    from broker.commands.words import Option
+    from broker.core.definitions import Attributes
+
+COMMAND_LENGTH_MAX = 32768
+NOT_FOR_WHERE = ("TYPE", "QSGDISP")
+
+
+def read(text: str) -> Request:
+    """The request that one complete command makes, in either language; raises CommandError."""
+    if len(text) > COMMAND_LENGTH_MAX:
+        raise errors.segment_error(text[:COMMAND_LENGTH_MAX], f"A command has up to {COMMAND_LENGTH_MAX} characters.")
+    tpf = is_zmqsc(text)
+    try:
+        command = zmqsc.translate(syntax.parse_zmqsc(text)) if tpf else syntax.parse(text)
+    except syntax.SyntaxFailure as failure:
+        raise syntax_error(text, failure.end) from None
+    request = bind(command)
+    return replace(request, tpf=tpf) if isinstance(request, DefineRequest | AlterRequest | DisplayRequest) else request
+
+
+def bind(command: syntax.Command) -> Request:
+    """The request that this tree makes; raises CommandError."""
+    verb = VERBS.get(command.verb.keyword)
+    if verb is None:
+        raise syntax_error(command.text, command.verb.end)
+    noun = NOUNS.get(command.object.keyword)
+    if noun is None or noun not in COMMANDS[verb]:
+        raise syntax_error(command.text, command.object.end)
+    if verb == "DISPLAY":
+        return _display(command, noun)
+    name = _name(command, noun)
+    options, given = _parameters(command, verb, noun)
+    match verb:
+        case "DEFINE":
+            like = options.get("LIKE")
+            return DefineRequest(noun, name, given, None if like is None else str(like), bool(options.get("REPLACE")))
+        case "ALTER":
+            return AlterRequest(noun, name, given, bool(options.get("FORCE")))
+        case "DELETE":
+            return DeleteRequest(noun, name, bool(options.get("PURGE")), bool(options.get("IGNSTATE")))
+        case _:
+            return ClearRequest(name)
+
+
+def _name(command: syntax.Command, noun: str, *, generic: bool = False) -> str:
+    """The name after the noun; the queue manager has none, as a command reaches just one."""
+    items = command.object.items
+    if noun == "QMGR":
+        if items:
+            raise syntax_error(command.text, command.object.end)
+        return ""
+    if items is None:
+        raise errors.missing_keyword(f"{noun} needs a name")
+    return _object_name(command, command.object, generic=generic)
+
+
+def _object_name(command: syntax.Command, parameter: syntax.Parameter, *, generic: bool = False) -> str:
+    name = _single(command, parameter).folded.rstrip(" ")
+    stem = name.removesuffix("*") if generic else name
+    if not name or (stem and not name_is_valid(stem)):
+        raise errors.bad_name(parameter.keyword, name)
+    return name
+
+
+def _single(command: syntax.Command, parameter: syntax.Parameter) -> syntax.Item:
+    """The value of a keyword that takes exactly one."""
+    if parameter.items is None or len(parameter.items) != 1:
+        raise syntax_error(command.text, parameter.end)
+    return parameter.items[0]
+
+
+def _alone(command: syntax.Command, parameter: syntax.Parameter) -> None:
+    """Insist that the keyword has no value."""
+    if parameter.items is not None:
+        raise syntax_error(command.text, parameter.end)
+
+
+def _parameters(command: syntax.Command, verb: str, noun: str) -> tuple[dict[str, Value], Attributes]:
+    """The options of the command, and the attributes that it gives."""
+    options: dict[str, Value] = {}
+    given: Attributes = {}
+    for parameter in command.parameters:
+        option = OPTIONS[verb, noun].get(parameter.keyword)
+        if option is not None:
+            _add(options, option.setting, _option_value(command, parameter, option))
+            continue
+        row = _row_given(noun, parameter.keyword) if verb in ("DEFINE", "ALTER") else None
+        if row is None:
+            raise syntax_error(command.text, parameter.end)
+        _add(given, row.keyword, _value(command, parameter, row))
+    _check_together(given)
+    return options, given
+
+
+def _add(values: dict[str, Value], keyword: str, value: Value) -> None:
+    if keyword in values:
+        raise errors.duplicate_keyword(keyword)
+    values[keyword] = value
+
+
+def _option_value(command: syntax.Command, parameter: syntax.Parameter, option: Option) -> Value:
+    if option.value is not None:
+        _alone(command, parameter)
+        return option.value
+    if option.words is not None:
+        return option.words.read(parameter.keyword, _single(command, parameter).folded)
+    return _object_name(command, parameter)
+
+
+def _row_given(kind: str, keyword: str) -> Attribute | None:
+    """The attribute that the keyword sets; NO before a flag's keyword clears it."""
+    row = TABLE[kind].get(keyword)
+    if row is None and keyword.startswith("NO"):
+        row = TABLE[kind].get(keyword.removeprefix("NO"))
+        row = row if row is not None and isinstance(row.form, Flag) else None
+    return row if row is not None and row.origin is Origin.GIVEN else None
+
+
+def _value(command: syntax.Command, parameter: syntax.Parameter, row: Attribute) -> Value:
+    if isinstance(row.form, Flag):
+        _alone(command, parameter)
+        return int(parameter.keyword == row.keyword)
+    value = row.form.read(row.keyword, _single(command, parameter).folded)
+    row.form.check(row.keyword, value)
+    return value
+
+
+def _check_together(given: Attributes) -> None:
+    """QDEPTHHI >= QDEPTHLO where a command gives both; alone each may have any value, as the other may follow."""
+    if "QDEPTHHI" in given and "QDEPTHLO" in given and int(given["QDEPTHHI"]) < int(given["QDEPTHLO"]):
+        raise errors.conflict("QDEPTHHI is less than QDEPTHLO", syntax_error=True)
+
+
+def _display(command: syntax.Command, noun: str) -> DisplayRequest:
+    pattern = _name(command, noun, generic=True)
+    rows = {row.keyword: row for kind in SHOWN[noun].kinds for row in TABLE[kind].values()}
+    kinds = QUEUE_KINDS if noun == "QUEUE" else SHOWN[noun].kinds
+    seen: dict[str, Value] = {}
+    named: list[str] = []
+    found: Condition | None = None
+    for parameter in command.parameters:
+        _add(seen, parameter.keyword, "")
+        option = parameter.keyword if parameter.keyword in DISPLAY_OPTIONS[noun] else ""
+        if option == "WHERE":
+            found = _where(command, parameter, rows)
+        elif option == "TYPE" and parameter.items is not None:
+            kinds = _queue_kinds(command, parameter, kinds)
+        elif option == "ALL" or parameter.keyword in rows:
+            _alone(command, parameter)
+            named.append(parameter.keyword)
+        else:
+            raise syntax_error(command.text, parameter.end)
+    return DisplayRequest(noun, pattern, kinds, tuple(named), found, everything="ALL" in seen)
+
+
+def _queue_kinds(command: syntax.Command, parameter: syntax.Parameter, kinds: tuple[str, ...]) -> tuple[str, ...]:
+    word = _single(command, parameter).folded.upper()
+    if word in ("ALL", "QUEUE"):
+        return kinds
+    if word not in QUEUE_KINDS:
+        raise errors.bad_value("TYPE", word, " | ".join(("ALL", *QUEUE_KINDS)))
+    return tuple(kind for kind in kinds if kind == word)
+
+
+def _where(command: syntax.Command, parameter: syntax.Parameter, rows: dict[str, Attribute]) -> Condition:
+    if parameter.items is None or len(parameter.items) != 3:
+        raise syntax_error(command.text, parameter.end)
+    keyword, comparison, operand = parameter.items
+    row = rows.get(keyword.text.upper())
+    if row is None or row.keyword in NOT_FOR_WHERE or comparison.text.upper() not in OPERATORS:
+        raise syntax_error(command.text, parameter.end)
+    return condition(row.form, row.keyword, comparison.text.upper(), operand.folded)

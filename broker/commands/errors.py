@@ -1,0 +1,87 @@
+"""Why a command was refused: one exception that carries the AMQ message, and a constructor for each message.
+
+The identifying phrase of a message is IBM MQ's, because programs look for it; what follows it is our own.
+"""
+
+from __future__ import annotations
+
+SEGMENT_LENGTH_MAX = 2048
+
+
+class CommandError(Exception):
+    """A command that is not carried out. `syntax_error` tells one that was never run from one that failed."""
+
+    def __init__(self, code: str, text: str, *, syntax_error: bool = True) -> None:
+        super().__init__(f"{code}: {text}")
+        self.code = code
+        self.text = f"{code}: {text}"
+        self.syntax_error = syntax_error
+
+
+def segment_error(segment: str, advice: str) -> CommandError:
+    """AMQ8405I: the text of the command up to the token that does not fit, a blank line, and what would have."""
+    shown = segment.strip()
+    if len(shown) > SEGMENT_LENGTH_MAX:
+        shown = "..." + shown[-SEGMENT_LENGTH_MAX:]
+    first = "Syntax error detected at or near end of command segment below:-"
+    return CommandError("AMQ8405I", f"{first}\n{shown}\n\n{advice}")
+
+
+def duplicate_keyword(keyword: str) -> CommandError:
+    """AMQ8411E (L14)."""
+    return CommandError("AMQ8411E", f"Duplicate keyword error: {keyword} is given more than once.")
+
+
+def out_of_range(keyword: str, allowed: str, *, syntax_error: bool = True) -> CommandError:
+    """AMQ8412E."""
+    return CommandError("AMQ8412E", f"Numeric range error: {keyword} takes {allowed}.", syntax_error=syntax_error)
+
+
+def too_long(keyword: str, length_max: int, length: int) -> CommandError:
+    """AMQ8413E; lengths in characters."""
+    return CommandError("AMQ8413E", f"String length error: {keyword} takes {length_max} characters, not {length}.")
+
+
+def missing_keyword(explanation: str) -> CommandError:
+    """AMQ8421E."""
+    return CommandError("AMQ8421E", f"A required keyword was not specified: {explanation}.")
+
+
+def bad_name(keyword: str, name: str) -> CommandError:
+    """AMQ8424E."""
+    return CommandError("AMQ8424E", f"Error detected in a name keyword: {keyword}({name}).")
+
+
+def bad_value(keyword: str, value: str, allowed: str) -> CommandError:
+    """AMQ8425E: the value is not one that the keyword takes."""
+    return CommandError("AMQ8425E", f"Attribute value error: {keyword}({value}); valid are {allowed}.")
+
+
+def conflict(explanation: str, *, syntax_error: bool = False) -> CommandError:
+    """AMQ8425E: each value is valid, but not beside the others."""
+    return CommandError("AMQ8425E", f"Attribute value error: {explanation}.", syntax_error=syntax_error)
+
+
+def not_empty() -> CommandError:
+    """AMQ8143E."""
+    return CommandError("AMQ8143E", "IBM MQ queue not empty.", syntax_error=False)
+
+
+def not_found(name: str) -> CommandError:
+    """AMQ8147E."""
+    return CommandError("AMQ8147E", f"IBM MQ object {name} not found.", syntax_error=False)
+
+
+def in_use() -> CommandError:
+    """AMQ8148E: handles are open on the object, or units of work on it are unfinished."""
+    return CommandError("AMQ8148E", "IBM MQ object in use.", syntax_error=False)
+
+
+def already_exists() -> CommandError:
+    """AMQ8150E."""
+    return CommandError("AMQ8150E", "IBM MQ object already exists.", syntax_error=False)
+
+
+def different_type() -> CommandError:
+    """AMQ8151E: the name belongs to an object of another kind in the same name space."""
+    return CommandError("AMQ8151E", "IBM MQ object has different type.", syntax_error=False)

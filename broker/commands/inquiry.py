@@ -1,0 +1,86 @@
+"""DISPLAY: which objects are meant, which of their attributes are asked for, and the reply that shows them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.commands import errors
+from broker.commands.attributes import TABLE, value_of
+from broker.commands.display import dictionary, layout, mqsc_token, zmqsc_token
+from broker.commands.kinds import SHOWN
+from broker.commands.row import Origin
+from broker.commands.selection import generic_match
+from broker.mqi.replies import CommandReply
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.commands.catalog import Catalog
+    from broker.commands.display import Shown
+    from broker.commands.forms import Value
+    from broker.commands.requests import DisplayRequest
+    from broker.commands.row import Attribute
+    from broker.core.definitions import Definition
+
+
+def display(request: DisplayRequest, catalog: Catalog) -> CommandReply:
+    """The reply: each object under a heading of its own. Raises CommandError (AMQ8147E) when none fits."""
+    noun = SHOWN[request.noun]
+    token = zmqsc_token if request.tpf else mqsc_token
+    texts = []
+    attributes = []
+    for definition in _definitions(request, catalog):
+        shown = _shown(request, definition, catalog)
+        if shown is None:
+            continue
+        printed = (token(row, value) for row, value in shown if _is_printed(request, row, value))
+        texts.append(layout(f"{noun.code}: {noun.heading}", printed))
+        attributes.append(dictionary(shown))
+    if not texts:
+        raise errors.not_found(request.pattern)
+    return CommandReply(code=noun.code, text="\n".join(texts), attributes=tuple(attributes))
+
+
+def _definitions(request: DisplayRequest, catalog: Catalog) -> Iterator[Definition]:
+    """The objects whose names and kinds fit, in order of their names."""
+    if request.noun == "QMGR":
+        yield catalog.queue_manager
+        return
+    space = SHOWN[request.noun].space
+    names = catalog.names(space) if request.pattern.endswith("*") else (request.pattern,)
+    for name in names:
+        definition = catalog.find(space, name) if generic_match(request.pattern, name) else None
+        if definition is not None and definition.kind in request.kinds:
+            yield definition
+
+
+def _shown(request: DisplayRequest, definition: Definition, catalog: Catalog) -> list[Shown] | None:
+    """The attributes asked for that this kind of object has, with their values; None if the condition does not hold."""
+    rows = TABLE[definition.kind]
+    status = catalog.status(definition.space, definition.name)
+    condition = request.condition
+    if condition is not None:
+        row = rows.get(condition.keyword)
+        if row is None or not condition.holds(value_of(row, definition, status)):
+            return None
+    named = _named(request)
+    return [
+        (row, value_of(row, definition, status))
+        for row in rows.values()
+        if row.origin in (Origin.NAME, Origin.KIND) or row.keyword in named or _asks_for_all(request)
+    ]
+
+
+def _named(request: DisplayRequest) -> set[str]:
+    """The attributes that the command names; that of WHERE is one of them."""
+    return {*request.keywords, request.condition.keyword} if request.condition else set(request.keywords)
+
+
+def _asks_for_all(request: DisplayRequest) -> bool:
+    """ALL says so; so does naming no attribute of the queue manager, or of an object by its whole name."""
+    return request.everything or not (request.keywords or request.pattern.endswith("*"))
+
+
+def _is_printed(request: DisplayRequest, row: Attribute, value: Value) -> bool:
+    """Quiet attributes are printed when named or when they differ from their default; the reply's data has them all."""
+    return not row.quiet or row.keyword in _named(request) or value != row.default

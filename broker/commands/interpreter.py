@@ -1,0 +1,169 @@
+"""One command against the objects of a queue manager: the reply, and the changes that make it true.
+
+Nothing is changed here. The engine makes the changes durable and applies them, and only then shows a reply of success.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.commands import errors
+from broker.commands.attributes import TABLE, altered, create
+from broker.commands.binder import read
+from broker.commands.inquiry import display
+from broker.commands.kinds import KINDS
+from broker.commands.requests import AlterRequest, ClearRequest, DefineRequest, DeleteRequest, DisplayRequest
+from broker.commands.row import Origin
+from broker.core.definitions import Clear, Define, Definition, Delete
+from broker.mqi.replies import CommandReply
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from broker.commands.catalog import Catalog
+    from broker.core.definitions import Attributes, Change
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The reply to a command, true once the changes are made. A command that failed changes nothing."""
+
+    reply: CommandReply
+    changes: tuple[Change, ...] = ()
+
+
+def interpret(text: str, catalog: Catalog, now: datetime) -> Outcome:
+    """Carry out one complete command, MQSC or ZMQSC; whatever its text, the answer is a reply.
+
+    `now` becomes the time of creation and alteration, in the zone that it carries.
+    """
+    try:
+        request = read(text)
+        match request:
+            case DefineRequest():
+                return _define(request, catalog, now)
+            case AlterRequest():
+                return _alter(request, catalog, now)
+            case DeleteRequest():
+                return _delete(request, catalog)
+            case ClearRequest():
+                return _clear(request, catalog)
+            case DisplayRequest():
+                return Outcome(display(request, catalog))
+    except errors.CommandError as error:
+        return Outcome(CommandReply(code=error.code, text=error.text, ok=False, syntax_error=error.syntax_error))
+
+
+def _done(code: str, what: str, *changes: Change) -> Outcome:
+    return Outcome(CommandReply(code=code, text=f"{code}: IBM MQ {what}."), changes)
+
+
+def _define(request: DefineRequest, catalog: Catalog, now: datetime) -> Outcome:
+    kind = KINDS[request.kind]
+    existing = catalog.find(kind.space, request.name)
+    if existing is not None and not request.replace:
+        raise errors.already_exists()
+    if existing is not None and existing.kind != request.kind:
+        raise errors.different_type()
+    inherited = _inherited(request, catalog)
+    _check_queue(request, inherited | request.given, catalog)
+    _check_trigger(request, inherited | request.given)
+    if existing is None:
+        definition = create(request.kind, request.name, now, **inherited | request.given)
+    else:
+        _check_handles(existing, inherited | request.given, catalog)
+        definition = altered(existing, inherited | request.given, now)
+    return _done(kind.created, f"{kind.title} created", Define(definition))
+
+
+def _inherited(request: DefineRequest, catalog: Catalog) -> Attributes:
+    """The attributes that a new definition takes from LIKE, or else from the default object or its factory settings."""
+    kind = KINDS[request.kind]
+    rows = [row for row in TABLE[request.kind].values() if row.origin is Origin.GIVEN]
+    model = catalog.find(kind.space, kind.template if request.like is None else request.like)
+    if model is None and request.like is not None:
+        raise errors.not_found(request.like)
+    if model is not None and model.kind != request.kind:
+        raise errors.different_type()
+    source = {} if model is None else model.attributes
+    return {row.keyword: source.get(row.keyword, row.default) for row in rows}
+
+
+def _alter(request: AlterRequest, catalog: Catalog, now: datetime) -> Outcome:
+    kind = KINDS[request.kind]
+    definition = catalog.queue_manager if request.kind == "QMGR" else _existing(request.kind, request.name, catalog)
+    result = definition.attributes | request.given
+    _check_queue(request, result, catalog)
+    _check_trigger(request, result)
+    if not request.force:
+        _check_handles(definition, request.given, catalog)
+    return _done(kind.changed, f"{kind.title} changed", Define(altered(definition, request.given, now)))
+
+
+def _delete(request: DeleteRequest, catalog: Catalog) -> Outcome:
+    kind = KINDS[request.kind]
+    reply = (kind.deleted, f"{kind.title} deleted")
+    if request.ignore_state and catalog.find(kind.space, request.name) is None:
+        return _done(*reply)
+    definition = _existing(request.kind, request.name, catalog)
+    _check_unused(definition, catalog)
+    if not request.purge and catalog.status(kind.space, request.name).get("CURDEPTH"):
+        raise errors.not_empty()
+    return _done(*reply, Delete(kind.space, request.name))
+
+
+def _clear(request: ClearRequest, catalog: Catalog) -> Outcome:
+    definition = _existing("QLOCAL", request.name, catalog)
+    _check_unused(definition, catalog)
+    return _done("AMQ8022I", "queue cleared", Clear(request.name))
+
+
+def _existing(kind: str, name: str, catalog: Catalog) -> Definition:
+    definition = catalog.find(KINDS[kind].space, name)
+    if definition is None:
+        raise errors.not_found(name)
+    if definition.kind != kind:
+        raise errors.different_type()
+    return definition
+
+
+def _check_unused(definition: Definition, catalog: Catalog) -> None:
+    """Refuse what needs the object for itself while handles are open, or units of work on it unfinished."""
+    status = catalog.status(definition.space, definition.name)
+    if status.get("HANDLES") or status.get("UNCOM"):
+        raise errors.in_use()
+
+
+def _check_handles(definition: Definition, changed: Attributes, catalog: Catalog) -> None:
+    """Refuse a change that open handles depend on: of USAGE while there are handles or messages, from SHARE to NOSHARE
+    while more than one handle is open for input.
+    """
+    before = definition.attributes
+    status = catalog.status(definition.space, definition.name)
+    if changed.get("USAGE", before.get("USAGE")) != before.get("USAGE") and (
+        status.get("HANDLES") or status.get("CURDEPTH") or status.get("UNCOM")
+    ):
+        raise errors.in_use()
+    if before.get("SHARE") and changed.get("SHARE") == 0 and int(status.get("IPPROCS", 0)) > 1:
+        raise errors.in_use()
+
+
+def _check_queue(request: DefineRequest | AlterRequest, result: Attributes, catalog: Catalog) -> None:
+    """Rules between attributes of one queue, and between it and the queue manager."""
+    if KINDS[request.kind].space != "QUEUE":
+        return
+    length_max = int(catalog.queue_manager.attributes["MAXMSGL"])
+    if int(request.given.get("MAXMSGL", 0)) > length_max:
+        raise errors.out_of_range("MAXMSGL", f"0-{length_max}, the queue manager's MAXMSGL", syntax_error=False)
+    if result.get("CLUSTER") and result.get("CLUSNL"):
+        raise errors.conflict("only one of CLUSTER and CLUSNL can have a value")
+
+
+def _check_trigger(request: DefineRequest | AlterRequest, result: Attributes) -> None:
+    """TPF's language refuses trigger EVERY for a queue without a process: nothing would be started."""
+    if not request.tpf or not request.given.keys() & {"TRIGGER", "TRIGTYPE", "PROCESS"}:
+        return
+    every = TABLE["QLOCAL"]["TRIGTYPE"].form.read("TRIGTYPE", "EVERY")
+    if result.get("TRIGGER") and result.get("TRIGTYPE") == every and not result.get("PROCESS"):
+        raise errors.conflict("TRIGTYPE-EVERY with TRIGGER needs a PROCESS")

@@ -1,0 +1,50 @@
+"""The kinds of objects that commands make and show: their name spaces, their templates, the replies about them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What replies need to know of a kind of object.
+
+    `template` is the object whose attributes DEFINE takes by default; `space` the name space. A code is empty where the
+    command does not exist.
+    """
+
+    noun: str
+    space: str
+    title: str
+    template: str
+    created: str
+    changed: str
+    deleted: str
+
+
+KINDS = {
+    kind.noun: kind
+    for kind in (
+        Kind("QLOCAL", "QUEUE", "queue", "SYSTEM.DEFAULT.LOCAL.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
+        Kind("PROCESS", "PROCESS", "process", "SYSTEM.DEFAULT.PROCESS", "AMQ8010I", "AMQ8012I", "AMQ8011I"),
+        Kind("QMGR", "QMGR", "queue manager", "", "", "AMQ8005I", ""),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What DISPLAY of a noun covers: a name space, the kinds in it, and the heading of each object."""
+
+    space: str
+    kinds: tuple[str, ...]
+    code: str
+    heading: str
+
+
+SHOWN = {
+    "QUEUE": Shown("QUEUE", ("QLOCAL",), "AMQ8409I", "Display Queue details."),
+    "QLOCAL": Shown("QUEUE", ("QLOCAL",), "AMQ8409I", "Display Queue details."),
+    "PROCESS": Shown("PROCESS", ("PROCESS",), "AMQ8407I", "Display Process details."),
+    "QMGR": Shown("QMGR", ("QMGR",), "AMQ8408I", "Display Queue Manager details."),
+}

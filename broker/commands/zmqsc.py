@@ -1,0 +1,94 @@
+"""ZMQSC, the command language of TPF, put into MQSC's words: one tree to another.
+
+What TPF refuses and MQSC would allow is refused here, except what depends on the queue's other attributes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from broker.commands import errors
+from broker.commands.syntax import Command, Item, Parameter
+from broker.commands.words import (
+    ZMQSC_KEYWORDS,
+    ZMQSC_KEYWORDS_NOT_SUPPORTED,
+    ZMQSC_NOUNS,
+    ZMQSC_NOUNS_NOT_SUPPORTED,
+    ZMQSC_VERBS_NOT_SUPPORTED,
+    syntax_error,
+    zmqsc_verb,
+)
+
+PROGRAM_NAME_LENGTH_MAX = 4
+UNLIMITED_DEPTH = "999999999"
+TRIGGER_TYPES = ("FIRST", "EVERY")
+
+
+def translate(command: Command) -> Command:
+    """The MQSC command that a ZMQSC command stands for; raises CommandError."""
+    verb = _verb(command)
+    noun = command.object.keyword
+    if noun in ZMQSC_NOUNS_NOT_SUPPORTED:
+        raise _not_supported(command, command.object)
+    if (verb, noun) not in ZMQSC_KEYWORDS:
+        raise syntax_error(command.text, command.object.end)
+    parameters = tuple(_parameter(command, verb, parameter) for parameter in command.parameters)
+    if verb == "DEFINE" and noun == "PROCESS":
+        parameters = (Parameter("APPLTYPE", (Item("TPF", quoted=False),), command.object.end), *parameters)
+    return Command(command.text, replace(command.verb, keyword=verb), _object(command, verb), parameters)
+
+
+def _verb(command: Command) -> str:
+    verb = zmqsc_verb(command.verb.keyword)
+    if verb is None:
+        raise syntax_error(command.text, command.verb.end)
+    if verb in ZMQSC_VERBS_NOT_SUPPORTED:
+        raise _not_supported(command, command.verb)
+    return verb
+
+
+def _not_supported(command: Command, parameter: Parameter) -> errors.CommandError:
+    return errors.segment_error(command.text[: parameter.end], f"ZMQSC {parameter.keyword} is not supported.")
+
+
+def _object(command: Command, verb: str) -> Parameter:
+    """The noun and name. No local queue may be called ALL, which means all of them in DISPLAY."""
+    written = command.object
+    noun = ZMQSC_NOUNS[written.keyword]
+    items = written.items and (Item(written.items[0].folded, quoted=True),)
+    if noun == "QLOCAL" and items and items[0].text == "ALL":
+        if verb != "DISPLAY":
+            raise errors.bad_name("QL", "ALL")
+        items = (Item("*", quoted=True),)
+    return Parameter(noun, items, written.end)
+
+
+def _parameter(command: Command, verb: str, parameter: Parameter) -> Parameter:
+    """The keyword with its value as MQSC writes it; the value is folded here and then taken as it is."""
+    keyword = parameter.keyword
+    if keyword not in ZMQSC_KEYWORDS[verb, command.object.keyword]:
+        raise syntax_error(command.text, parameter.end)
+    if keyword in ZMQSC_KEYWORDS_NOT_SUPPORTED:
+        raise _not_supported(command, parameter)
+    if keyword == "COMMON":
+        return _disposition(parameter)
+    if parameter.items is None:
+        return parameter
+    value = parameter.items[0].folded
+    if keyword == "APPLICID" and len(value) > PROGRAM_NAME_LENGTH_MAX:
+        raise errors.too_long(keyword, PROGRAM_NAME_LENGTH_MAX, len(value))
+    if keyword == "TRIGTYPE" and value.upper() not in TRIGGER_TYPES:
+        raise errors.bad_value(keyword, value, " | ".join(TRIGGER_TYPES))
+    if keyword == "MAXDEPTH" and value.isdecimal() and not value.strip("0"):
+        value = UNLIMITED_DEPTH
+    return Parameter(keyword, (Item(value, quoted=True),), parameter.end)
+
+
+def _disposition(parameter: Parameter) -> Parameter:
+    """COMMON asks for a queue that a whole group shares. Without a group only NO can be meant."""
+    value = parameter.items[0].folded.upper() if parameter.items else ""
+    if value == "YES":
+        raise errors.conflict("COMMON-YES needs a queue-sharing group", syntax_error=True)
+    if value != "NO":
+        raise errors.bad_value("COMMON", value, "NO | YES")
+    return Parameter("QSGDISP", (Item("QMGR", quoted=True),), parameter.end)

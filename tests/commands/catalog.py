@@ -1,0 +1,66 @@
+"""A queue manager as commands see it: definitions in a dictionary, and whatever status a test gives them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from broker.commands.attributes import create
+from broker.commands.interpreter import interpret
+from broker.commands.script import commands_of
+from broker.core.definitions import Clear, Define, Definition, Delete
+
+if TYPE_CHECKING:
+    from broker.core.definitions import Change
+    from broker.mqi.replies import CommandReply
+
+NOON = datetime(2026, 3, 4, 12, 30, 15)
+
+
+class Manager:
+    """Carries out commands as an engine does: interpret, apply the changes, show the reply."""
+
+    def __init__(self) -> None:
+        self.now = NOON
+        self.queue_manager = create("QMGR", "QM1", NOON, QMID="QM1_2026-03-04_12.30.15")
+        self.objects: dict[tuple[str, str], Definition] = {}
+        self.live: dict[str, dict[str, int | str]] = {}
+        self.changes: list[Change] = []
+
+    def find(self, space: str, name: str) -> Definition | None:
+        return self.objects.get((space, name))
+
+    def names(self, space: str) -> list[str]:
+        return sorted(name for owner, name in self.objects if owner == space)
+
+    def status(self, space: str, name: str) -> dict[str, int | str]:
+        return self.live.get(name, {}) if space == "QUEUE" else {}
+
+    def run(self, text: str) -> CommandReply:
+        """Carry out one command and answer it."""
+        outcome = interpret(text, self, self.now)
+        for change in outcome.changes:
+            self._apply(change)
+        return outcome.reply
+
+    def script(self, text: str) -> list[str]:
+        """Carry out a script; the codes of the replies."""
+        return [self.run(command).code for command in commands_of(text)]
+
+    def queue(self, name: str) -> dict[str, int | str]:
+        return self.objects["QUEUE", name].attributes
+
+    def process(self, name: str) -> dict[str, int | str]:
+        return self.objects["PROCESS", name].attributes
+
+    def _apply(self, change: Change) -> None:
+        self.changes.append(change)
+        match change:
+            case Define(definition) if definition.kind == "QMGR":
+                self.queue_manager = definition
+            case Define(definition):
+                self.objects[definition.space, definition.name] = definition
+            case Delete(space, name):
+                del self.objects[space, name]
+            case Clear(name):
+                self.live[name] = {}

@@ -1,0 +1,122 @@
+"""Writes `docs/commands.md`, the reference of commands and attributes, from the tables that the commands read.
+
+Run `python -m tests.commands.pages` after a change.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from broker.commands.attributes import TABLE
+from broker.commands.display import mqsc_token
+from broker.commands.forms import Flag
+from broker.commands.row import Attribute, Origin
+from broker.commands.words import COMMANDS, DISPLAY_OPTIONS, NOUNS, OPTIONS, VERBS, ZMQSC_KEYWORDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+
+INTRODUCTION = """\
+# Commands
+
+A command is a verb, a noun with a name in parentheses, and keywords with their values in parentheses, in any order:
+
+    DEFINE QLOCAL(ORDERS) DESCR('orders to be shipped') MAXDEPTH(100000) TRIGGER
+
+Words may be in any case. Names and texts become upper case unless they stand in quotes. A line that ends in `+` goes
+on with the first character of the next line that is not blank, one that ends in `-` with its first column. Lines that
+begin with `*` are comments. `END` ends a script.
+
+`DEFINE` takes what it is not given from the object named by `LIKE`, or else from the default object of the kind
+(`SYSTEM.DEFAULT.LOCAL.QUEUE`, `SYSTEM.DEFAULT.PROCESS`). With `REPLACE` it alters an existing object so; messages stay.
+`ALTER` changes only what it is given; a change that open handles depend on needs `FORCE`. `DELETE` of a queue that
+holds messages needs `PURGE`. While handles are open or units of work unfinished, a queue can be neither deleted nor
+cleared.
+
+`DISPLAY` of a whole name shows every attribute; of a generic name, which ends in an asterisk, only names and types.
+Keywords after the name, or `ALL`, ask for more. `WHERE(keyword operator value)` takes one condition: LT, GT, EQ, NE,
+LE, GE for numbers and texts, EQ and NE for words and flags, LK and NL for texts with a trailing asterisk.
+
+In the tables below, MQSET marks what that call may change. A quiet attribute is left out by `DISPLAY ALL` while it has
+its default, and printed when it is named. Many attributes are kept and shown without effect, so that definitions taken
+over from IBM MQ keep them.
+"""
+
+ZMQSC_INTRODUCTION = """\
+## ZMQSC
+
+The command language of TPF. Keyword and value are joined by a hyphen; values without quotes become upper case; verbs
+may be shortened to three letters. `MAXDEPTH-0` means no maximum. A process defined so is of APPLTYPE(TPF), and its
+APPLICID has up to 4 characters.
+
+    ZMQSC DEF PROCESS-MYPROCESS APPLICID-appl ENVRDATA-MYENVR USERDATA-TESTING
+    ZMQSC ALTER QL-TESTQ PROCESS-MYPROCESS TRIGGER TRIGTYPE-EVERY TRIGDATA-THISISTRIGGER
+"""
+
+
+def page() -> str:
+    """The whole page, in Markdown."""
+    return "\n".join([INTRODUCTION, _commands(), *map(_attributes, TABLE), _zmqsc()])
+
+
+def _commands() -> str:
+    rows = [
+        (
+            f"`{verb} {noun}`",
+            ", ".join(f"`{keyword}`" for keyword in OPTIONS.get((verb, noun), DISPLAY_OPTIONS.get(noun, ()))),
+        )
+        for verb, nouns in COMMANDS.items()
+        for noun in nouns
+    ]
+    short = ", ".join(f"{short} {word}" for short, word in (VERBS | NOUNS).items() if short != word)
+    return f"## Verbs and nouns\n\nShort forms: {short}.\n\n{_table(('command', 'options'), rows)}"
+
+
+def _attributes(kind: str) -> str:
+    rows = [
+        (f"`{_keyword(row)}`", row.form.syntax, _default(row), f"{type(row.selector).__name__}_{row.selector.name}"
+         f" ({row.selector.value})", ", ".join(_notes(row)))
+        for row in TABLE[kind].values()
+    ]  # fmt: skip
+    return f"## Attributes of {kind}\n\n{_table(('keyword', 'values', 'default', 'selector', ''), rows)}"
+
+
+def _keyword(row: Attribute) -> str:
+    return f"{row.keyword}` / `NO{row.keyword}" if isinstance(row.form, Flag) else row.keyword
+
+
+def _default(row: Attribute) -> str:
+    if row.origin is not Origin.GIVEN:
+        return ""
+    if isinstance(row.form, Flag):
+        return mqsc_token(row, row.default)
+    return str(row.form.plain(row.default)) or "blank"
+
+
+def _notes(row: Attribute) -> Iterable[str]:
+    if row.origin is not Origin.GIVEN:
+        yield "read only"
+    if row.settable:
+        yield "MQSET"
+    if row.quiet:
+        yield "quiet"
+
+
+def _zmqsc() -> str:
+    rows = [
+        (f"`ZMQSC {verb} {noun}`", ", ".join(f"`{word}`" for word in keywords))
+        for (verb, noun), keywords in ZMQSC_KEYWORDS.items()
+    ]
+    return f"{ZMQSC_INTRODUCTION}\n{_table(('command', 'keywords'), rows)}"
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

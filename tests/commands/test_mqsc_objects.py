@@ -1,0 +1,180 @@
+"""DEFINE, ALTER, DELETE and CLEAR: sections on LIKE and REPLACE, and the replies to each command."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker.core.definitions import Clear, Define, Definition, Delete
+
+if TYPE_CHECKING:
+    from tests.commands.catalog import Manager
+
+LATER = datetime(2027, 1, 1, 8, 0, 5)
+
+REPLIES = [
+    ("DEF QL(A)", "AMQ8006I: IBM MQ queue created."),
+    ("ALT QL(A) PUT(DISABLED)", "AMQ8008I: IBM MQ queue changed."),
+    ("ALTER QLOCAL ( A ) , MAXDEPTH ( 10 )", "AMQ8008I: IBM MQ queue changed."),
+    ("CLEAR QL(A)", "AMQ8022I: IBM MQ queue cleared."),
+    ("DEL QL(A)", "AMQ8007I: IBM MQ queue deleted."),
+    ("DEF PRO(P)", "AMQ8010I: IBM MQ process created."),
+    ("ALTER PROCESS(P) USERDATA(X)", "AMQ8012I: IBM MQ process changed."),
+    ("DELETE PROCESS(P)", "AMQ8011I: IBM MQ process deleted."),
+    ("ALTER QMGR TRIGINT(5)", "AMQ8005I: IBM MQ queue manager changed."),
+    ("ALTER QMGR", "AMQ8005I: IBM MQ queue manager changed."),
+    ("ALTER QMGR DEADQ(NOSUCH) FORCE", "AMQ8005I: IBM MQ queue manager changed."),
+    ("DIS QL(NOSUCH)", "AMQ8147E: IBM MQ object NOSUCH not found."),
+    ("ALTER QL(NOSUCH)", "AMQ8147E: IBM MQ object NOSUCH not found."),
+    ("DELETE QL(NOSUCH)", "AMQ8147E: IBM MQ object NOSUCH not found."),
+    ("DELETE QL(NOSUCH) IGNSTATE(YES)", "AMQ8007I: IBM MQ queue deleted."),
+    ("DELETE PROCESS(NOSUCH) IGNSTATE(NO)", "AMQ8147E: IBM MQ object NOSUCH not found."),
+    ("CLEAR QL(NOSUCH)", "AMQ8147E: IBM MQ object NOSUCH not found."),
+    ("DEF QL(B) LIKE(NOSUCH)", "AMQ8147E: IBM MQ object NOSUCH not found."),
+]
+
+
+def test_each_command_has_its_reply(manager: Manager) -> None:
+    assert [(text, manager.run(text).text) for text, _ in REPLIES] == REPLIES
+
+
+def test_a_failure_at_run_time_is_no_syntax_error(manager: Manager) -> None:
+    reply = manager.run("DELETE QL(NOSUCH)")
+    assert (reply.ok, reply.syntax_error) == (False, False)
+
+
+def test_a_define_carries_the_whole_definition(manager: Manager) -> None:
+    manager.run("DEF PROCESS(P) APPLICID(PAY)")
+    attributes: dict[str, int | str] = {
+        "ALTDATE": "2026-03-04", "ALTTIME": "12.30.15", "APPLICID": "PAY", "APPLTYPE": 23, "DESCR": "", "ENVRDATA": "",
+        "USERDATA": "",
+    }  # fmt: skip
+    assert manager.changes == [Define(Definition("PROCESS", "P", attributes))]
+
+
+def test_without_replace_an_existing_queue_stays_as_it_is(manager: Manager) -> None:
+    assert manager.script("DEF QL(A) MAXDEPTH(7)\nDEF QL(A)\nDEF QL(A) NOREPLACE") == ["AMQ8006I"] + ["AMQ8150E"] * 2
+    assert manager.queue("A")["MAXDEPTH"] == 7
+
+
+def test_replace_resets_every_attribute_not_given_but_not_the_time_of_creation(manager: Manager) -> None:
+    manager.run("DEF QL(A) MAXDEPTH(7) DESCR(OLD)")
+    manager.now = LATER
+    assert manager.run("DEF QL(A) REPLACE DESCR(NEW)").code == "AMQ8006I"
+    queue = manager.queue("A")
+    assert (queue["MAXDEPTH"], queue["DESCR"]) == (5000, "NEW")
+    assert (queue["CRDATE"], queue["CRTIME"]) == ("2026-03-04", "12.30.15")
+    assert (queue["ALTDATE"], queue["ALTTIME"]) == ("2027-01-01", "08.00.05")
+
+
+def test_alter_changes_only_what_is_given(manager: Manager) -> None:
+    manager.run("DEF QL(A) MAXDEPTH(7) DESCR(OLD)")
+    before = manager.queue("A")
+    manager.now = LATER
+    manager.run("ALTER QL(A) MAXDEPTH(8)")
+    assert manager.queue("A") == {**before, "MAXDEPTH": 8, "ALTDATE": "2027-01-01", "ALTTIME": "08.00.05"}
+    assert before["MAXDEPTH"] == 7
+
+
+def test_like_copies_attributes_and_keywords_override_them(manager: Manager) -> None:
+    manager.script("DEF QL(A) MAXDEPTH(7) PUT(DISABLED)\nDEF QL(B) LIKE(A) DESCR('x') PUT(ENABLED)")
+    queue = manager.queue("B")
+    assert (queue["MAXDEPTH"], queue["PUT"], queue["DESCR"]) == (7, 0, "x")
+
+
+def test_like_copies_no_times(manager: Manager) -> None:
+    manager.run("DEF QL(A)")
+    manager.now = LATER
+    manager.run("DEF QL(B) LIKE(A)")
+    assert (manager.queue("B")["CRDATE"], manager.queue("B")["ALTDATE"]) == ("2027-01-01", "2027-01-01")
+
+
+def test_the_default_object_gives_the_defaults(manager: Manager) -> None:
+    manager.script("DEF QL(SYSTEM.DEFAULT.LOCAL.QUEUE) MAXDEPTH(11)\nDEF PRO(SYSTEM.DEFAULT.PROCESS) USERDATA(U)")
+    manager.script("DEF QL(A)\nDEF PRO(P)")
+    assert manager.queue("A")["MAXDEPTH"] == 11
+    assert manager.process("P")["USERDATA"] == "U"
+
+
+@pytest.mark.parametrize(
+    "text", ["DEF QL(A) REPLACE", "ALTER QL(A)", "DELETE QL(A)", "CLEAR QL(A)", "DEF QL(B) LIKE(A)"]
+)
+def test_an_object_of_another_kind_in_the_same_name_space_is_left_alone(manager: Manager, text: str) -> None:
+    manager.objects["QUEUE", "A"] = Definition("QALIAS", "A", {})
+    assert manager.run(text).code == "AMQ8151E"
+    assert manager.changes == []
+
+
+def test_processes_and_queues_have_name_spaces_of_their_own(manager: Manager) -> None:
+    assert manager.script("DEF QL(A)\nDEF PROCESS(A)\nDELETE QL(A)") == ["AMQ8006I", "AMQ8010I", "AMQ8007I"]
+    assert (manager.names("QUEUE"), manager.names("PROCESS")) == ([], ["A"])
+
+
+IN_USE = [
+    ("DELETE QL(A)", {"CURDEPTH": 1}, "AMQ8143E"),
+    ("DELETE QL(A) NOPURGE", {"CURDEPTH": 1}, "AMQ8143E"),
+    ("DELETE QL(A) PURGE AUTHREC(YES)", {"CURDEPTH": 1}, "AMQ8007I"),
+    ("DELETE QL(A) PURGE", {"CURDEPTH": 1, "UNCOM": 1}, "AMQ8148E"),
+    ("DELETE QL(A)", {"UNCOM": 1}, "AMQ8148E"),
+    ("DELETE QL(A) PURGE", {"HANDLES": 1}, "AMQ8148E"),
+    ("CLEAR QL(A)", {"CURDEPTH": 3}, "AMQ8022I"),
+    ("CLEAR QL(A)", {"CURDEPTH": 3, "UNCOM": 1}, "AMQ8148E"),
+    ("CLEAR QL(A)", {"HANDLES": 1}, "AMQ8148E"),
+    ("ALTER QL(A) USAGE(XMITQ)", {}, "AMQ8008I"),
+    ("ALTER QL(A) USAGE(NORMAL)", {"HANDLES": 1}, "AMQ8008I"),
+    ("ALTER QL(A) USAGE(XMITQ)", {"HANDLES": 1}, "AMQ8148E"),
+    ("ALTER QL(A) USAGE(XMITQ)", {"CURDEPTH": 1}, "AMQ8148E"),
+    ("ALTER QL(A) USAGE(XMITQ) FORCE", {"HANDLES": 1, "CURDEPTH": 1}, "AMQ8008I"),
+    ("ALTER QL(A) NOSHARE", {"HANDLES": 2, "IPPROCS": 1}, "AMQ8008I"),
+    ("ALTER QL(A) NOSHARE", {"HANDLES": 2, "IPPROCS": 2}, "AMQ8148E"),
+    ("ALTER QL(A) NOSHARE FORCE", {"HANDLES": 2, "IPPROCS": 2}, "AMQ8008I"),
+    ("ALTER QL(A) PUT(DISABLED)", {"HANDLES": 2, "IPPROCS": 2, "CURDEPTH": 1}, "AMQ8008I"),
+    ("DEF QL(A) REPLACE USAGE(XMITQ)", {"HANDLES": 1}, "AMQ8148E"),
+]
+
+
+@pytest.mark.parametrize(("text", "live", "code"), IN_USE)
+def test_handles_messages_and_units_of_work_hold_a_queue(
+    manager: Manager, text: str, live: dict[str, int | str], code: str
+) -> None:
+    manager.run("DEF QL(A)")
+    manager.changes.clear()
+    manager.live["A"] = live
+    assert manager.run(text).code == code
+    assert bool(manager.changes) == code.endswith("I")
+
+
+def test_changes_name_what_the_engine_is_to_do(manager: Manager) -> None:
+    manager.script("DEF QL(A)\nCLEAR QL(A)\nDELETE QL(A)\nDEF PRO(P)\nDELETE PRO(P)")
+    assert [change for change in manager.changes if not isinstance(change, Define)] == [
+        Clear("A"),
+        Delete("QUEUE", "A"),
+        Delete("PROCESS", "P"),
+    ]
+
+
+TOGETHER = [
+    ("DEF QL(A) QDEPTHHI(10) QDEPTHLO(20)", "AMQ8425E", True),
+    ("DEF QL(A) QDEPTHHI(20) QDEPTHLO(20)", "AMQ8006I", False),
+    ("DEF QL(A) CLUSTER(C) CLUSNL(N)", "AMQ8425E", False),
+    ("DEF QL(A) MAXMSGL(50000)", "AMQ8412E", False),
+    ("DEF QL(A) MAXMSGL(40000)", "AMQ8006I", False),
+]
+
+
+@pytest.mark.parametrize(("text", "code", "syntax_error"), TOGETHER)
+def test_attributes_have_to_fit_each_other(manager: Manager, text: str, code: str, syntax_error: bool) -> None:
+    manager.run("ALTER QMGR MAXMSGL(40000)")
+    reply = manager.run(text)
+    assert (reply.code, reply.syntax_error) == (code, syntax_error)
+
+
+def test_the_queue_manager_is_altered_under_its_name(manager: Manager) -> None:
+    manager.now = LATER
+    manager.run("ALTER QMGR DEADQ(DEAD) DESCR('test')")
+    attributes = manager.queue_manager.attributes
+    assert (manager.queue_manager.kind, manager.queue_manager.name) == ("QMGR", "QM1")
+    assert (attributes["DEADQ"], attributes["DESCR"], attributes["ALTDATE"]) == ("DEAD", "test", "2027-01-01")
+    assert attributes["CRDATE"] == "2026-03-04"
