@@ -1,0 +1,81 @@
+"""The directory of a queue manager's data: made when missing, and held by one manager at a time.
+
+The lock is `flock` on a file that stays: it goes with the process that has it, however that ends, and removing the file
+would let two managers lock two files of one name. The process id in it is for people only.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from broker.storage.store import StoreUnusableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class DataDirectory:
+    """The directory at `path`; nothing is touched before `claim`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock: int | None = None
+
+    def claim(self) -> None:
+        """Make the directory if it is missing, and take it; raises StoreUnusableError when another manager has it."""
+        try:
+            _make(self.path)
+            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._unusable(error) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            unusable = self._in_use(lock) if isinstance(error, BlockingIOError) else self._unusable(error)
+            os.close(lock)
+            raise unusable from error
+        with suppress(OSError):  # A full disk must not keep a manager from starting, and nothing relies on the id.
+            os.ftruncate(lock, 0)
+            os.write(lock, b"%d\n" % os.getpid())
+        self._lock = lock
+
+    def sync(self) -> None:
+        """Make the names of the files in the directory durable, which syncing the files does not."""
+        _sync(self.path)
+
+    def release(self) -> None:
+        """Let another manager have it; harmless when it is not held."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _in_use(self, lock: int) -> StoreUnusableError:
+        holder = os.read(lock, 20).decode("ascii", "replace").strip() or "unknown"
+        return StoreUnusableError(
+            f"the data directory {self.path} is in use by another queue manager (process {holder}); "
+            "stop that one, or give this one a directory of its own"
+        )
+
+    def _unusable(self, error: OSError) -> StoreUnusableError:
+        return StoreUnusableError(
+            f"the data directory {self.path} cannot be used ({error}); give a directory that this user can write"
+        )
+
+
+def _make(path: Path) -> None:
+    """Make a directory, and its parents, so that they survive a power failure."""
+    if not path.is_dir():
+        _make(path.parent)
+        path.mkdir(mode=0o700, exist_ok=True)
+        _sync(path.parent)
+
+
+def _sync(path: Path) -> None:
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

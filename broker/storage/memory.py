@@ -1,0 +1,104 @@
+"""A store that keeps its rows in memory: for managers without data, and for tests.
+
+It survives the manager, not the process: a manager opened on the same MemoryStore object finds what the last one wrote.
+It does not check more than SQLite would: a second message of one id, or a second object of one number, is refused.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.storage.store import StoreFailedError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable
+
+    from broker.storage.store import MessageRow, ObjectRow, Rows
+
+LOAD_CHUNK = 10_000
+"""How many messages a load gives at a time."""
+
+
+class MemoryStore:
+    """Keeps what is written for as long as the object lives; `open` and `close` change nothing."""
+
+    def __init__(self) -> None:
+        self._messages: dict[int, MessageRow] = {}
+        self._objects: dict[tuple[str, str], ObjectRow] = {}
+        self._high_water = 0
+
+    async def open(self) -> None:
+        """Nothing to get ready."""
+
+    async def load_objects(self) -> tuple[list[ObjectRow], int]:
+        """All definitions by space and name, and the high-water mark (0 when there is none)."""
+        return [self._objects[key] for key in sorted(self._objects)], self._high_water
+
+    async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
+        """All messages without their data, in order of id; rows with persistent=0 are gone once all were given."""
+        rows = sorted(self._messages.values())
+        for start in range(0, len(rows), LOAD_CHUNK):
+            yield [row._replace(data=None) for row in rows[start : start + LOAD_CHUNK]]
+        for row in rows:
+            if not row.persistent:
+                self._messages.pop(row.id, None)
+
+    async def write(self, rows: Rows) -> None:
+        """Take in all of `rows`, or none; raises StoreFailedError for an id or a number that is taken."""
+        objects = self._objects_after(rows)
+        self._insert(rows.inserts)
+        for id in rows.marks:
+            self._change(id, got=1)
+        for id, backout_count in rows.backouts:
+            self._change(id, backout_count=backout_count, got=0)
+        for id in rows.removals:
+            self._messages.pop(id, None)
+        if rows.dropped:
+            self._remove_messages_of(rows.dropped)
+        self._objects = objects
+        self._high_water = max(self._high_water, rows.high_water)
+
+    async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
+        """The data of these messages; raises StoreFailedError when one is missing."""
+        found: dict[int, bytes] = {}
+        for id in ids:
+            row = self._messages.get(id)
+            if row is None or row.data is None:
+                raise StoreFailedError(f"message {id} is not in the store")
+            found[id] = row.data
+        return found
+
+    async def close(self) -> None:
+        """Nothing to let go; the rows stay."""
+
+    def _objects_after(self, rows: Rows) -> dict[tuple[str, str], ObjectRow]:
+        """The objects as `rows` leaves them: a copy, because the batch may yet be refused."""
+        if not rows.objects and not rows.dropped:
+            return self._objects
+        objects = self._objects.copy()
+        for key in rows.dropped:
+            objects.pop(key, None)
+        for row in rows.objects:
+            objects[row.space, row.name] = row
+        if len({row.number for row in objects.values()}) < len(objects):
+            raise StoreFailedError("two objects have one number")
+        return objects
+
+    def _insert(self, inserts: list[MessageRow]) -> None:
+        """Add the messages, after looking that their ids are new."""
+        added = {row.id: row for row in inserts}
+        if len(added) < len(inserts) or not self._messages.keys().isdisjoint(added):
+            raise StoreFailedError("two messages have one id")
+        self._messages.update(added)
+
+    def _change(self, id: int, *, got: int, backout_count: int | None = None) -> None:
+        """Give a message another mark and, unless it is None, another backout count."""
+        row = self._messages.get(id)
+        if row is not None:
+            count = row.backout_count if backout_count is None else backout_count
+            self._messages[id] = row._replace(backout_count=count, got=got)
+
+    def _remove_messages_of(self, dropped: list[tuple[str, str]]) -> None:
+        """Remove the messages of the queues among the objects about to go."""
+        numbers = {self._objects[key].number for key in dropped if key[0] == "QUEUE" and key in self._objects}
+        self._messages = {id: row for id, row in self._messages.items() if row.queue not in numbers}

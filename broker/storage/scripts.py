@@ -1,0 +1,27 @@
+"""The SQL that lies beside this module in files: numbered migrations, and statements under their names.
+
+It reads the files and runs nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from importlib.resources import files
+
+_FOLDER = files(__package__) / "sql"
+_NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+
+
+@cache
+def statements(file_name: str) -> dict[str, str]:
+    """The statements of one file, by the names in its `-- name:` lines."""
+    _, *parts = _NAME.split((_FOLDER / file_name).read_text(encoding="utf-8"))
+    return {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+@cache
+def migrations() -> dict[int, str]:
+    """The scripts `0001_first.sql` and so on, by number, in order."""
+    scripts = sorted((entry for entry in _FOLDER.iterdir() if entry.name[:4].isdigit()), key=lambda entry: entry.name)
+    return {int(entry.name[:4]): entry.read_text(encoding="utf-8") for entry in scripts}

@@ -1,0 +1,91 @@
+"""The store that fails and stalls on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from broker.storage.memory import MemoryStore
+from broker.storage.store import Rows, StoreFailedError, StoreFullError
+from broker.testing.faults import FaultStore
+
+from .samples import ORDERS, Contents, contents, message, reopened
+
+
+@pytest.fixture
+def store() -> FaultStore:
+    return FaultStore(MemoryStore())
+
+
+async def test_without_faults_it_is_the_store_inside(store: FaultStore) -> None:
+    rows = Rows(inserts=[message(1)], objects=[ORDERS], high_water=3)
+    await store.open()
+    await store.write(rows)
+    assert await reopened(store) == await contents(store.inner) == Contents([message(1)], [ORDERS], 3)
+    assert (store.writes, store.written) == (1, [rows])
+    await store.close()
+
+
+async def test_the_next_write_fails_and_is_not_written(store: FaultStore) -> None:
+    store.fail_next(StoreFullError("full"))
+    with pytest.raises(StoreFullError, match="full"):
+        await store.write(Rows(inserts=[message(1)]))
+    await store.write(Rows(inserts=[message(2)]))
+    assert (await contents(store)).messages == [message(2)]
+    assert (store.writes, store.written) == (2, [Rows(inserts=[message(2)])])
+
+
+async def test_a_write_can_fail_although_it_is_written(store: FaultStore) -> None:
+    store.fail_next(StoreFailedError("no answer"), lose=False)
+    with pytest.raises(StoreFailedError):
+        await store.write(Rows(inserts=[message(1)]))
+    assert (await contents(store)).messages == [message(1)]
+    assert len(store.written) == 1
+
+
+async def test_failures_are_counted_from_the_next_write(store: FaultStore) -> None:
+    await store.write(Rows(inserts=[message(1)]))
+    store.fail_next(StoreFullError("third"), after=2)
+    store.fail_next(StoreFailedError("fourth"), after=3)
+    outcomes = []
+    for id in (2, 3, 4, 5):
+        try:
+            await store.write(Rows(inserts=[message(id)]))
+            outcomes.append("written")
+        except (StoreFullError, StoreFailedError) as error:
+            outcomes.append(str(error))
+    assert outcomes == ["written", "third", "fourth", "written"]
+
+
+async def test_plans_that_make_no_sense_are_refused(store: FaultStore) -> None:
+    with pytest.raises(ValueError, match="the next write is 1"):
+        store.fail_next(StoreFullError(), after=0)
+    with pytest.raises(ValueError, match="nothing is written"):
+        store.fail_next(StoreFullError(), lose=False)
+
+
+async def test_a_held_write_waits_until_it_is_released(store: FaultStore) -> None:
+    store.hold()
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(store.write(Rows(inserts=[message(1)])), name="writing")
+        await store.wait_held()
+        assert (store.held, store.writes, store.written) == (1, 1, [])
+        assert (await contents(store)).messages == []
+        store.release()
+    assert store.held == 0
+    assert (await contents(store)).messages == [message(1)]
+
+
+async def test_a_held_write_can_fail_too(store: FaultStore) -> None:
+    async def refused() -> None:
+        with pytest.raises(StoreFullError):
+            await store.write(Rows(inserts=[message(1)]))
+
+    store.hold()
+    store.fail_next(StoreFullError("full"))
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(refused(), name="refused")
+        await store.wait_held()
+        store.release()
+    assert store.written == []

@@ -1,0 +1,107 @@
+"""Any sequence of batches, loaded again, equals a model one can believe at a glance: two dictionaries."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from broker.storage.memory import MemoryStore
+from broker.storage.sqlite import SqliteStore
+from broker.storage.store import MessageRow, ObjectRow, Rows, Store
+
+from .samples import Contents, contents, reopened
+
+NAMES = [("QUEUE", "A"), ("QUEUE", "B"), ("PROCESS", "A")]
+REOPEN = "reopen"
+
+ids = st.integers(1, 12)
+sizes = st.sampled_from([0, 3, 1024, 1025, 20_000])
+counts = st.integers(0, 5)
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> Rows:
+    """A batch that mentions the few ids and names over and over; the ids it inserts are made unique by the test."""
+    inserts = draw(
+        st.lists(st.tuples(ids, sizes, st.integers(0, 1), counts), max_size=4, unique_by=lambda item: item[0])
+    )
+    return Rows(
+        inserts=[
+            MessageRow(id, id % 3 + 1, 4, persistent, b"descriptor", size, bytes([id]) * size, count)
+            for id, size, persistent, count in inserts
+        ],
+        removals=draw(st.lists(ids, max_size=3, unique=True)),
+        backouts=draw(st.lists(st.tuples(ids, counts), max_size=3, unique_by=lambda item: item[0])),
+        marks=draw(st.lists(ids, max_size=3, unique=True)),
+        objects=[
+            ObjectRow(*NAMES[index], index + 1, "KIND", attributes)
+            for index, attributes in draw(st.dictionaries(st.integers(0, 2), st.binary(max_size=4))).items()
+        ],
+        dropped=draw(st.lists(st.sampled_from(NAMES), max_size=2, unique=True)),
+        high_water=draw(st.integers(0, 9)),
+    )
+
+
+class Model:
+    """What a store is, said plainly."""
+
+    def __init__(self) -> None:
+        self.messages: dict[int, MessageRow] = {}
+        self.objects: dict[tuple[str, str], ObjectRow] = {}
+        self.high_water = 0
+
+    def write(self, rows: Rows) -> None:
+        """Inserts, then marks, backouts and removals; then deletions of objects, then their definitions."""
+        self.messages |= {row.id: row for row in rows.inserts}
+        for id in self.messages.keys() & set(rows.marks):
+            self.messages[id] = self.messages[id]._replace(got=1)
+        for id, count in rows.backouts:
+            if id in self.messages:
+                self.messages[id] = self.messages[id]._replace(got=0, backout_count=count)
+        for id in rows.removals:
+            self.messages.pop(id, None)
+        for key in rows.dropped:
+            dropped = self.objects.pop(key, None)
+            if dropped is not None and dropped.space == "QUEUE":
+                self.messages = {id: row for id, row in self.messages.items() if row.queue != dropped.number}
+        self.objects |= {(row.space, row.name): row for row in rows.objects}
+        self.high_water = max(self.high_water, rows.high_water)
+
+    def load(self) -> Contents:
+        """All there is, sorted; the nonpersistent messages for the last time."""
+        loaded = [self.messages[id] for id in sorted(self.messages)]
+        self.messages = {row.id: row for row in loaded if row.persistent}
+        return Contents(loaded, [self.objects[key] for key in sorted(self.objects)], self.high_water)
+
+
+async def compare(store: Store, steps: list[Rows | str]) -> None:
+    """Do the steps to the store and to a model, and compare them at each restart and at the end."""
+    model = Model()
+    await store.open()
+    try:
+        for step in steps:
+            if isinstance(step, Rows):
+                step.inserts = [row for row in step.inserts if row.id not in model.messages]
+                await store.write(step)
+                model.write(step)
+            else:
+                assert await reopened(store) == model.load()
+        assert await contents(store) == model.load()
+        assert await reopened(store) == model.load()
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@settings(max_examples=40, deadline=None)
+@given(steps=st.lists(st.one_of(batches(), st.just(REOPEN)), max_size=8))
+async def test_any_batches_reloaded_equal_the_model(kind: str, steps: list[Rows | str]) -> None:
+    if kind == "memory":
+        await compare(MemoryStore(), steps)
+        return
+    with tempfile.TemporaryDirectory() as directory:
+        await compare(SqliteStore(Path(directory), ballast_bytes=0), steps)

@@ -1,0 +1,197 @@
+"""What every store does: the definition of a store, run on each of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from broker.storage import memory, sqlite
+from broker.storage.store import ObjectRow, Rows, Store, StoreFailedError
+
+from .samples import ORDERS, SHIPPING, Contents, contents, message, reopened
+
+SIZES = [0, 1, 1023, 1024, 1025, 4096, 1_000_000]
+EMPTY = Contents([], [], 0)
+
+
+async def test_a_new_store_is_empty(store: Store) -> None:
+    assert await contents(store) == EMPTY
+
+
+async def test_what_was_written_is_there_at_the_next_start(store: Store) -> None:
+    messages = [message(1), message(2, b""), message(5, b"x" * 5000)]
+    await store.write(Rows(inserts=messages, objects=[ORDERS, SHIPPING], high_water=99))
+    assert await reopened(store) == Contents(messages, [SHIPPING, ORDERS], 99)
+
+
+async def test_what_was_written_can_be_loaded_without_a_restart(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1)]))
+    assert await contents(store) == Contents([message(1)], [], 0)
+
+
+async def test_an_empty_batch_changes_nothing(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1)]))
+    await store.write(Rows())
+    assert (await reopened(store)).messages == [message(1)]
+
+
+async def test_every_field_of_a_message_survives(store: Store) -> None:
+    row = message(2**62, b"\0\xff")._replace(queue=2**40, rank=9, descriptor=b"", backout_count=3, got=1)
+    await store.write(Rows(inserts=[row]))
+    assert (await reopened(store)).messages == [row]
+
+
+async def test_messages_are_loaded_in_order_of_id_whatever_the_order_of_writing(store: Store) -> None:
+    await store.write(Rows(inserts=[message(30), message(10)]))
+    await store.write(Rows(inserts=[message(20)]))
+    assert [row.id for row in (await reopened(store)).messages] == [10, 20, 30]
+
+
+async def test_messages_are_loaded_in_chunks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "LOAD_CHUNK", 2)
+    monkeypatch.setattr(sqlite, "LOAD_CHUNK", 2)
+    await store.write(Rows(inserts=[message(id) for id in range(1, 6)]))
+    chunks = [[row.id for row in chunk] async for chunk in store.load_messages()]
+    assert chunks == [[1, 2], [3, 4], [5]]
+
+
+@pytest.mark.parametrize("size", SIZES)
+async def test_data_of_any_size_is_read_back(store: Store, size: int) -> None:
+    await store.write(Rows(inserts=[message(1, b"d" * size), message(2, b"other")]))
+    assert await store.read_data([1]) == {1: b"d" * size}
+
+
+async def test_data_is_read_for_many_messages_at_once(store: Store) -> None:
+    await store.write(Rows(inserts=[message(id, b"%d" % id) for id in range(1, 100)]))
+    assert await store.read_data(range(1, 100)) == {id: b"%d" % id for id in range(1, 100)}
+
+
+@pytest.mark.parametrize("data", [b"small", b"large" * 1000])
+async def test_data_of_a_message_that_is_gone_cannot_be_read(store: Store, data: bytes) -> None:
+    await store.write(Rows(inserts=[message(1, data), message(2)]))
+    await store.write(Rows(removals=[1]))
+    with pytest.raises(StoreFailedError, match="message 1 "):
+        await store.read_data([2, 1])
+
+
+async def test_a_removed_message_does_not_come_back(store: Store) -> None:
+    await store.write(Rows(inserts=[message(id, b"x" * 1000 * id) for id in (1, 2, 3, 4)]))
+    await store.write(Rows(removals=[4, 1]))
+    assert [row.id for row in (await reopened(store)).messages] == [2, 3]
+
+
+async def test_removals_marks_and_backouts_of_messages_that_are_gone_are_harmless(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1)]))
+    await store.write(Rows(removals=[2], marks=[3], backouts=[(4, 1)]))
+    assert (await reopened(store)).messages == [message(1)]
+
+
+async def test_a_mark_is_reported_at_the_next_start(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1), message(2)]))
+    await store.write(Rows(marks=[2]))
+    assert (await reopened(store)).messages == [message(1), message(2)._replace(got=1)]
+
+
+async def test_a_backout_sets_the_count_and_clears_the_mark(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1)]))
+    await store.write(Rows(marks=[1]))
+    await store.write(Rows(backouts=[(1, 2)]))
+    assert (await reopened(store)).messages == [message(1)._replace(backout_count=2)]
+
+
+async def test_a_message_may_be_written_marked_and_backed_out_in_one_batch(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1), message(2)], marks=[1, 2], backouts=[(1, 1)], removals=[2]))
+    assert (await reopened(store)).messages == [message(1)._replace(backout_count=1)]
+
+
+async def test_a_nonpersistent_message_is_given_at_one_start_only(store: Store) -> None:
+    kept, fleeting = message(1), [message(2, persistent=0), message(3, b"x" * 2000, persistent=0)]
+    await store.write(Rows(inserts=[kept, *fleeting]))
+    assert (await reopened(store)).messages == [kept, *fleeting]
+    assert (await reopened(store)).messages == [kept]
+
+
+async def test_a_load_that_is_broken_off_forgets_nothing(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1, persistent=0)]))
+    async for _ in store.load_messages():
+        break
+    assert (await reopened(store)).messages == [message(1, persistent=0)]
+
+
+async def test_an_object_stored_again_is_replaced(store: Store) -> None:
+    await store.write(Rows(objects=[ORDERS, SHIPPING]))
+    altered = ORDERS._replace(kind="QALIAS", attributes=b"altered")
+    await store.write(Rows(objects=[altered]))
+    assert (await reopened(store)).objects == [SHIPPING, altered]
+
+
+async def test_objects_of_one_name_in_two_spaces_are_two_objects(store: Store) -> None:
+    process = ObjectRow("PROCESS", "ORDERS", 9, "PROCESS", b"")
+    await store.write(Rows(objects=[ORDERS, process]))
+    assert (await reopened(store)).objects == [process, ORDERS]
+
+
+async def test_deleting_a_queue_removes_its_messages_and_no_others(store: Store) -> None:
+    await store.write(Rows(objects=[ORDERS, ORDERS._replace(name="OTHER", number=9)]))
+    await store.write(Rows(inserts=[message(1), message(2, queue=9), message(3, b"x" * 5000)]))
+    await store.write(Rows(dropped=[("QUEUE", "ORDERS")]))
+    found = await reopened(store)
+    assert [row.id for row in found.messages] == [2]
+    assert [row.name for row in found.objects] == ["OTHER"]
+
+
+async def test_deleting_a_queue_removes_the_messages_of_the_same_batch(store: Store) -> None:
+    await store.write(Rows(objects=[ORDERS]))
+    await store.write(Rows(inserts=[message(1)], dropped=[("QUEUE", "ORDERS")]))
+    assert await reopened(store) == EMPTY
+
+
+async def test_deleting_an_object_of_another_space_removes_no_messages(store: Store) -> None:
+    await store.write(Rows(objects=[SHIPPING], inserts=[message(1, queue=SHIPPING.number)]))
+    await store.write(Rows(dropped=[("PROCESS", "SHIPPING")]))
+    found = await reopened(store)
+    assert (len(found.messages), found.objects) == (1, [])
+
+
+async def test_deleting_an_object_that_is_not_there_is_harmless(store: Store) -> None:
+    await store.write(Rows(objects=[ORDERS], inserts=[message(1)]))
+    await store.write(Rows(dropped=[("QUEUE", "ORDER")]))
+    assert await reopened(store) == Contents([message(1)], [ORDERS], 0)
+
+
+async def test_a_queue_deleted_and_defined_anew_in_one_batch_is_another_queue(store: Store) -> None:
+    await store.write(Rows(objects=[ORDERS], inserts=[message(1)]))
+    anew = ORDERS._replace(number=20)
+    await store.write(Rows(dropped=[("QUEUE", "ORDERS")], objects=[anew], inserts=[message(2, queue=20)]))
+    assert await reopened(store) == Contents([message(2, queue=20)], [anew], 0)
+
+
+async def test_the_high_water_mark_is_only_raised(store: Store) -> None:
+    for mark in (100, 50, 0):
+        await store.write(Rows(high_water=mark, inserts=[message(1000 + mark)]))
+        assert (await reopened(store)).high_water == 100
+    await store.write(Rows(high_water=101))
+    assert (await reopened(store)).high_water == 101
+
+
+NOT_WRITABLE = {
+    "an id that is in the store": Rows(inserts=[message(2), message(1)]),
+    "one id twice": Rows(inserts=[message(2), message(2)]),
+    "a number that another object has": Rows(inserts=[message(2)], objects=[ORDERS._replace(name="OTHER")]),
+    "one number twice": Rows(inserts=[message(2)], objects=[SHIPPING, SHIPPING._replace(name="OTHER")]),
+}
+
+
+@pytest.mark.parametrize("rows", NOT_WRITABLE.values(), ids=NOT_WRITABLE)
+async def test_a_batch_with_an_error_is_not_written_at_all(store: Store, rows: Rows) -> None:
+    await store.write(Rows(inserts=[message(1)], objects=[ORDERS], high_water=5))
+    rows = replace(rows, removals=[1], marks=[1], high_water=9)
+    with pytest.raises(StoreFailedError):
+        await store.write(rows)
+    assert await reopened(store) == Contents([message(1)], [ORDERS], 5)
+
+
+async def test_closing_twice_is_harmless(store: Store) -> None:
+    await store.close()
+    await store.close()

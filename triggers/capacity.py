@@ -1,0 +1,60 @@
+"""How many handlers may run: in all, and for one queue."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker import Clock
+
+
+class Capacity:
+    """Places for `max_tasks` handlers, of which one queue may fill `max_handlers`.
+
+    A tenth of them is kept for queues that have none running, so that a queue with many slow handlers cannot keep all
+    others waiting. Places are occupied before the starts are taken: the caps hold while several takings are under way.
+    """
+
+    def __init__(self, max_tasks: int, max_handlers: int) -> None:
+        self.total = 0
+        self.by_queue: dict[str, int] = {}
+        self._max_tasks = max_tasks
+        self._max_handlers = max_handlers
+        self._kept = max_tasks // 10
+        self._empty: asyncio.Event | None = None
+
+    def room(self, q_name: str) -> int:
+        """How many more handlers of a queue may be started."""
+        running = self.by_queue.get(q_name, 0)
+        free = self._max_tasks - self._kept - self.total
+        if not running and self.total < self._max_tasks:
+            free = max(free, 1)
+        return max(min(free, self._max_handlers - running), 0)
+
+    def occupy(self, q_name: str, places: int) -> None:
+        """Take places that `room` has shown to be free."""
+        self.by_queue[q_name] = self.by_queue.get(q_name, 0) + places
+        self.total += places
+
+    def release(self, q_name: str, places: int = 1) -> None:
+        """Give places back."""
+        left = self.by_queue[q_name] - places
+        if left:
+            self.by_queue[q_name] = left
+        else:
+            del self.by_queue[q_name]
+        self.total -= places
+        if not self.total and self._empty is not None:
+            self._empty.set()
+
+    async def empty(self, clock: Clock, timeout: float) -> None:
+        """Wait until no place is occupied, at most for `timeout` seconds."""
+        if not self.total:
+            return
+        self._empty = asyncio.Event()
+        timer = clock.call_later(timeout, self._empty.set)
+        try:
+            await self._empty.wait()
+        finally:
+            timer.cancel()

@@ -1,0 +1,264 @@
+"""The trigger monitor: the timer that lets one generation follow another, and the lifetime of all that they start.
+
+One task group holds the generations and their handlers; the timer is the task that owns the group. Nothing here decides
+what is started: that is `triggers.generation`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Self
+
+import anyio
+
+from broker import Clock, Connection
+from broker.mqi import MQRC, MQError
+from triggers.capacity import Capacity
+from triggers.connections import ENDED, connected
+from triggers.generation import Generation, Shared
+from triggers.handlers import Handlers
+from triggers.launch import Launcher
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from types import ModuleType, TracebackType
+
+    from anyio.abc import TaskStatus
+
+    from broker import TriggerStarts
+    from triggers.connections import Manager
+
+logger = logging.getLogger(__name__)
+
+APPL_NAME: Final = "trigger monitor"
+"""The name under which the monitor itself is connected; a handler has the name of its process."""
+
+RESPITE: Final = 0.1
+"""Seconds before a generation is replaced that died although it replaced a dead one: a lasting fault must not spin."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerStatistics:
+    """A trigger monitor in figures, at one moment."""
+
+    generation: int
+    """The number of the current generation, from 1; 0 before the monitor is entered."""
+    running: int
+    """Handlers that run now."""
+    started: int
+    """Handlers started so far."""
+    failed: int
+    """Handlers that ended by an exception so far."""
+    running_by_queue: Mapping[str, int] = field(default_factory=dict)
+    """Handlers that run now, for each queue that has any."""
+    unserved: Mapping[str, str] = field(default_factory=dict)
+    """Queues whose starts nobody here serves, and the process definitions that they name."""
+
+
+class TriggerMonitor:
+    """Starts handlers for the triggered queues of a queue manager, for as long as its context is entered.
+
+    `source` is a queue manager in this process, or a connection to one, embedded or over the wire: the monitor and each
+    handler get connections of their own from it. `handlers` are modules or their dotted names, see `Handlers`.
+
+    - `batch_size`: starts from one queue before the next queue has its turn.
+    - `throttle_delay`: seconds to wait after each queue that started something; 0 only lets other tasks run.
+    - `generation_interval`: seconds until the next generation takes over. Handlers outlive their generation.
+    - `max_tasks`, `max_handlers`: handlers that run at a time, in all (a tenth is kept for queues that have none) and
+      for one queue.
+    - `stop_timeout`: seconds that handlers have left when the context is left. Then they are cancelled, their units
+      of work backed out, and their starts given back. Leaving by cancellation cancels them at once.
+    - `clock`: by default the queue manager's, or the real one.
+
+    When the connection ends, the monitor does. Over a connection that was given, the MQError is raised out of the
+    context, whose body is cancelled: CONNECTION_BROKEN (2009), Q_MGR_QUIESCING (2161), Q_MGR_STOPPING (2162). With a
+    queue manager in this process, which is then stopping, it ends quietly.
+
+    Raises HandlerImportError for a module that does not import; ValueError for two handlers of one process and for
+    numbers out of range.
+    """
+
+    def __init__(
+        self,
+        source: Manager | Connection,
+        handlers: Iterable[ModuleType | str] = (),
+        *,
+        batch_size: int = 10,
+        throttle_delay: float = 0.001,
+        generation_interval: float = 5.0,
+        max_tasks: int = 1000,
+        max_handlers: int = 100,
+        stop_timeout: float = 10.0,
+        clock: Clock | None = None,
+    ) -> None:
+        _check_least(1, batch_size=batch_size, max_tasks=max_tasks, max_handlers=max_handlers)
+        _check_least(0, throttle_delay=throttle_delay, stop_timeout=stop_timeout)
+        if not generation_interval > 0:
+            raise ValueError(f"generation_interval={generation_interval}: must be above 0 seconds")
+        self._handlers = Handlers(handlers)
+        self._source = source
+        self._clock = clock or (Clock() if isinstance(source, Connection) else source.clock)
+        self._batch_size = batch_size
+        self._throttle_delay = throttle_delay
+        self._generation_interval = generation_interval
+        self._max_tasks = max_tasks
+        self._stop_timeout = stop_timeout
+        self._capacity = Capacity(max_tasks, max_handlers)
+        self._launcher = Launcher(
+            source, self._capacity, self._clock, freed=self._handler_ended, lost=self._connection_ended
+        )
+        self._shared: Shared | None = None
+        self._current: Generation | None = None
+        self._fault: MQError | None = None
+        self._entered = False
+        self._stopping = False
+        self._turn = asyncio.Event()
+        self._ended = asyncio.Event()
+        self._exit = AsyncExitStack()
+
+    async def wait(self) -> None:
+        """Return when the monitor has ended, with its queue manager; an error cancels the waiting body instead."""
+        await self._ended.wait()
+
+    def statistics(self) -> TriggerStatistics:
+        """The figures of this moment."""
+        return TriggerStatistics(
+            generation=self._current.number if self._current else 0,
+            running=self._capacity.total,
+            started=self._launcher.started,
+            failed=self._launcher.failed,
+            running_by_queue=dict(self._capacity.by_queue),
+            unserved=dict(self._shared.unserved) if self._shared else {},
+        )
+
+    async def __aenter__(self) -> Self:
+        """Connect and begin. Raises MQError when connecting fails; RuntimeError when the monitor was entered before."""
+        if self._entered:
+            raise RuntimeError("a trigger monitor is entered once: make another")
+        self._entered = True
+        try:
+            async with AsyncExitStack() as stack:
+                tasks = await stack.enter_async_context(anyio.create_task_group())
+                await tasks.start(self._run, name=APPL_NAME)
+                stack.push_async_exit(self._leave)
+                self._exit = stack.pop_all()
+        except BaseExceptionGroup as group:
+            raise _lone(group) from None
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool | None:
+        try:
+            return await self._exit.__aexit__(kind, error, trace)
+        except BaseExceptionGroup as group:
+            lone = _lone(group)
+            if lone is error:
+                return False
+            raise lone from None
+
+    async def _leave(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop, and unless the leaving task is cancelled, wait for the handlers."""
+        self._stop()
+        if not isinstance(error, asyncio.CancelledError):
+            await self._ended.wait()
+
+    def _stop(self) -> None:
+        self._stopping = True
+        self._turn.set()
+
+    async def _run(self, *, task_status: TaskStatus[None]) -> None:
+        """The monitor's own task, from connecting to disconnecting."""
+        try:
+            connection = await connected(self._source, APPL_NAME)
+            async with connection, connection.trigger_starts(limit=self._max_tasks) as starts:
+                await self._serve(starts, task_status)
+        except MQError as error:
+            if self._shared is None or isinstance(self._source, Connection) or error.reason not in ENDED:
+                raise
+            logger.info("the trigger monitor ends with its queue manager: %s", error)
+        self._ended.set()  # after an error, the task group cancels those who wait
+
+    async def _serve(self, starts: TriggerStarts, task_status: TaskStatus[None]) -> None:
+        """Run generations until told to stop or until the connection has ended; then see the handlers out."""
+        async with anyio.create_task_group() as tasks:
+            self._shared = Shared(
+                tasks, starts, self._launcher, self._capacity, self._clock, self._batch_size, self._throttle_delay
+            )
+            task_status.started()
+            await self._supervise(self._shared)
+            if self._fault is None or self._fault.reason == MQRC.Q_MGR_QUIESCING:
+                await self._capacity.empty(self._clock, self._stop_timeout)
+            # Without a connection handlers can end nothing: their units are backed out, their starts pending elsewhere.
+            tasks.cancel_scope.cancel()
+        if self._fault is not None:
+            raise self._fault
+
+    async def _supervise(self, shared: Shared) -> None:
+        """The timer: the next generation after each interval, and at once when one has died."""
+        deaths = 0
+        while not self._stopping:
+            generation = self._next_generation(shared)
+            await self._pause(self._generation_interval)
+            deaths = deaths + 1 if generation.died else 0
+            if deaths > 1:
+                await self._pause(RESPITE)
+        shared.stopping = True
+        if self._current is not None:
+            self._current.retire()
+
+    def _next_generation(self, shared: Shared) -> Generation:
+        """Let the current generation ask for nothing more, then start the next."""
+        previous = self._current
+        self._current = Generation(previous.number + 1 if previous else 1, self._handlers, shared)
+        if previous is not None:
+            previous.retire()
+        shared.tasks.start_soon(self._live, self._current, name=f"{APPL_NAME} generation {self._current.number}")
+        return self._current
+
+    async def _live(self, generation: Generation) -> None:
+        logger.debug("trigger monitor generation %d starts", generation.number)
+        try:
+            await generation.run()
+        except Exception as error:
+            generation.died = True
+            if isinstance(error, MQError) and error.reason in ENDED:
+                self._connection_ended(error)
+            else:
+                logger.exception("trigger monitor generation %d died; the next one takes over", generation.number)
+        if generation is self._current:
+            self._turn.set()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait so long, or until something has happened that the timer must see."""
+        self._turn = asyncio.Event()
+        timer = self._clock.call_later(seconds, self._turn.set)
+        try:
+            if not self._stopping:
+                await self._turn.wait()
+        finally:
+            timer.cancel()
+
+    def _connection_ended(self, error: MQError) -> None:
+        self._fault = error
+        self._stop()
+
+    def _handler_ended(self) -> None:
+        if self._current is not None:
+            self._current.handler_ended()
+
+
+def _check_least(least: int, **settings: float) -> None:
+    for name, value in settings.items():
+        if not value >= least:
+            raise ValueError(f"{name}={value}: must be at least {least}")
+
+
+def _lone(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The exception of a group that has only one: the monitor's task group is nobody else's business."""
+    return group.exceptions[0] if len(group.exceptions) == 1 else group
