@@ -100,7 +100,7 @@ class PendingQueue(NamedTuple):
     q_name: str
     process_name: str
     appl_id: str
-    count: int
+    starts: int
 
 
 class PendingStarts(NamedTuple):
