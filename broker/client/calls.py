@@ -1,0 +1,127 @@
+"""The calls of a remote port: what becomes of an answer, and of one that nobody waits for any more.
+
+A call that is given up while it waits stays known to its line until its final frame has come. What that frame brings is
+then undone: a handle is closed, a conversation ended, leases are returned. A message is not the client's before TAKEN,
+so there CANCEL is all.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.interface.port import Call, Delivery, Lease, Opened, Port, T
+from broker.wire import answers
+
+if TYPE_CHECKING:
+    from broker.client.line import Line
+    from broker.client.port import RemotePort
+    from broker.mqi.errors import MQError
+    from broker.wire.frames import Frame
+
+
+class RemoteCall(Call[T]):
+    """A call that a frame has asked for."""
+
+    def __init__(self, line: Line, verb: int, number: int, port: RemotePort) -> None:
+        super().__init__(loop=line.loop)
+        self.line = line
+        self.verb = verb
+        self.number = number
+        self.port = port
+
+    def result_of(self, frame: Frame) -> Any:
+        """What the call returns, from its ANSWER. Raises WireError."""
+        return answers.result(self.verb, frame)
+
+    def answered(self, result: T) -> None:
+        """ANSWER has come."""
+        if self.done():
+            self.unclaimed(result)
+        else:
+            self.set_result(result)
+
+    def failed(self, error: MQError) -> None:
+        """FAILED has come, or the line is broken."""
+        if not self.done():
+            self.set_exception(error)
+
+    def abandon(self) -> None:
+        self.cancel()
+        super().abandon()
+
+    def drop(self) -> None:
+        """Nobody is interested in the outcome: let it come and go."""
+        if not self.cancel() and not self.cancelled():
+            self.exception()
+
+
+class RemoteWait(RemoteCall[int]):
+    """TRIGGER_WAIT, which the queue manager need not remember when nobody waits for it."""
+
+    def abandon(self) -> None:
+        if not self.done() or self.cancelled():
+            self.line.cancel(self)
+        super().abandon()
+
+
+class RemoteGet(RemoteCall[Delivery]):
+    """GET. The message is the queue manager's until TAKEN has told it otherwise."""
+
+    def take(self) -> None:
+        self.line.taken(self.number)
+
+    def abandon(self) -> None:
+        if not self.done() or self.cancelled() or self.exception() is None:
+            self.line.cancel(self)
+        super().abandon()
+
+
+class RemoteOpen(RemoteCall[Opened]):
+    """OPEN, which leaves a handle."""
+
+    def unclaimed(self, result: Opened) -> None:
+        if not self.port.broken:
+            self.port.close(result.hobj, 0).drop()
+
+
+class RemoteTake(RemoteCall[list[Lease]]):
+    """TRIGGER_TAKE, which leaves leases."""
+
+    def unclaimed(self, result: list[Lease]) -> None:
+        self.port.trigger_return([lease.id for lease in result])
+
+
+class RemoteConnect(RemoteCall[Port]):
+    """CONNECT, which leaves a conversation: `port` is the one that it opens."""
+
+    def result_of(self, frame: Frame) -> RemotePort:
+        self.port.q_mgr_name = answers.result(self.verb, frame)
+        return self.port
+
+    def failed(self, error: MQError) -> None:
+        self.port.end()
+        super().failed(error)
+
+    def unclaimed(self, result: Port) -> None:
+        if not self.port.broken:
+            self.port.disconnect(commit=False).drop()
+
+
+class RemoteDisconnect(RemoteCall[int]):
+    """DISCONNECT. Its conversation is over with the final frame, whatever that says."""
+
+    def answered(self, result: int) -> None:
+        self.port.end()
+        super().answered(result)
+
+    def failed(self, error: MQError) -> None:
+        self.port.end()
+        super().failed(error)
+
+    def drop(self) -> None:
+        super().drop()
+        self.line.leave(self.port)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self.line.leave(self.port)

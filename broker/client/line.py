@@ -1,0 +1,275 @@
+"""The client's end of a line: one socket, shared by the conversations of a program.
+
+The frames of one turn of the event loop leave in one write. Calls are plain methods and are accepted whatever the
+socket does; while it takes no more, their frames wait here, at most one for each call that has no answer. A program
+that awaits what it puts is thereby slowed down to what the queue manager reads; one that does not bounds the calls it
+has open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+from broker.client.calls import RemoteCall, RemoteConnect
+from broker.client.port import RemotePort
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.wire import answers, frames
+from broker.wire.frames import HEARTBEAT_SECONDS, Frame, Verb, WireError
+from broker.wire.liveness import TICKS_AN_INTERVAL, Beat, Liveness
+from broker.wire.protocol import Endpoint, Role
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from broker.clock import Clock, Timer
+
+C = TypeVar("C", bound=RemoteCall[Any])
+
+HANDSHAKE_SECONDS: Final = 10.0
+"""How long a queue manager has for its first frame."""
+
+
+class Line(asyncio.Protocol):
+    """One socket to a queue manager at `where`, a text for people.
+
+    `welcomed` ends when the handshake is done, or with MQError: Q_MGR_NOT_AVAILABLE (2059), or what the queue manager
+    refused the line with. When the line breaks, all calls end with CONNECTION_BROKEN (2009).
+    """
+
+    def __init__(self, clock: Clock, where: str) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.welcomed: asyncio.Future[None] = self.loop.create_future()
+        self.broken = False
+        self._clock = clock
+        self._where = where
+        self._why = ""
+        self._endpoint = Endpoint(Role.CLIENT)
+        self._peer_frame_bytes = 0
+        self._transport: asyncio.Transport | None = None
+        self._calls: dict[int, RemoteCall[Any]] = {}
+        self._ports: dict[int, RemotePort] = {}
+        self._last_call = 0
+        self._last_conversation = 0
+        self._parts: list[bytes] = []  # frames to write
+        self._taken: list[int] = []  # GETs to name in a TAKEN before them
+        self._flush_due = False
+        self._writable = True
+        self._liveness = Liveness()
+        self._beat_seconds = HEARTBEAT_SECONDS / TICKS_AN_INTERVAL
+        self._timer: Timer | None = None
+        self._listeners: dict[int, Callable[[Frame], None]] = {
+            Verb.ANSWER: self._answered,
+            Verb.FAILED: self._failed,
+            Verb.CANCELLED: self._cancelled,
+            Verb.ENDED: self._ended,
+            Verb.HEARTBEAT: lambda frame: None,
+            Verb.WELCOME: self._welcome,
+            Verb.REFUSED: self._refused,
+        }
+
+    # The socket.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast("asyncio.Transport", transport)  # which uvloop's are not, but by what they do
+        self._transport = transport
+        self._watch(HANDSHAKE_SECONDS, self._no_handshake)
+        hello = (frames.PRODUCT, frames.VERSION, frames.VERSION, round(HEARTBEAT_SECONDS * 1000), frames.FRAME_BYTES)
+        transport.write(self._endpoint.send(Verb.HELLO, 0, 0, *hello))
+
+    def data_received(self, data: bytes) -> None:
+        self._liveness.heard = True
+        try:
+            for frame in self._endpoint.receive(data):
+                if not self.broken:
+                    self._listeners[frame[0]](frame)
+        except WireError as error:
+            self.abort(f"the queue manager broke the protocol: {error}")
+
+    def pause_writing(self) -> None:
+        self._writable = False
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._lose(MQRC.CONNECTION_BROKEN, str(exc) if exc else "the queue manager has hung up")
+
+    def abort(self, why: str) -> None:
+        """Break the line. Harmless when it is broken or was never made."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._lose(MQRC.CONNECTION_BROKEN, why)
+
+    def _close(self) -> None:
+        """Hang up, when what has been said is written."""
+        self._writable = True
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+        self._lose(MQRC.CONNECTION_BROKEN, "the last connection on it has ended")
+
+    def _lose(self, reason: int, why: str) -> None:
+        if self.broken:
+            return
+        self.broken = True
+        self._why = why
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.welcomed.done():
+            early = MQRC.Q_MGR_NOT_AVAILABLE if reason == MQRC.CONNECTION_BROKEN else reason
+            self.welcomed.set_exception(MQError(early, f"{self._where}: {why}"))
+        calls, self._calls = self._calls, {}
+        for call in calls.values():
+            call.failed(MQError(reason, f"the line to {self._where} is broken: {why}"))
+
+    # Life and death.
+
+    def _welcome(self, frame: Frame) -> None:
+        welcome = frames.welcome(frame)
+        if welcome.product != frames.PRODUCT or welcome.version != frames.VERSION or welcome.heartbeat < 1:
+            raise WireError(f"{welcome.product} {welcome.version} is not {frames.PRODUCT} {frames.VERSION}")
+        self._peer_frame_bytes = welcome.frame_bytes
+        self._beat_seconds = welcome.heartbeat / 1000 / TICKS_AN_INTERVAL
+        self._watch(self._beat_seconds, self._beat)
+        if not self.welcomed.done():
+            self.welcomed.set_result(None)
+
+    def _refused(self, frame: Frame) -> None:
+        refused = frames.refused(frame)
+        assert self._transport is not None
+        self._transport.close()
+        self._lose(refused.reason, refused.text)
+
+    def _no_handshake(self) -> None:
+        self.abort(f"no queue manager there has answered within {HANDSHAKE_SECONDS:g} s")
+
+    def _beat(self) -> None:
+        match self._liveness.tick():
+            case Beat.DROP:
+                self.abort("nothing was heard of the queue manager for over two heartbeats")
+                return
+            case Beat.SEND:
+                self._say(Verb.HEARTBEAT, 0, 0)
+        self._watch(self._beat_seconds, self._beat)
+
+    def _watch(self, delay: float, callback: Callable[[], None]) -> None:
+        """Run `callback` in `delay` seconds instead of what was to be run."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._clock.call_later(delay, callback)
+
+    # What ports and calls say.
+
+    def request(self, kind: type[C], port: RemotePort, verb: int, *fields: object) -> C:
+        """Make a call of this kind. A line that cannot carry it answers it at once, with MQError."""
+        self._last_call = number = self._last_call + 1
+        call = kind(self, verb, number, port)
+        if self.broken:
+            call.failed(MQError(MQRC.CONNECTION_BROKEN, f"the line to {self._where} is broken: {self._why}"))
+            return call
+        if port.ended:
+            call.failed(MQError(MQRC.HCONN_ERROR, "the connection has ended"))
+            return call
+        frame = self._endpoint.send(verb, port.conversation, number, *fields)
+        if len(frame) > self._peer_frame_bytes + 4:
+            text = f"a call of {len(frame)} bytes is over the queue manager's limit of {self._peer_frame_bytes}"
+            call.failed(MQError(MQRC.DATA_LENGTH_ERROR, text))
+            return call
+        self._calls[number] = call
+        self._parts.append(frame)
+        if not self._flush_due:
+            self._schedule()
+        return call
+
+    def converse(self, q_mgr_name: str, appl_name: str, user: str) -> RemoteConnect:
+        """Open another conversation."""
+        self._last_conversation += 1
+        port = RemotePort(self, self._last_conversation, appl_name, user)
+        self._ports[port.conversation] = port
+        return self.request(RemoteConnect, port, Verb.CONNECT, q_mgr_name, appl_name, user)
+
+    def tell(self, port: RemotePort, verb: Verb, leases: Sequence[int]) -> None:
+        """Say what needs no answer, about these leases."""
+        if not port.broken:
+            for start in range(0, len(leases), frames.IDS_MAX):
+                self._say(verb, port.conversation, 0, list(leases[start : start + frames.IDS_MAX]))
+
+    def taken(self, number: int) -> None:
+        """The message that this GET was answered with has reached the program."""
+        if not self.broken:
+            self._taken.append(number)
+            if not self._flush_due:
+                self._schedule()
+
+    def cancel(self, call: RemoteCall[Any]) -> None:
+        """The program has gone away from this call."""
+        if not self.broken:
+            self._say(Verb.CANCEL, call.port.conversation, call.number)
+
+    def ended(self, port: RemotePort) -> None:
+        """A conversation is over; with the last one goes the line."""
+        self._ports.pop(port.conversation, None)
+        if not self._ports and not self.broken:
+            self._close()
+
+    def leave(self, port: RemotePort) -> None:
+        """Nobody waits for the answer to this conversation's DISCONNECT: if it is the last one, nor does the line."""
+        if not self.broken and all(each is port for each in self._ports.values()):
+            self._close()
+
+    def _say(self, *frame: object) -> None:
+        self._parts.append(self._endpoint.send(*frame))
+        if not self._flush_due:
+            self._schedule()
+
+    def _schedule(self) -> None:
+        self._flush_due = True
+        self.loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Write what is to be said, in one piece."""
+        self._flush_due = False
+        if self.broken or not self._writable or not (self._parts or self._taken):
+            return
+        assert self._transport is not None
+        parts, self._parts = self._parts, []
+        if self._taken:
+            taken, self._taken = self._taken, []
+            parts[:0] = [
+                self._endpoint.send(Verb.TAKEN, 0, 0, taken[start : start + frames.IDS_MAX])
+                for start in range(0, len(taken), frames.IDS_MAX)
+            ]
+        self._liveness.said = True
+        self._transport.write(b"".join(parts))
+
+    # What the queue manager says.
+
+    def _call(self, number: int) -> RemoteCall[Any]:
+        call = self._calls.get(number)
+        if call is None:
+            raise WireError(f"a final frame for call {number}, which has none to come")
+        return call
+
+    def _answered(self, frame: Frame) -> None:
+        call = self._call(frame[2])
+        result = call.result_of(frame)  # where it makes no sense, the call ends with the line
+        del self._calls[frame[2]]
+        call.answered(result)
+
+    def _failed(self, frame: Frame) -> None:
+        call = self._call(frame[2])
+        error = answers.error(frame)
+        del self._calls[frame[2]]
+        call.failed(error)
+
+    def _cancelled(self, frame: Frame) -> None:
+        self._call(frame[2]).cancel()
+        del self._calls[frame[2]]
+
+    def _ended(self, frame: Frame) -> None:
+        port = self._ports.get(frame[1])
+        if port is not None:
+            port.end()

@@ -1,0 +1,125 @@
+"""The daemon: a queue manager with its startup commands, its listener and its services, until a signal ends it.
+
+What a service is, it does not know: a callable that takes the manager and gives an async context manager, such as the
+trigger monitor. The command line composes them.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import anyio
+
+from broker.engine import QueueManager
+from broker.server.errors import StartError, StoreLostError
+from broker.server.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from pathlib import Path
+    from typing import Any
+
+    from anyio.abc import TaskStatus
+
+    from broker.config import Config
+
+logger = logging.getLogger(__name__)
+
+Service: TypeAlias = "Callable[[QueueManager], AbstractAsyncContextManager[Any]]"
+"""Runs beside the listener, between entering and leaving its context."""
+
+_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def main(config: Config, services: Sequence[Service] = (), *, ready: Callable[[str], None] | None = None) -> None:
+    """Run the daemon on uvloop until SIGTERM or SIGINT. Raises what `run` raises."""
+    anyio.run(_run, config, services, ready, backend_options={"use_uvloop": True})
+
+
+async def _run(config: Config, services: Sequence[Service], ready: Callable[[str], None] | None) -> None:
+    await run(config, services, ready=ready)
+
+
+async def run(config: Config, services: Sequence[Service] = (), *, ready: Callable[[str], None] | None = None) -> None:
+    """Run the daemon until SIGTERM or SIGINT, which quiesce it: it returns when the connections have gone, or after
+    `quiesce_timeout` seconds.
+
+    `ready` is called with the ready line once clients can connect. Raises StartError when it cannot start,
+    StoreUnusableError when the data cannot be used, StoreLostError when the store fails while it runs, and what a
+    service raises.
+    """
+    async with QueueManager.open(config) as manager:
+        for path in config.queue_manager.startup:
+            await _run_commands(manager, path)
+        async with Server(manager, config.listener, config.limits) as server:
+            try:
+                await _serve(manager, server, services, ready)
+            except BaseExceptionGroup as group:
+                raise _lone(group) from None
+
+
+async def _run_commands(manager: QueueManager, path: Path) -> None:
+    """Run a startup file; a command that fails ends the start."""
+    try:
+        text = await anyio.Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(f"cannot read the startup commands in {path}: {error}") from error
+    async with manager.connect(appl_name="startup") as connection:
+        replies = await connection.mqsc(text)
+    for reply in replies:
+        if not reply.ok:
+            logger.error("startup command failed file=%s reply=%s", path, reply.text)
+            raise StartError(f"a startup command in {path} failed: {reply.text}")
+    logger.info("startup commands complete file=%s commands=%d", path, len(replies))
+
+
+async def _serve(
+    manager: QueueManager, server: Server, services: Sequence[Service], ready: Callable[[str], None] | None
+) -> None:
+    """Run the services, say that all is ready, wait for the end and quiesce."""
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        for number, service in enumerate(services, 1):
+            await tasks.start(_host, service, manager, stop, name=f"service {number} of {manager.name}")
+        line = f"EverMQ {manager.name} ready on {', '.join(server.addresses)}"
+        logger.info("%s", line)
+        if ready is not None:
+            ready(line)
+        await _wait_for_end(manager)
+        timeout = manager.config.queue_manager.quiesce_timeout
+        tasks.cancel_scope.deadline = anyio.current_time() + timeout
+        stop.set()  # the services end while the connections do, theirs among them
+        await manager.quiesce(timeout)
+
+
+async def _host(service: Service, manager: QueueManager, stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
+    async with service(manager):
+        task_status.started()
+        await stop.wait()
+
+
+async def _wait_for_end(manager: QueueManager) -> None:
+    """Return when a signal asks for it; raises StoreLostError."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_watch_store, manager, name=f"store watch of {manager.name}")
+        with anyio.open_signal_receiver(*_SIGNALS) as signals:
+            async for number in signals:
+                logger.info("signal received signal=%s", signal.Signals(number).name)
+                break
+        tasks.cancel_scope.cancel()
+
+
+async def _watch_store(manager: QueueManager) -> None:
+    error = await manager.stopped()
+    raise StoreLostError(f"the store of {manager.name} has failed: {error}") from error
+
+
+def _lone(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """The only exception in a group, however deep, so that `except` clauses find it; else the group."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+        found = found.exceptions[0]
+    return found

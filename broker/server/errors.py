@@ -1,0 +1,9 @@
+"""The errors that end a daemon, written for the operator who reads the last line of its log."""
+
+
+class StartError(Exception):
+    """The daemon cannot start; the text says what to change."""
+
+
+class StoreLostError(Exception):
+    """The store has failed while the daemon ran. What was acknowledged is in it; a restart finds out the rest."""

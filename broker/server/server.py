@@ -1,0 +1,178 @@
+"""The listener: the sockets on which programs reach the queue manager, and the sessions that they become.
+
+It listens on loopback and on Unix sockets only, until the protocol has encryption and users.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import stat
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Final, Self
+
+import anyio
+
+from broker.mqi.reasons import MQRC
+from broker.server.errors import StartError
+from broker.server.session import CLOSE_SECONDS, Session
+from broker.wire.frames import HEARTBEAT_SECONDS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from broker.config import LimitsConfig, ListenerConfig
+    from broker.engine import QueueManager
+
+logger = logging.getLogger(__name__)
+
+_BACKLOG: Final = 1024
+
+
+class Server:
+    """A queue manager's listener: an async context manager that listens while it is entered.
+
+    `addresses` are the addresses bound, "127.0.0.1:1414" or the path of a Unix socket; a configured port 0 shows there
+    as the port taken. `heartbeat` is in seconds: an end that has nothing to say says so at least that often. Entering
+    raises StartError when an address cannot be had.
+    """
+
+    def __init__(
+        self,
+        manager: QueueManager,
+        listener: ListenerConfig,
+        limits: LimitsConfig,
+        *,
+        heartbeat: float = HEARTBEAT_SECONDS,
+    ) -> None:
+        self.manager = manager
+        self.limits = limits
+        self.heartbeat = heartbeat
+        self.addresses: tuple[str, ...] = ()
+        self._listener = listener
+        self._servers: list[asyncio.Server] = []
+        self._sessions: set[Session] = set()
+        self._empty = anyio.Event()
+        self._unix: tuple[Path, int] | None = None  # the socket's file and its inode, which tells it from a successor's
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self._listen_tcp(self._listener.host, self._listener.port)
+            if self._listener.unix is not None:
+                await self._listen_unix(self._listener.unix)
+            for server in self._servers:
+                await server.start_serving()
+        except BaseException:
+            self._hang_up()
+            raise
+        self.addresses = tuple(_printed(each) for server in self._servers for each in server.sockets)
+        logger.info("listening addresses=%s", ",".join(self.addresses))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop listening, tell every client that the queue manager stops, and hang up."""
+        self._hang_up()
+        for session in list(self._sessions):
+            session.close(MQRC.Q_MGR_STOPPING, f"{self.manager.name} is stopping")
+        if self._sessions:
+            self._empty = anyio.Event()
+            with anyio.move_on_after(CLOSE_SECONDS, shield=True):
+                await self._empty.wait()
+        for session in list(self._sessions):
+            session.abort()
+
+    @property
+    def sessions(self) -> int:
+        """How many lines are open."""
+        return len(self._sessions)
+
+    def admit(self, session: Session) -> bool:
+        """Count a session in; whether there is room for it."""
+        self._sessions.add(session)
+        return len(self._sessions) <= self.limits.connections
+
+    def forget(self, session: Session) -> None:
+        """A session has ended."""
+        self._sessions.discard(session)
+        if not self._sessions:
+            self._empty.set()
+
+    def _session(self) -> Session:
+        return Session(self)
+
+    async def _listen_tcp(self, host: str, port: int) -> None:
+        loop = asyncio.get_running_loop()
+        where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            hosts = list(dict.fromkeys(str(info[4][0]) for info in found))
+            if not host or not all(ip_address(each.partition("%")[0]).is_loopback for each in hosts):
+                raise StartError(
+                    f"cannot listen on {where}: without TLS and users this version listens on loopback addresses only, "
+                    "such as 127.0.0.1"
+                )
+            server = await loop.create_server(self._session, hosts, port, backlog=_BACKLOG, start_serving=False)
+        except OSError as error:
+            raise StartError(f"cannot listen on {where}: {_plain(error)}") from error
+        self._servers.append(server)
+
+    async def _listen_unix(self, path: Path) -> None:
+        try:
+            _remove_stale(path)
+            server = await asyncio.get_running_loop().create_unix_server(
+                self._session, path, backlog=_BACKLOG, start_serving=False
+            )
+            self._servers.append(server)
+            self._unix = path, os.stat(path).st_ino
+        except OSError as error:
+            raise StartError(f"cannot listen on {path}: {_plain(error)}") from error
+
+    def _hang_up(self) -> None:
+        for server in self._servers:
+            server.close()
+        self._servers.clear()
+        if self._unix is not None:
+            path, inode = self._unix
+            self._unix = None
+            with suppress(FileNotFoundError):
+                if os.stat(path).st_ino == inode:
+                    os.unlink(path)
+
+
+def _remove_stale(path: Path) -> None:
+    """Remove the socket that a daemon left behind; raises StartError for one that somebody answers on."""
+    try:
+        mode = os.lstat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(mode):
+        raise StartError(f"cannot listen on {path}: the file there is not a socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.setblocking(False)
+        try:
+            probe.connect(os.fspath(path))
+        except ConnectionRefusedError:
+            os.unlink(path)
+            return
+        except BlockingIOError:
+            pass  # its backlog is full, so there is somebody
+    raise StartError(f"cannot listen on {path}: another process does")
+
+
+def _plain(error: OSError) -> str:
+    """What the operating system says, without what asyncio makes of it."""
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+
+
+def _printed(each: socket.socket) -> str:
+    name = each.getsockname()
+    if isinstance(name, str):
+        return name
+    host, port = name[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

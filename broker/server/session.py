@@ -1,0 +1,410 @@
+"""A session: the queue manager's end of one line, with the conversations on it.
+
+Bytes become frames, frames become calls on ports, the outcome of a call becomes its final frame. There is no task here:
+a call is a future, and its callback queues the reply; the replies of one turn of the event loop leave in one write.
+
+1. A message that answered a GET is taken when the client says TAKEN. CANCEL gives it back, or withdraws the get,
+   whether it waits, is being written or has been answered. An answer to any other call counts as taken when it is
+   written.
+2. When the line breaks, what was not answered is abandoned and every conversation is broken: the queue manager backs
+   out its unit of work. A GET that was answered and not confirmed counts as delivered: under syncpoint it is backed out
+   with its unit, outside syncpoint it is delivered at most once (journal rule 11).
+3. What a client can make the session hold is bounded. Reading pauses while the calls that it has not answered weigh
+   more than `in_flight_bytes`, and while the client does not read what is written to it; replies then wait as the
+   futures that they are. Waiting calls weigh nothing, since it may be the next call that ends their wait; `CALLS_MAX`
+   bounds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from broker.interface.port import Port
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.wire import answers, arguments, frames
+from broker.wire.frames import Frame, Verb, WireError
+from broker.wire.liveness import TICKS_AN_INTERVAL, Beat, Liveness
+from broker.wire.protocol import Endpoint, Role, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.clock import Timer
+    from broker.interface.port import Call
+    from broker.server.server import Server
+
+logger = logging.getLogger(__name__)
+
+CALLS_MAX: Final = 100_000
+"""The most calls of one line at a time that have no answer, or an answer not yet confirmed."""
+
+HANDSHAKE_SECONDS: Final = 10.0
+CLOSE_SECONDS: Final = 5.0
+"""How long a client has for its first frame, and for reading the last."""
+
+_CALL_WEIGHT: Final = 512
+_WRITE_BYTES: Final = 256 * 1024  # what one write holds at most, but for a longer frame
+_UNSENT_BYTES: Final = 1024 * 1024  # what waits in the transport before the client counts as not reading
+_HEARTBEAT_MS_MIN: Final = 1000
+
+_GET: Final = Verb.GET.value
+_DISCONNECT: Final = Verb.DISCONNECT.value
+_ANSWER: Final = Verb.ANSWER.value
+_WAITING: Final = frozenset({Verb.GET.value, Verb.TRIGGER_WAIT.value})
+_HEAVY: Final = frozenset({Verb.PUT.value, Verb.PUT1.value, Verb.MQSC.value})
+
+
+class ServedPort(Port, Protocol):
+    """What a session asks of a conversation: the calls, and to be told that the line is cut."""
+
+    def break_(self) -> None:
+        """End all calls, close all handles, back out the unit of work, return the leases."""
+
+
+class Request:
+    """A call that a client has made: it has no answer yet, or one with a message that the client has yet to take."""
+
+    __slots__ = ("answered", "call", "conversation", "number", "session", "verb", "weight")
+
+    def __init__(self, session: Session, frame: Frame, call: Call[Any]) -> None:
+        self.session = session
+        self.verb: int = frame[0]
+        self.conversation: int = frame[1]
+        self.number: int = frame[2]
+        self.call = call
+        self.answered = False
+        self.weight = 0
+        if self.verb not in _WAITING:
+            self.weight = _CALL_WEIGHT + len(frame[-1]) if self.verb in _HEAVY else _CALL_WEIGHT
+
+    def finished(self, call: asyncio.Future[Any]) -> None:
+        """The callback of the call."""
+        self.session.finished(self)
+
+    def withdraw(self) -> None:
+        """Nobody wants the outcome any more, which may be there, come later, or never."""
+        self.answered = True
+        if not self.call.cancel() and not self.call.cancelled():
+            self.call.exception()  # so that asyncio does not report it as never retrieved
+        self.call.abandon()
+
+
+class Session(asyncio.Protocol):
+    """One line. Made by the server for each socket that it accepts."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._manager = server.manager
+        self._limits = server.limits
+        self._endpoint = Endpoint(Role.SERVER, server.limits.frame_bytes)
+        self._loop = asyncio.get_running_loop()
+        self._transport: asyncio.Transport
+        self._peer = ""
+        self._peer_frame_bytes = 0
+        self._ports: dict[int, ServedPort] = {}
+        self._calls: dict[int, Request] = {}
+        self._in_flight = 0  # the weight of the calls not answered
+        self._reading = True
+        self._parts: list[bytes] = []  # frames to write
+        self._finished: deque[Request] = deque()  # calls to answer after them
+        self._flush_due = False
+        self._writable = True
+        self._liveness = Liveness()
+        self._timer: Timer | None = None
+        self._others: dict[int, Callable[[Frame], None]] = {
+            Verb.HELLO: self._hello,
+            Verb.HEARTBEAT: lambda frame: None,
+            Verb.CONNECT: self._connect,
+            Verb.TRIGGER_DONE: self._trigger_done,
+            Verb.TRIGGER_RETURN: self._trigger_return,
+            Verb.TAKEN: self._taken,
+            Verb.CANCEL: self._cancel,
+        }
+
+    # The socket.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport = cast("asyncio.Transport", transport)  # which uvloop's are not, but by what they do
+        self._transport = transport
+        peer = transport.get_extra_info("peername")
+        self._peer = f"{peer[0]}:{peer[1]}" if isinstance(peer, tuple) else "local"
+        transport.set_write_buffer_limits(high=_UNSENT_BYTES)
+        self._watch(HANDSHAKE_SECONDS, self._no_handshake)
+        if not self._server.admit(self):
+            self.close(MQRC.MAX_CONNS_LIMIT_REACHED, f"the queue manager has {self._limits.connections} lines already")
+
+    def data_received(self, data: bytes) -> None:
+        self._liveness.heard = True
+        try:
+            for frame in self._endpoint.receive(data):
+                if frame[0] in arguments.STARTED:
+                    self._start(frame)
+                else:
+                    self._others[frame[0]](frame)
+        except WireError as error:
+            logger.warning("line refused peer=%s: %s", self._peer, error)
+            self.close(MQRC.CONNECTION_BROKEN, str(error))
+        except Exception:
+            logger.exception("line ended by a mistake of the queue manager peer=%s", self._peer)
+            self.close(MQRC.UNEXPECTED_ERROR, "a mistake of the queue manager, see its log")
+        if self._in_flight > self._limits.in_flight_bytes:
+            self._pause_reading()
+
+    def pause_writing(self) -> None:
+        self._writable = False
+        self._pause_reading()
+
+    def resume_writing(self) -> None:
+        self._writable = True
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._break()
+        self._server.forget(self)
+
+    def close(self, reason: MQRC, text: str) -> None:
+        """End the line: break its conversations, tell the client why, hang up. Harmless when it is closing."""
+        if self._endpoint.state is State.CLOSED:
+            return
+        self._flush()
+        self._break()
+        self._transport.write(self._endpoint.send(Verb.REFUSED, 0, 0, reason.value, text))
+        self._transport.close()
+        self._watch(CLOSE_SECONDS, self._transport.abort)
+
+    def abort(self) -> None:
+        """Cut the line."""
+        self._transport.abort()
+
+    def _break(self) -> None:
+        calls, self._calls = self._calls, {}
+        for request in calls.values():
+            if request.answered:
+                request.call.take()
+            else:
+                request.withdraw()
+        ports, self._ports = self._ports, {}
+        for port in ports.values():
+            port.break_()
+
+    # Life and death.
+
+    def _hello(self, frame: Frame) -> None:
+        wanted = frames.hello(frame)
+        if wanted.product != frames.PRODUCT:
+            raise WireError(f"{wanted.product!r} is not {frames.PRODUCT}")
+        version = min(wanted.highest, frames.VERSION)
+        if version < max(wanted.lowest, frames.VERSION):
+            text = f"the client speaks versions {wanted.lowest} to {wanted.highest} of the protocol, the queue manager "
+            self.close(MQRC.CHANNEL_CONFIG_ERROR, f"{text}{frames.VERSION}")
+            return
+        heartbeat = min(max(wanted.heartbeat, _HEARTBEAT_MS_MIN), round(self._server.heartbeat * 1000))
+        self._peer_frame_bytes = wanted.frame_bytes
+        self._reply(
+            Verb.WELCOME, 0, 0,
+            frames.PRODUCT, version, self._manager.name, heartbeat, self._limits.frame_bytes,
+        )  # fmt: skip
+        self._beat_seconds = heartbeat / 1000 / TICKS_AN_INTERVAL
+        self._watch(self._beat_seconds, self._beat)
+
+    def _no_handshake(self) -> None:
+        logger.warning("line dropped peer=%s: no handshake within %s s", self._peer, HANDSHAKE_SECONDS)
+        self._transport.abort()
+
+    def _beat(self) -> None:
+        if not self._reading:
+            self._liveness.heard = True  # what the client says stays in the socket meanwhile
+        match self._liveness.tick():
+            case Beat.DROP:
+                logger.warning("line dropped peer=%s: silent for over two heartbeats", self._peer)
+                self._transport.abort()
+                return
+            case Beat.SEND:
+                self._reply(Verb.HEARTBEAT, 0, 0)
+        self._watch(self._beat_seconds, self._beat)
+
+    def _watch(self, delay: float, callback: Callable[[], None]) -> None:
+        """Run `callback` in `delay` seconds instead of what was to be run."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = self._manager.clock.call_later(delay, callback)
+
+    # Calls.
+
+    def _start(self, frame: Frame) -> None:
+        _, conversation, number = frame[:3]
+        try:
+            self._check_number(number)
+            call = arguments.start(self._port(conversation), frame)
+        except MQError as error:
+            self._reply(Verb.FAILED, conversation, number, *answers.error_fields(error))
+            return
+        request = self._calls[number] = Request(self, frame, call)
+        self._in_flight += request.weight
+        if call.done():
+            self.finished(request)
+        else:
+            call.add_done_callback(request.finished)
+
+    def _check_number(self, number: int) -> None:
+        if number == 0 or number in self._calls:
+            raise WireError(f"{number} is not the number of a new call")
+        if len(self._calls) >= CALLS_MAX:
+            raise MQError(MQRC.RESOURCE_PROBLEM, f"{CALLS_MAX} calls are outstanding on this line")
+
+    def _port(self, conversation: int) -> ServedPort:
+        port = self._ports.get(conversation)
+        if port is None:
+            raise MQError(MQRC.HCONN_ERROR, "the connection has ended")
+        return port
+
+    def _connect(self, frame: Frame) -> None:
+        _, conversation, number = frame[:3]
+        try:
+            self._check_number(number)
+            self._converse(conversation, *arguments.connect_arguments(frame))
+        except MQError as error:
+            self._reply(Verb.FAILED, conversation, number, *answers.error_fields(error))
+        else:
+            self._reply(Verb.ANSWER, conversation, number, self._manager.name)
+
+    def _converse(self, conversation: int, q_mgr_name: str, appl_name: str, user: str) -> None:
+        if conversation == 0 or conversation in self._ports:
+            raise WireError(f"{conversation} is not the number of a new conversation")
+        if q_mgr_name not in ("", self._manager.name):
+            raise MQError(MQRC.Q_MGR_NAME_ERROR, f"{q_mgr_name} is not here; this is {self._manager.name}")
+        if len(self._ports) >= self._limits.conversations:
+            raise MQError(
+                MQRC.MAX_CONNS_LIMIT_REACHED, f"{self._limits.conversations} conversations are open on this line"
+            )
+        self._ports[conversation] = self._manager.converse(appl_name=appl_name, user=user, channel=self._peer)
+
+    def _trigger_done(self, frame: Frame) -> None:
+        leases = arguments.numbers(frame)
+        if port := self._ports.get(frame[1]):
+            port.trigger_done(leases)
+
+    def _trigger_return(self, frame: Frame) -> None:
+        leases = arguments.numbers(frame)
+        if port := self._ports.get(frame[1]):
+            port.trigger_return(leases)
+
+    def _taken(self, frame: Frame) -> None:
+        for number in arguments.numbers(frame):
+            request = self._calls.pop(number, None)
+            if request is None or not request.answered:
+                raise WireError(f"TAKEN names call {number}, which has no answer to take")
+            request.call.take()
+
+    def _cancel(self, frame: Frame) -> None:
+        number = frame[2]
+        request = self._calls.pop(number, None)
+        if request is None:
+            return  # its final frame has crossed this one
+        if not request.answered:
+            self._in_flight -= request.weight
+            self._reply(Verb.CANCELLED, request.conversation, number)
+        request.withdraw()
+
+    # Replies.
+
+    def finished(self, request: Request) -> None:
+        """The outcome of a call is there."""
+        if not request.answered:
+            self._finished.append(request)
+            self._schedule()
+
+    def _reply(self, *frame: object) -> None:
+        self._parts.append(self._endpoint.send(*frame))
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._flush_due:
+            self._flush_due = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        """Write all replies that are due, as far as the client reads them."""
+        self._flush_due = False
+        finished = self._finished
+        while (finished or self._parts) and self._writable and self._endpoint.state is not State.CLOSED:
+            parts, self._parts = self._parts, []
+            size = sum(map(len, parts))
+            while finished and size < _WRITE_BYTES:
+                request = finished.popleft()
+                if not request.answered:
+                    parts.append(self._answer(request))
+                    size += len(parts[-1])
+            self._liveness.said = True
+            self._transport.write(b"".join(parts))
+        if self._writable and self._in_flight <= self._limits.in_flight_bytes // 2:
+            self._resume_reading()
+
+    def _answer(self, request: Request) -> bytes:
+        """The final frame of a call, which is answered now."""
+        request.answered = True
+        self._in_flight -= request.weight
+        call = request.call
+        verb = request.verb
+        if call.cancelled() or call.exception() is not None:
+            return self._failed(request)
+        try:
+            reply = self._endpoint.send(
+                _ANSWER, request.conversation, request.number, *answers.fields(verb, call.result())
+            )
+        except (TypeError, ValueError, OverflowError):
+            logger.exception("the answer to %s has no form in msgpack", Verb(verb).name)
+            return self._withdrawn(request, MQError(MQRC.UNEXPECTED_ERROR, "the answer cannot be sent"))
+        if len(reply) > self._peer_frame_bytes + 4:
+            text = f"the answer of {len(reply)} bytes is over the client's limit of {self._peer_frame_bytes}"
+            return self._withdrawn(request, MQError(MQRC.DATA_LENGTH_ERROR, text))
+        if verb != _GET:
+            del self._calls[request.number]
+            call.take()
+            if verb == _DISCONNECT:
+                del self._ports[request.conversation]
+        return reply
+
+    def _withdrawn(self, request: Request, error: MQError) -> bytes:
+        """FAILED for an answer that is there and cannot be sent: what it holds goes back."""
+        del self._calls[request.number]
+        request.call.abandon()
+        return self._endpoint.send(Verb.FAILED, request.conversation, request.number, *answers.error_fields(error))
+
+    def _failed(self, request: Request) -> bytes:
+        """FAILED, and ENDED after it where the error was the end of the conversation."""
+        del self._calls[request.number]
+        error = _error(request)
+        reply = self._endpoint.send(Verb.FAILED, request.conversation, request.number, *answers.error_fields(error))
+        port = self._ports.get(request.conversation)
+        if port is not None and port.broken:
+            del self._ports[request.conversation]
+            reply += self._endpoint.send(Verb.ENDED, request.conversation, 0, error.reason, error.detail)
+        return reply
+
+    def _pause_reading(self) -> None:
+        if self._reading and not self._transport.is_closing():
+            self._reading = False
+            self._transport.pause_reading()
+
+    def _resume_reading(self) -> None:
+        if not self._reading and not self._transport.is_closing():
+            self._reading = True
+            self._transport.resume_reading()
+
+
+def _error(request: Request) -> MQError:
+    """Why a call failed, for its program; an error that is none of MQ's is a mistake of ours, and logged."""
+    if request.call.cancelled():
+        return MQError(MQRC.CONNECTION_BROKEN, "the queue manager has dropped the call")
+    error = request.call.exception()
+    if isinstance(error, MQError):
+        return error
+    logger.error("%s failed by a mistake of the queue manager", Verb(request.verb).name, exc_info=error)
+    return MQError(MQRC.UNEXPECTED_ERROR, f"{type(error).__name__} in the queue manager, see its log")

@@ -1,0 +1,140 @@
+"""The frames: what the two ends of a line can say to each other. Reading and writing them is `protocol`'s business.
+
+A frame is four bytes of length, the highest first, and a msgpack array `[verb, conversation, call, ...]`. The array's
+other items depend on the verb; the comments below list them.
+
+- A *line* is a socket. It carries many *conversations*: each is one connection (Hconn) of a program. The client numbers
+  them, from 1; 0 is the line itself.
+- A *call* is a request that gets exactly one final frame: ANSWER, FAILED or CANCELLED. The client numbers the calls,
+  from 1; a number is unique on the line while the call has no final frame and, for GET, until TAKEN or CANCEL. 0 is no
+  call.
+- The calls of one conversation take effect in the order in which they are sent. Final frames come in any order.
+- A message that a GET answered stays the queue manager's until the client says TAKEN, or gives it back with CANCEL. So
+  a program that goes away at any moment, and a line that breaks at any byte, leave every message in one place.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, Final, NamedTuple, TypeAlias
+
+Frame: TypeAlias = list[Any]
+"""A frame received: verb, conversation and call, checked, and the verb's own items, as msgpack gave them."""
+
+PRODUCT: Final = "EverMQ"
+VERSION: Final = 1
+"""The version of the protocol that this library speaks; it accepts no older one."""
+
+FRAME_BYTES: Final = 105 * 1024 * 1024
+"""The longest frame that a client accepts: a message of 100 MiB and its envelope."""
+
+HEARTBEAT_SECONDS: Final = 30.0
+"""How long an end that has nothing to say keeps silent, unless the other wishes it shorter."""
+
+CONVERSATION_MAX: Final = 2**32 - 1
+CALL_MAX: Final = 2**63 - 1
+
+
+class Verb(IntEnum):
+    """What a frame says. A number once given is never used for anything else."""
+
+    HELLO = 1  # product, lowest and highest version, heartbeat in milliseconds, longest frame accepted in bytes
+    WELCOME = 2  # product, version chosen, queue manager name, heartbeat agreed, longest frame accepted
+    REFUSED = 3  # reason code, text for people; the line ends here
+    HEARTBEAT = 4  # nothing: the sender is alive
+
+    CONNECT = 16  # queue manager name or "", application name, user -> queue manager name
+    DISCONNECT = 17  # whether to commit -> reason
+    OPEN = 18  # object descriptor, options -> the fields of Opened
+    CLOSE = 19  # handle, options -> reason
+    PUT = 20  # handle, descriptor or nil, put message options, data -> the fields of Placed
+    PUT1 = 21  # object descriptor, descriptor or nil, put message options, data -> the fields of Placed
+    GET = 22  # handle, descriptor or nil, get message options, max length or nil -> the fields of Delivery
+    BEGIN = 23  # nothing -> reason
+    COMMIT = 24  # nothing -> reason
+    BACKOUT = 25  # nothing -> reason
+    INQUIRE = 26  # handle, selectors -> pairs of selector and value
+    SET = 27  # handle, pairs of selector and value -> reason
+    MQSC = 28  # text -> the command replies
+    STATUS = 29  # nothing -> the figures, a map
+    TRIGGER_PENDING = 30  # nothing -> posts, the pending queues
+    TRIGGER_WAIT = 31  # posts -> posts
+    TRIGGER_TAKE = 32  # queue name, limit -> the leases
+    TRIGGER_DONE = 33  # lease numbers; call 0, no answer
+    TRIGGER_RETURN = 34  # lease numbers; call 0, no answer
+
+    TAKEN = 48  # numbers of GETs whose answers have reached the program; conversation 0, call 0
+    CANCEL = 49  # nothing: the program has gone away from this call; CANCELLED follows unless a final frame has crossed
+
+    ANSWER = 64  # the items after "->" above
+    FAILED = 65  # reason, completion, detail, the fields of a partial Delivery or nil
+    CANCELLED = 66  # nothing
+    ENDED = 67  # reason, detail; call 0: the queue manager has ended the conversation
+
+
+CALLS: Final = frozenset(verb for verb in Verb if Verb.CONNECT <= verb <= Verb.TRIGGER_RETURN)
+"""The verbs that a program calls the queue manager with."""
+
+IDS_MAX: Final = 500
+"""The most numbers in one TAKEN, TRIGGER_DONE or TRIGGER_RETURN; a longer list is sent as several frames."""
+
+
+class WireError(Exception):
+    """The other end broke the protocol; the line is of no further use."""
+
+
+class Hello(NamedTuple):
+    """The first frame of a client. `heartbeat` is in milliseconds, `frame_bytes` the longest frame it accepts."""
+
+    product: str
+    lowest: int
+    highest: int
+    heartbeat: int
+    frame_bytes: int
+
+
+class Welcome(NamedTuple):
+    """The queue manager's answer to Hello: the version and heartbeat agreed, and the longest frame that it accepts."""
+
+    product: str
+    version: int
+    q_mgr_name: str
+    heartbeat: int
+    frame_bytes: int
+
+
+class Refused(NamedTuple):
+    """Why the queue manager ends the line, at the handshake or later: a reason code and a text for people."""
+
+    reason: int
+    text: str
+
+
+_HANDSHAKE_FIELDS: Final[dict[type, tuple[type, ...]]] = {
+    Hello: (str, int, int, int, int),
+    Welcome: (str, int, str, int, int),
+    Refused: (int, str),
+}
+
+
+def hello(frame: Frame) -> Hello:
+    """The Hello in a frame; items that a later version may add are ignored. Raises WireError."""
+    return Hello(*_handshake(frame, Hello))
+
+
+def welcome(frame: Frame) -> Welcome:
+    """The Welcome in a frame. Raises WireError."""
+    return Welcome(*_handshake(frame, Welcome))
+
+
+def refused(frame: Frame) -> Refused:
+    """The Refused in a frame. Raises WireError."""
+    return Refused(*_handshake(frame, Refused))
+
+
+def _handshake(frame: Frame, kind: type) -> Frame:
+    types = _HANDSHAKE_FIELDS[kind]
+    fields = frame[3 : 3 + len(types)]
+    if tuple(map(type, fields)) != types:
+        raise WireError(f"{kind.__name__} has other fields than it should")
+    return fields

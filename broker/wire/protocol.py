@@ -1,0 +1,210 @@
+"""One end of a line: bytes to frames and frames to bytes, by the rules of the handshake. It never touches a socket.
+
+The same class serves both ends. `TRANSITIONS` is the life of a line, which both ends see alike; `_SENDS` says who may
+say what. What breaks a rule, or is not a frame at all, is a `WireError` and nothing else, whatever the bytes. What a
+line can make its reader hold is bounded:
+
+1. A length is checked before the bytes that it announces are kept: against 4 KiB until the handshake is done, then
+   against the limit that this end has announced.
+2. What is long in a client's frame is a message or a text. All else in it is at most 64 KiB of msgpack, so that a frame
+   of many empty lists cannot become a hundred times its size as objects.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from struct import Struct
+from typing import Any, Final
+
+import msgpack
+
+from broker.wire.frames import CALL_MAX, CALLS, CONVERSATION_MAX, FRAME_BYTES, Frame, Verb, WireError
+
+_LENGTH: Final = Struct(">I")
+_HANDSHAKE_BYTES_MAX: Final = 4096
+_PARTS_BYTES_MAX: Final = 64 * 1024
+_LONG_TYPES: Final = frozenset({0xC5, 0xC6, 0xDA, 0xDB})  # bin 16 and 32, str 16 and 32
+_ITEMS_MAX: Final = 1_000_000
+
+
+class Role(Enum):
+    """Which end of a line this is."""
+
+    CLIENT = "client"
+    SERVER = "server"
+
+    @property
+    def other(self) -> Role:
+        return Role.SERVER if self is Role.CLIENT else Role.CLIENT
+
+
+class State(Enum):
+    """Where a line is in its life."""
+
+    NEW = "new"
+    OFFERED = "offered"
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+_TALK: Final = CALLS | {Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL, Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED}
+
+TRANSITIONS: Final[dict[State, dict[int, State]]] = {
+    State.NEW: {Verb.HELLO: State.OFFERED, Verb.REFUSED: State.CLOSED},
+    State.OFFERED: {Verb.WELCOME: State.OPEN, Verb.REFUSED: State.CLOSED},
+    State.OPEN: {Verb.REFUSED: State.CLOSED, **dict.fromkeys(_TALK, State.OPEN)},
+    State.CLOSED: {},
+}
+"""What may be said in each state of a line, and the state that it leads to."""
+
+_SENDS: Final[dict[Role, frozenset[int]]] = {
+    Role.CLIENT: CALLS | {Verb.HELLO, Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL},
+    Role.SERVER: frozenset(
+        {Verb.WELCOME, Verb.REFUSED, Verb.HEARTBEAT, Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED}
+    ),
+}
+
+
+class Endpoint:
+    """One end of a line.
+
+    `receive` takes what came in, in pieces of any size; `send` gives the bytes to write. `state` tells where the line
+    is in its life. After a WireError there is nothing more to receive.
+    """
+
+    def __init__(self, role: Role, frame_bytes: int = FRAME_BYTES) -> None:
+        self.role = role
+        self.state = State.NEW
+        self._heard = _SENDS[role.other] & _TALK
+        self._said = _SENDS[role] & _TALK
+        self._frame_bytes = frame_bytes
+        self._limit = min(_HANDSHAKE_BYTES_MAX, frame_bytes)
+        self._unpack = _unpack_plain if role is Role.CLIENT else _unpack_careful
+        self._packer = msgpack.Packer()
+        self._kept = bytearray()
+        self._wanted = 0
+
+    def receive(self, data: bytes) -> list[Frame]:
+        """The frames that are complete with `data`, in order. Raises WireError, and then none of them counts."""
+        whole: bytes | bytearray = data
+        if self._kept:
+            self._kept += data
+            if len(self._kept) < self._wanted:
+                return []
+            whole, self._kept = self._kept, bytearray()
+        frames = []
+        position, end = 0, len(whole)
+        while end - position >= 4:
+            start = position + 4
+            stop = start + self._length(whole, position)
+            if stop > end:
+                break
+            frames.append(self._frame(whole[start:stop]))
+            position = stop
+        if position < end:
+            self._keep(whole, position)
+        return frames
+
+    def send(self, *frame: object) -> bytes:
+        """The bytes of a frame: verb, conversation, call and the verb's own items.
+
+        A verb that this end may not send now is an AssertionError. Items that msgpack has no form for are a TypeError,
+        numbers beyond 64 bits an OverflowError; nothing has been said then.
+        """
+        packed: bytes = self._packer.pack(frame)
+        verb: Any = frame[0]
+        if self.state is not State.OPEN or verb not in self._said:
+            assert verb in _SENDS[self.role], f"{_name(verb)} from the {self.role.value}"
+            assert verb in TRANSITIONS[self.state], f"{_name(verb)} on a line that is {self.state.value}"
+            self._step(verb)
+        return _LENGTH.pack(len(packed)) + packed
+
+    def _length(self, data: bytes | bytearray, position: int) -> int:
+        length: int = _LENGTH.unpack_from(data, position)[0]
+        if length > self._limit:
+            raise WireError(f"a frame of {length} bytes is over the limit of {self._limit}")
+        return length
+
+    def _keep(self, data: bytes | bytearray, position: int) -> None:
+        """Keep what is left for the next time, and remember how much must be there before it is worth a look."""
+        self._kept += data[position:]
+        self._wanted = 4
+        if len(self._kept) >= 4:
+            self._wanted += self._length(self._kept, 0)
+
+    def _frame(self, payload: bytes | bytearray) -> Frame:
+        try:
+            frame = self._unpack(payload)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise WireError(f"not a frame: {error}") from error
+        if type(frame) is not list or len(frame) < 3:
+            raise WireError("not a frame: it is no array of at least three items")
+        verb, conversation, call = frame[:3]
+        if type(verb) is not int or type(conversation) is not int or type(call) is not int:
+            raise WireError("not a frame: verb, conversation and call are not all integers")
+        if not (0 <= conversation <= CONVERSATION_MAX and 0 <= call <= CALL_MAX):
+            raise WireError(f"conversation {conversation}, call {call}: a number is out of range")
+        if self.state is not State.OPEN or verb not in self._heard:
+            self._heed(verb)
+        return frame
+
+    def _heed(self, verb: int) -> None:
+        """Take a step of the line's life, or refuse a verb that has no place in it now."""
+        other = self.role.other
+        if verb not in _SENDS[other] or verb not in TRANSITIONS[self.state]:
+            raise WireError(f"{_name(verb)} from the {other.value} on a line that is {self.state.value}")
+        self._step(verb)
+
+    def _step(self, verb: int) -> None:
+        self.state = TRANSITIONS[self.state][verb]
+        if self.state is State.OPEN:
+            self._limit = self._frame_bytes
+
+
+def _name(verb: int) -> str:
+    return Verb(verb).name if verb in Verb.__members__.values() else f"verb {verb}"
+
+
+def _refuse_extension(code: int, data: bytes) -> object:
+    raise ValueError(f"extension type {code} is not used here")
+
+
+def _unpack_plain(payload: bytes | bytearray) -> Any:
+    return msgpack.unpackb(
+        payload,
+        raw=False,
+        strict_map_key=True,
+        ext_hook=_refuse_extension,
+        max_ext_len=0,
+        max_array_len=_ITEMS_MAX,
+        max_map_len=_ITEMS_MAX,
+    )
+
+
+def _unpack_careful(payload: bytes | bytearray) -> Any:
+    """As `_unpack_plain`, from an end that nobody has reason to trust."""
+    if len(payload) > _PARTS_BYTES_MAX:
+        _check_parts(payload)
+    return msgpack.unpackb(
+        payload,
+        raw=False,
+        strict_map_key=True,
+        ext_hook=_refuse_extension,
+        max_ext_len=0,
+        max_array_len=1024,
+        max_map_len=1024,
+    )
+
+
+def _check_parts(payload: bytes | bytearray) -> None:
+    """Check rule 2 of the head of this file, without making an object of anything."""
+    unpacker = msgpack.Unpacker(max_buffer_size=len(payload))
+    unpacker.feed(payload)
+    parts = 0
+    for _ in range(unpacker.read_array_header()):
+        start = unpacker.tell()
+        unpacker.skip()
+        if payload[start] not in _LONG_TYPES:
+            parts += unpacker.tell() - start
+        if parts > _PARTS_BYTES_MAX:
+            raise ValueError(f"more than {_PARTS_BYTES_MAX} bytes of it are neither a message nor a text")

@@ -1,0 +1,86 @@
+"""One sample of every frame: the arguments of a call and the frame that carries them, a result and its frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from broker.interface.port import Delivery, Lease, Opened, PendingQueue, PendingStarts, Placed
+from broker.mqi import (
+    MQCC,
+    MQGMO,
+    MQMO,
+    MQOO,
+    MQPMO,
+    MQRC,
+    GetMessageOptions,
+    MessageDescriptor,
+    MQError,
+    ObjectDescriptor,
+    PutMessageOptions,
+)
+from broker.mqi.replies import CommandReply
+from broker.wire import Verb
+
+ID = bytes(range(24))
+TOKEN = bytes(range(16))
+MD = MessageDescriptor(
+    format="MQSTR", coded_char_set_id=1208, priority=5, persistence=1, correl_id=ID, reply_to_q="REPLIES"
+)
+OD = ObjectDescriptor(object_name="ORDERS", object_q_mgr_name="QM1")
+PMO = PutMessageOptions(options=MQPMO.SYNCPOINT)
+GMO = GetMessageOptions(
+    options=MQGMO.WAIT | MQGMO.SYNCPOINT, wait_interval=5000, match_options=MQMO.MATCH_CORREL_ID, msg_token=TOKEN
+)
+PLACED = Placed(b"kept", ID, ID, bytes(24), 1, 0, -1, 5, 1, 0)
+DELIVERY = Delivery(b"kept", ID, ID, bytes(24), 1, 0, 0, -1, 5, 1, -1, 0, TOKEN, b"hello", 5, 0)
+
+CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
+    Verb.DISCONNECT: ("disconnect", (True,)),
+    Verb.OPEN: ("open", (OD, MQOO.INPUT_SHARED | MQOO.OUTPUT)),
+    Verb.CLOSE: ("close", (7, 0)),
+    Verb.PUT: ("put", (7, MD, PMO, b"hello")),
+    Verb.PUT1: ("put1", (OD, None, PMO, b"hello")),
+    Verb.GET: ("get", (7, None, GMO, 100)),
+    Verb.BEGIN: ("begin", ()),
+    Verb.COMMIT: ("commit", ()),
+    Verb.BACKOUT: ("backout", ()),
+    Verb.INQUIRE: ("inquire", (7, [3, 2016])),
+    Verb.SET: ("set", (7, {10: 1, 2008: "text"})),
+    Verb.MQSC: ("mqsc", ("DISPLAY QLOCAL(*)",)),
+    Verb.STATUS: ("status", ()),
+    Verb.TRIGGER_PENDING: ("trigger_pending", ()),
+    Verb.TRIGGER_WAIT: ("trigger_wait", (12,)),
+    Verb.TRIGGER_TAKE: ("trigger_take", ("ORDERS", 10)),
+}
+"""The calls of a port, by verb: the method and its arguments."""
+
+RESULTS: dict[Verb, Any] = {
+    Verb.CONNECT: "QM1",
+    Verb.DISCONNECT: 0,
+    Verb.OPEN: Opened(7, "ORDERS", "ORDERS", "QM1", 0),
+    Verb.CLOSE: 2422,
+    Verb.PUT: PLACED,
+    Verb.PUT1: PLACED,
+    Verb.GET: DELIVERY,
+    Verb.BEGIN: 2121,
+    Verb.COMMIT: 0,
+    Verb.BACKOUT: 0,
+    Verb.INQUIRE: {3: 5, 2016: "ORDERS"},
+    Verb.SET: 0,
+    Verb.MQSC: [
+        CommandReply(code="AMQ8409I", text="AMQ8409I: ...", attributes=({"QUEUE": "ORDERS", "TRIGGER": True},)),
+        CommandReply(code="AMQ8405I", text="AMQ8405I: ...", ok=False, syntax_error=True),
+    ],
+    Verb.STATUS: {"name": "QM1", "queues": [{"name": "ORDERS", "depth": 3}], "journal": {"lag": 0.5}},
+    Verb.TRIGGER_PENDING: PendingStarts(12, [PendingQueue("ORDERS", "MYPROCESS", "handler", 3)]),
+    Verb.TRIGGER_WAIT: 13,
+    Verb.TRIGGER_TAKE: [Lease(1, b"TMC    2"), Lease(2, b"TMC    2")],
+}
+"""What calls return, by verb."""
+
+ERRORS = [
+    MQError(MQRC.Q_FULL, "ORDERS holds 5000 messages, its maximum depth"),
+    MQError(MQRC.BACKED_OUT, "the store is full", MQCC.WARNING),
+    MQError(9999),
+    MQError(MQRC.TRUNCATED_MSG_FAILED, "5 bytes", message=DELIVERY),
+]

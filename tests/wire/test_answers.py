@@ -1,0 +1,64 @@
+"""Answers and errors come out of a frame as they went in."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from broker.interface.port import Delivery
+from broker.wire import Verb, WireError, answers
+from broker.wire.frames import CALLS
+from tests.wire.ends import Pair, received
+from tests.wire.samples import ERRORS, RESULTS
+
+if TYPE_CHECKING:
+    from broker.mqi import MQError
+
+ANSWERED = CALLS - {Verb.TRIGGER_DONE, Verb.TRIGGER_RETURN}
+
+
+def across(verb: Verb, *items: object) -> list[Any]:
+    pair = Pair()
+    (frame,) = received(pair.client, pair.server.send(verb, 1, 1, *items))
+    return frame
+
+
+def test_every_call_has_a_sample() -> None:
+    assert RESULTS.keys() == ANSWERED
+
+
+@pytest.mark.parametrize("verb", RESULTS)
+def test_a_result_comes_out_as_it_went_in(verb: Verb) -> None:
+    frame = across(Verb.ANSWER, *answers.fields(verb, RESULTS[verb]))
+    found = answers.result(verb, frame)
+    assert found == RESULTS[verb]
+    assert type(found) is type(RESULTS[verb])
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=str)
+def test_an_error_comes_out_as_it_went_in(error: MQError) -> None:
+    found = answers.error(across(Verb.FAILED, *answers.error_fields(error)))
+    assert (found.reason, found.completion, found.detail, found.message) == (
+        error.reason,
+        error.completion,
+        error.detail,
+        error.message,
+    )
+    assert found.message is None or type(found.message) is Delivery
+
+
+@pytest.mark.parametrize("verb", RESULTS)
+@pytest.mark.parametrize("items", [[], [None], [0, 0], [[[1]]], [{}] * 20])
+def test_an_answer_that_makes_no_sense_is_a_wire_error_or_nothing_worse(verb: Verb, items: list[Any]) -> None:
+    with suppress(WireError):
+        answers.result(verb, [Verb.ANSWER, 1, 1, *items])
+
+
+@pytest.mark.parametrize(
+    "items", [[], [2053, 2, "", None, 1], ["a", 2, "", None], [2053, 9, "", None], [2080, 2, "", [1]]]
+)
+def test_an_error_that_makes_no_sense_is_a_wire_error(items: list[Any]) -> None:
+    with pytest.raises(WireError, match="makes no sense"):
+        answers.error([Verb.FAILED, 1, 1, *items])

@@ -1,0 +1,79 @@
+"""The bytes of every frame, kept in a file: what this version writes, later versions must read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from broker.wire import Endpoint, Role, Verb, answers, arguments
+from tests.wire.ends import HELLO, WELCOME, Pair
+from tests.wire.samples import CALLS, ERRORS, GMO, MD, OD, PMO, RESULTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+GOLDEN = Path(__file__).with_name("golden.txt")
+
+FIELDS: dict[Verb, tuple[Any, ...]] = {
+    Verb.OPEN: (arguments.object_fields(OD), CALLS[Verb.OPEN][1][1]),
+    Verb.PUT: (7, arguments.descriptor_fields(MD), arguments.put_fields(PMO), b"hello"),
+    Verb.PUT1: (arguments.object_fields(OD), None, arguments.put_fields(PMO), b"hello"),
+    Verb.GET: (7, None, arguments.get_fields(GMO), 100),
+    Verb.SET: (7, answers.pairs(CALLS[Verb.SET][1][1])),
+}
+CLIENT: list[tuple[Any, ...]] = [
+    HELLO,
+    (Verb.HEARTBEAT, 0, 0),
+    (Verb.CONNECT, 1, 1, "QM1", "orders", "alice"),
+    *((verb, 1, number, *FIELDS.get(verb, items)) for number, (verb, (_, items)) in enumerate(CALLS.items(), 2)),
+    (Verb.TRIGGER_DONE, 1, 0, [1, 2]),
+    (Verb.TRIGGER_RETURN, 1, 0, [3]),
+    (Verb.TAKEN, 0, 0, [1, 200, 70_000]),
+    (Verb.CANCEL, 1, 2**40),
+]
+SERVER: list[tuple[Any, ...]] = [
+    WELCOME,
+    (Verb.HEARTBEAT, 0, 0),
+    *(
+        (Verb.ANSWER, 1, number, *answers.fields(verb, found))
+        for number, (verb, found) in enumerate(RESULTS.items(), 1)
+    ),
+    *((Verb.FAILED, 1, number, *answers.error_fields(error)) for number, error in enumerate(ERRORS, 100)),
+    (Verb.CANCELLED, 1, 2**40),
+    (Verb.ENDED, 1, 0, 2161, "QM1 is quiescing"),
+    (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
+]
+
+
+def written() -> Iterator[str]:
+    pair = Pair(opened=False)
+    for end, other, said in ((pair.client, pair.server, CLIENT[:1]), (pair.server, pair.client, SERVER[:1])):
+        for frame in said:
+            data = end.send(*frame)
+            other.receive(data)
+            yield line(end, frame, data)
+    for end, said in ((pair.client, CLIENT[1:]), (pair.server, SERVER[1:])):
+        yield from (line(end, frame, end.send(*frame)) for frame in said)
+
+
+def line(end: Endpoint, frame: tuple[Any, ...], data: bytes) -> str:
+    return f"{end.role.value} {frame[0].name} {data.hex()}"
+
+
+def test_every_frame_is_written_as_it_was_when_its_number_was_given() -> None:
+    assert list(written()) == GOLDEN.read_text(encoding="ascii").splitlines()
+
+
+def test_every_verb_has_a_golden_frame() -> None:
+    assert {golden.split()[1] for golden in GOLDEN.read_text(encoding="ascii").splitlines()} == set(Verb.__members__)
+
+
+def test_every_golden_frame_is_read_as_what_was_said() -> None:
+    server, client = Endpoint(Role.SERVER), Endpoint(Role.CLIENT)
+    client.send(*HELLO)
+    for golden in GOLDEN.read_text(encoding="ascii").splitlines():
+        role, name, data = golden.split()
+        (frame,) = (server if role == "client" else client).receive(bytes.fromhex(data))
+        assert frame[0] == Verb[name]
+        if name == "HELLO":
+            server.send(*WELCOME)
