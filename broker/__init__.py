@@ -6,6 +6,7 @@ async with QueueManager.open(name="QM1", data="qm1-data") as manager:  # embedde
 async with connect("mq://127.0.0.1:1414") as connection: ...  # a client of the daemon
 """
 
+from broker.client import connect as connect
 from broker.clock import Clock as Clock
 from broker.engine import QueueManager as QueueManager
 from broker.interface import Connection as Connection

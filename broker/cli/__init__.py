@@ -1,0 +1,32 @@
+"""The command line: `evermq`, or `python -m broker`. The composition root, which may import everything.
+
+It is thin: what a command does for the queue manager is the queue manager's, and a program in Python can do the same.
+"""
+
+from __future__ import annotations
+
+import click
+
+from broker.cli.demo import demo
+from broker.cli.get import browse, get
+from broker.cli.mqsc import mqsc
+from broker.cli.program import Program
+from broker.cli.put import put
+from broker.cli.run import run
+from broker.cli.status import status
+from broker.cli.version import evermq_version
+
+
+@click.group("evermq", cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(evermq_version(), message="evermq %(version)s")
+def main() -> None:
+    """EverMQ: a durable queue manager with IBM MQ's message queue interface.
+
+    Start one with `evermq run`, or see everything at work with `evermq demo`.
+
+    Exit codes: 0 done, 10 some command failed or the queue was empty, 20 could not run.
+    """
+
+
+for _command in (run, mqsc, put, get, browse, status, demo):
+    main.add_command(_command)

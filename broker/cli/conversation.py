@@ -1,0 +1,65 @@
+"""How a client command talks to a queue manager: `--url`, an event loop, one connection."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+import click
+
+from broker.cli.program import CannotRunError
+from broker.client import connect
+from broker.mqi import MQRC, MQError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from broker import Connection
+
+Result = TypeVar("Result")
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+
+def with_url(command: Command) -> Command:
+    """Give a command the option `--url`."""
+    option = click.option(
+        "--url",
+        envvar="EVERMQ_URL",
+        default="mq://127.0.0.1:1414",
+        show_default=True,
+        show_envvar=True,
+        help="The queue manager to connect to.",
+    )
+    return option(command)
+
+
+def converse(url: str, work: Callable[[Connection], Awaitable[Result]]) -> Result:
+    """Run `work` with a connection, which commits at a clean end and backs out at any other."""
+
+    async def conversation() -> Result:
+        async with AsyncExitStack() as stack:
+            return await work(await connected(stack, url))
+
+    return run(conversation)
+
+
+def run(work: Callable[[], Awaitable[Result]]) -> Result:
+    """Run a coroutine function to its end, on uvloop."""
+    return anyio.run(work, backend_options={"use_uvloop": True})
+
+
+async def connected(stack: AsyncExitStack, url: str) -> Connection:
+    """Connect, for as long as `stack` is open. Raises CannotRunError that says how to get a queue manager."""
+    try:
+        return await stack.enter_async_context(connect(url, appl_name="evermq"))
+    except MQError as error:
+        raise no_queue_manager(url, error) from error
+    except ValueError as error:
+        raise CannotRunError(str(error)) from error
+
+
+def no_queue_manager(url: str, error: MQError) -> CannotRunError:
+    """The error for a connection that did not come about, with what to do where there is nobody to connect to."""
+    absent = error.reason in (MQRC.HOST_NOT_AVAILABLE, MQRC.Q_MGR_NOT_AVAILABLE)
+    return CannotRunError(f"no queue manager at {url}: {error}{'; start one with: evermq run' if absent else ''}")

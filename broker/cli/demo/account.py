@@ -1,0 +1,135 @@
+"""The account of a demonstration: what became of each line, how fast, and whether anything is missing."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from itertools import islice
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from broker.cli.demo.reservation import Refusal
+
+EXAMPLES_MAX: Final = 3
+PERCENTILES: Final = (50, 90, 99)
+
+
+class Account:
+    """Every line is put, refused or too long; every line put comes back once, as a reply or as a dead letter."""
+
+    def __init__(self) -> None:
+        self.put = 0
+        self.put_seconds = 0.0
+        self.total_seconds = 0.0
+        self.too_long: list[int] = []
+        self.refused: dict[int, str] = {}
+        self.confirmed = 0
+        self.rejected: Counter[Refusal] = Counter()
+        self.doubled = 0
+        self._examples: dict[Refusal, list[int]] = {}
+        self._latencies = array("Q")
+        self._back = bytearray()  # one byte a line, set when it has come back
+
+    @property
+    def handled(self) -> int:
+        """How many lines have come back."""
+        return len(self._latencies)
+
+    @property
+    def lines(self) -> int:
+        """How many lines were read."""
+        return self.put + len(self.refused) + len(self.too_long)
+
+    @property
+    def missing(self) -> int:
+        """How many lines were put and have not come back."""
+        return self.put - self.handled
+
+    @property
+    def complete(self) -> bool:
+        """Whether each line put has come back once, and none was refused by the queue manager."""
+        return self.missing == 0 and self.doubled == 0 and not self.refused
+
+    def reply(self, line: int, waited_us: int) -> None:
+        """A line came back as a reply, having waited so long for its handler."""
+        if self._came_back(line, waited_us):
+            self.confirmed += 1
+
+    def dead_letter(self, line: int, waited_us: int, refusal: Refusal) -> None:
+        """A line came back as a dead letter."""
+        if self._came_back(line, waited_us):
+            self.rejected[refusal] += 1
+            examples = self._examples.setdefault(refusal, [])
+            if len(examples) < EXAMPLES_MAX:
+                examples.append(line)
+
+    def _came_back(self, line: int, waited_us: int) -> bool:
+        if line >= len(self._back):
+            self._back.extend(bytes(max(line + 1 - len(self._back), len(self._back))))
+        if self._back[line]:
+            self.doubled += 1
+            return False
+        self._back[line] = True
+        self._latencies.append(waited_us)
+        return True
+
+    def report(self) -> Iterator[str]:
+        """The account as lines of text."""
+        yield _entry("lines", self.lines)
+        yield _entry("  confirmed", self.confirmed, "a reply each")
+        yield _entry("  rejected", self.rejected.total(), "on the dead-letter queue")
+        for refusal, count in sorted(self.rejected.items()):
+            yield _entry(f"    {refusal.words}", count, f"line {_some(sorted(self._examples[refusal]), count)}")
+        if self.too_long:
+            yield _entry("  too long to put", len(self.too_long), f"line {_some(self.too_long, len(self.too_long))}")
+        if self.missing:
+            yield _entry("  missing", self.missing, f"put, but not back: line {self._missing_lines()}")
+        if self.doubled:
+            yield _entry("  doubled", self.doubled, "back more than once")
+        if self.refused:
+            line, reason = next(iter(self.refused.items()))
+            yield _entry("  refused", len(self.refused), f"not put: line {line:,}: {reason}")
+        yield ""
+        yield _rate("put", self.put, self.put_seconds, "persistent, over TCP")
+        yield _rate("handled", self.handled, self.total_seconds, "one handler each, one unit of work each")
+        if self._latencies:
+            yield f"put to handler   {self._percentiles()}   (what was put before it included)"
+
+    def _missing_lines(self) -> str:
+        not_put = {*self.too_long, *self.refused}
+        lines = (line for line in range(1, self.lines + 1) if line not in not_put and not self._is_back(line))
+        return _some(list(islice(lines, EXAMPLES_MAX)), self.missing)
+
+    def _is_back(self, line: int) -> bool:
+        return line < len(self._back) and bool(self._back[line])
+
+    def _percentiles(self) -> str:
+        ordered = sorted(self._latencies)
+        figures = [f"p{rank} {_milliseconds(percentile(ordered, rank))}" for rank in PERCENTILES]
+        return "   ".join([*figures, f"longest {_milliseconds(ordered[-1])}"])
+
+
+def percentile(ordered: Sequence[int], rank: int) -> int:
+    """The nearest-rank percentile of numbers in ascending order."""
+    return ordered[max(0, ceil(len(ordered) * rank / 100) - 1)]
+
+
+def _entry(name: str, count: int, remark: str = "") -> str:
+    return f"{name:<24}{count:>10,}{'  ' if remark else ''}{remark}"
+
+
+def _rate(name: str, count: int, seconds: float, remark: str) -> str:
+    rate = f"{count / seconds:,.0f}" if seconds else "-"
+    return f"{name:<10}{seconds:>10,.2f} s{rate:>12} lines/s  {remark}"
+
+
+def _milliseconds(us: int) -> str:
+    return f"{us / 1000:,.1f} ms"
+
+
+def _some(lines: Sequence[int], count: int) -> str:
+    shown = ", ".join(f"{line:,}" for line in lines[:EXAMPLES_MAX])
+    return f"{shown}, ..." if count > EXAMPLES_MAX else shown

@@ -1,0 +1,116 @@
+"""The demonstration as it runs: start, define, put, collect, report."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import tempfile
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import click
+
+import broker
+from broker.cli.conversation import connected, run
+from broker.cli.demo.account import Account
+from broker.cli.demo.daemon import Daemon
+from broker.cli.demo.exchange import Exchange
+from broker.cli.lines import LINE_BYTES_MAX, Lines
+from broker.cli.program import DONE, NO_QUEUE_MANAGER, SOME_FAILED, CannotRunError, lone
+from broker.mqi import MQDLH, MQError
+
+if TYPE_CHECKING:
+    from broker import Connection
+
+SAMPLE: Final = "reservations.jsonl"
+
+# A dead letter is its header longer than the line; so lines end a header before MAXMSGL does.
+_LINE_BYTES_MAX: Final = LINE_BYTES_MAX - MQDLH.SIZE
+
+_DEFINITIONS: Final = f"""\
+ALTER QMGR MAXMSGL({LINE_BYTES_MAX}) DEADQ(DEMO.DEAD.LETTER.QUEUE)
+DEFINE QLOCAL(DEMO.DEAD.LETTER.QUEUE) MAXDEPTH(999999999) MAXMSGL({LINE_BYTES_MAX})
+DEFINE QLOCAL(DEMO.REPLY) MAXDEPTH(999999999)
+DEFINE QLOCAL(DEMO.RESERVATIONS) MAXDEPTH(999999999) MAXMSGL({LINE_BYTES_MAX})
+ZMQSC DEF PROCESS-DEMO APPLICID-RESV ENVRDATA-DEMO USERDATA-RESERVATIONS
+ZMQSC ALTER QL-DEMO.RESERVATIONS PROCESS-DEMO TRIGGER TRIGTYPE-EVERY TRIGDATA-RESERVATION
+"""
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), required=False)
+def demo(file: str | None) -> int:
+    """Put every line of FILE on a triggered queue, have each handled, and account for every line.
+
+    FILE is any file at all ("-": standard input); without it, a sample of airline reservations. A daemon of its own is
+    started on a free port with a temporary folder, and stopped at the end.
+    """
+    name = file or str(sample())
+    descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY)
+    try:
+        print(f"evermq demo: {'standard input' if name == '-' else name}")
+        account = run(lambda: _demonstrated(Lines(descriptor, _LINE_BYTES_MAX)))
+    finally:
+        if name != "-":
+            os.close(descriptor)
+    print("\n".join(["", *account.report()]))
+    if account.complete:
+        print("\nevery line is accounted for")
+        return DONE
+    return SOME_FAILED
+
+
+def sample() -> Path:
+    """The sample file: beside this package when it was installed, in `examples/` of a clone."""
+    places = [Path(__file__).parents[1] / SAMPLE, Path(broker.__file__).parents[1] / "examples" / SAMPLE]
+    found = next((place for place in places if place.is_file()), None)
+    if found is None:
+        raise CannotRunError(f"the sample file {SAMPLE} is not installed: name a file of your own")
+    return found
+
+
+async def _demonstrated(lines: Lines) -> Account:
+    """Run the lines through a queue manager made for them."""
+    account = Account()
+    with tempfile.TemporaryDirectory(prefix="evermq-demo-") as folder:
+        daemon = Daemon(Path(folder))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_heed_signals, name="signals")
+            await daemon.start(tasks)
+            try:
+                await _exchange(daemon.url, lines, account)
+            except Exception as error:
+                cause = lone(error)
+                if isinstance(cause, MQError) and cause.reason in NO_QUEUE_MANAGER:
+                    raise CannotRunError(f"the daemon broke off: {cause}; it said: {daemon.last_words()}") from error
+                raise
+            tasks.cancel_scope.cancel()
+    return account
+
+
+async def _heed_signals() -> None:
+    """Let an order to end be an error, so that the daemon is stopped and its folder removed on the way out."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP) as signals:
+        async for number in signals:
+            raise CannotRunError(f"ended by {number.name}")
+
+
+async def _exchange(url: str, lines: Lines, account: Account) -> None:
+    async with AsyncExitStack() as stack:
+        connection = await connected(stack, url)
+        print(f"queue manager {connection.q_mgr_name} at {url}, its data in a temporary folder\n")
+        await _define(connection)
+        sys.stdout.flush()
+        await Exchange(connection, account).run(lines)
+
+
+async def _define(connection: Connection) -> None:
+    """Define the queues and the process, the last two with the commands of TPF; show each with its reply."""
+    for command in _DEFINITIONS.splitlines():
+        for reply in await connection.mqsc(command):
+            if not reply.ok:
+                raise CannotRunError(f"{command}: {reply.text}")
+            print(f"  {command:<100}  {reply.code}")

@@ -1,0 +1,111 @@
+"""The exchange of the demonstration: lines go out as requests, and come back as replies and dead letters."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from broker import Clock
+from broker.cli.demo.handlers import DEAD_LETTER_QUEUE, REPLY_QUEUE, REQUEST_QUEUE
+from broker.cli.demo.reservation import Refusal
+from broker.cli.demo.stamp import Stamp, microseconds
+from broker.cli.get import gathered
+from broker.cli.pipeline import Pipeline
+from broker.mqi import MQDLH, MQOO, MQPER, MessageDescriptor
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from broker import Connection, Message
+    from broker.cli.demo.account import Account
+    from broker.cli.lines import Line, Lines
+    from broker.mqi import MQError
+
+UNIT_MESSAGES_MAX: Final = 256
+TICK_SECONDS: Final = 0.05
+STALL_SECONDS_MAX: Final = 60.0
+"""How long nothing may come back before the lines still out are called missing."""
+
+
+class Exchange:
+    """One exchange over one connection; what happens is written into the account."""
+
+    def __init__(self, connection: Connection, account: Account) -> None:
+        self._connection = connection
+        self._account = account
+        self._clock = Clock()
+        self._begun = self._clock.monotonic()
+        self._all_put = False
+
+    async def run(self, lines: Lines) -> None:
+        """Put every line, collect what comes back, and return when everything is back or nothing comes any more."""
+        self._begun = self._clock.monotonic()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._collect, REPLY_QUEUE, self._reply, name="replies")
+            tasks.start_soon(self._collect, DEAD_LETTER_QUEUE, self._dead_letter, name="dead letters")
+            tasks.start_soon(self._put, lines, name="requests")
+            await self._watch()
+            tasks.cancel_scope.cancel()
+
+    async def _put(self, lines: Lines) -> None:
+        async with self._connection.open(REQUEST_QUEUE, MQOO.OUTPUT) as queue:
+            await Pipeline(queue, self._request, self._settled).put(self._short_enough(lines))
+        self._all_put = True
+
+    async def _short_enough(self, lines: Lines) -> AsyncIterator[Line]:
+        async for line in lines:
+            if line.data is None:
+                self._account.too_long.append(line.number)
+            else:
+                yield line
+
+    def _request(self, line: Line) -> MessageDescriptor:
+        stamp = Stamp(line.number, microseconds(self._clock.monotonic()))
+        return MessageDescriptor(persistence=MQPER.PERSISTENT, correl_id=bytes(stamp), reply_to_q=REPLY_QUEUE)
+
+    def _settled(self, line: Line, error: MQError | None) -> None:
+        if error is not None:
+            self._account.refused[line.number] = str(error)
+            return
+        self._account.put += 1
+        self._account.put_seconds = self._clock.monotonic() - self._begun
+
+    async def _collect(self, name: str, take: Callable[[Message], None]) -> None:
+        """Get from a queue whatever comes, many messages in a unit of work when many are there."""
+        connection = await self._connection.connect("evermq demo")
+        async with connection, connection.open(name, MQOO.INPUT_SHARED) as queue:
+            while True:
+                for message in await gathered(queue, UNIT_MESSAGES_MAX, wait=float("inf")):
+                    take(message)
+                await connection.commit()
+                self._account.total_seconds = self._clock.monotonic() - self._begun
+
+    def _reply(self, message: Message) -> None:
+        self._account.reply(*Stamp.of(message.md.correl_id))
+
+    def _dead_letter(self, message: Message) -> None:
+        header = MQDLH.from_bytes(message.data)
+        self._account.dead_letter(*Stamp.of(message.md.correl_id), Refusal(header.reason))
+
+    async def _watch(self) -> None:
+        """Show the progress until every line is back, or until nothing has moved for too long."""
+        seen, moved = (0, 0), self._clock.monotonic()
+        while not self._all_put or self._account.missing:
+            await self._clock.sleep(TICK_SECONDS)
+            now = self._clock.monotonic()
+            current = (self._account.put, self._account.handled)
+            if current != seen or not self._all_put:
+                seen, moved = current, now
+            elif now - moved > STALL_SECONDS_MAX:
+                break
+            _show(f"put {seen[0]:,}   handled {seen[1]:,}   {now - self._begun:.1f} s")
+        _show("")
+
+
+def _show(text: str) -> None:
+    """Write one line over the last one, where somebody is looking."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r\x1b[K{text}")
+        sys.stderr.flush()

@@ -1,0 +1,53 @@
+"""The log of the daemon: lines of text, or one JSON object a line, on standard error."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.config import LoggingConfig
+
+
+class TextLines(logging.Formatter):
+    """`2026-11-21T10:00:00.123Z INFO broker.server message key=value`, with a traceback below where there is one."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line for a record."""
+        line = f"{_moment(record)} {record.levelname} {record.name} {record.getMessage()}"
+        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+class JsonLines(logging.Formatter):
+    """One object a line, with time, level, logger, message and, where there is one, exception."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line for a record."""
+        fields = {
+            "time": _moment(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            fields["exception"] = self.formatException(record.exc_info)
+        return json.dumps(fields)
+
+
+def _moment(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%S.") + f"{int(record.msecs):03}Z"
+
+
+def set_up(config: LoggingConfig) -> None:
+    """Send the log of the whole process to standard error."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines() if config.format == "json" else TextLines())
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(config.level)
+    # Libraries log their inner workings at DEBUG: a line for each hop to the thread of the database.
+    logging.getLogger("aiosqlite").setLevel(logging.INFO)
+    logging.getLogger("asyncio").setLevel(logging.INFO)

@@ -1,0 +1,109 @@
+"""The command group: turns everything that can go wrong into one line on standard error and an exit code.
+
+0: done. 10: some command failed, or the queue was empty. 20: it could not run at all (usage, configuration, no queue
+manager). 130 and 141 are what a shell reports for Ctrl-C and for a reader that went away; both are silent.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any, Final, NoReturn
+
+import click
+
+from broker.config import ConfigError
+from broker.mqi import MQRC, MQError
+
+DONE: Final = 0
+SOME_FAILED: Final = 10
+COULD_NOT_RUN: Final = 20
+INTERRUPTED: Final = 130
+READER_GONE: Final = 141
+
+NO_QUEUE_MANAGER: Final = frozenset(
+    {
+        MQRC.CONNECTION_BROKEN,
+        MQRC.Q_MGR_NAME_ERROR,
+        MQRC.Q_MGR_NOT_AVAILABLE,
+        MQRC.Q_MGR_QUIESCING,
+        MQRC.Q_MGR_STOPPING,
+        MQRC.HOST_NOT_AVAILABLE,
+        MQRC.MAX_CONNS_LIMIT_REACHED,
+    }
+)
+"""The reasons that say there is no queue manager to talk to, rather than that it refused something."""
+
+
+class CannotRunError(Exception):
+    """The program cannot do what it was asked; the message is one line that says what to do about it. Exit code 20."""
+
+
+class SomeFailedError(Exception):
+    """A part of what was asked could not be done; the message says which. Exit code 10."""
+
+
+class Program(click.Group):
+    """The group of all commands. Its `main` never lets a mistake out as a traceback."""
+
+    def main(self, args: Any = None, prog_name: Any = None, *others: Any, **extra: Any) -> NoReturn:
+        """Run a command and exit; without arguments, show the help."""
+        words = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(words or ["--help"], prog_name or "evermq", *others, **extra)
+            sys.stdout.flush()
+        except BaseException as error:
+            code = _reported(lone(error))
+        sys.exit(code or DONE)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command in a context; its exit code. Click has ways of its own for some errors, so they end here."""
+        try:
+            return super().invoke(ctx)
+        except BaseException as error:
+            return _reported(lone(error))
+
+
+def _reported(error: BaseException) -> int:
+    """Say what went wrong; the exit code for it. A mistake of our own is raised again, with its traceback."""
+    match error:
+        case BrokenPipeError():
+            # What is left in the buffer would fail again when the interpreter flushes it at its end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return READER_GONE
+        case KeyboardInterrupt() | click.Abort():
+            return INTERRUPTED
+        case SystemExit():
+            raise error
+        case click.UsageError():
+            return _failed(f"{error.format_message()}{_help(error)}", COULD_NOT_RUN)
+        case click.ClickException():
+            return _failed(error.format_message(), COULD_NOT_RUN)
+        case ConfigError() | CannotRunError():
+            return _failed(str(error), COULD_NOT_RUN)
+        case SomeFailedError():
+            return _failed(str(error), SOME_FAILED)
+        case MQError():
+            return _failed(str(error), COULD_NOT_RUN if error.reason in NO_QUEUE_MANAGER else SOME_FAILED)
+        case OSError():
+            place = f"{error.filename}: " if error.filename else ""
+            return _failed(f"{place}{error.strerror or error}", COULD_NOT_RUN)
+        case _:
+            raise error
+
+
+def _failed(message: str, code: int) -> int:
+    print("evermq:", " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def _help(error: click.UsageError) -> str:
+    return f" (see {error.ctx.command_path} --help)" if error.ctx else ""
+
+
+def lone(error: BaseException) -> BaseException:
+    """The first exception of a group: task groups are nobody's business out here."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

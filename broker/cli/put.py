@@ -1,0 +1,140 @@
+"""`evermq put`: one message from the command line or standard input, or a message for each line of it."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from broker.cli.conversation import converse, with_url
+from broker.cli.lines import LINE_BYTES_MAX, Lines
+from broker.cli.pipeline import Pipeline
+from broker.cli.program import COULD_NOT_RUN, DONE, NO_QUEUE_MANAGER, SOME_FAILED
+from broker.mqi import MQFMT, MQOO, MQPER, MQPRI, MessageDescriptor, MQError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker import Connection
+    from broker.cli.lines import Line
+
+ID_LENGTH: Final = 24
+UTF_8: Final = 1208
+"""The coded character set identifier of UTF-8."""
+
+
+def _identifier(context: click.Context, parameter: click.Parameter, text: str) -> bytes:
+    """An identifier of MQ from hexadecimal digits; a shorter one is filled up with zeros."""
+    try:
+        given = bytes.fromhex(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not hexadecimal digits, two a byte") from None
+    if len(given) > ID_LENGTH:
+        raise click.BadParameter(f"an identifier has at most {ID_LENGTH} bytes, {2 * ID_LENGTH} digits")
+    return given.ljust(ID_LENGTH, b"\0")
+
+
+@click.command()
+@click.argument("queue")
+@click.argument("text", required=False)
+@click.option("--lines", "by_line", is_flag=True, help="Put each line of standard input as a message of its own.")
+@click.option("--ack", is_flag=True, help="With --lines: print the number of each line once it is acknowledged.")
+@click.option("--nonpersistent", is_flag=True, help="Do not keep the messages over a restart.")
+@click.option("--priority", type=click.IntRange(0, 9), help="Priority of the messages, instead of the queue's DEFPRTY.")
+@click.option(
+    "--correl-id", callback=_identifier, default="", metavar="HEX", help="CorrelId of the messages, hexadecimal."
+)
+@with_url
+def put(
+    queue: str,
+    text: str | None,
+    *,
+    by_line: bool,
+    ack: bool,
+    nonpersistent: bool,
+    priority: int | None,
+    correl_id: bytes,
+    url: str,
+) -> int:
+    """Put a message on QUEUE: TEXT, or standard input as it is.
+
+    Messages are persistent: they are acknowledged when they are on disk.
+    """
+    if ack and not by_line:
+        raise click.UsageError("--ack goes with --lines")
+    if by_line and text is not None:
+        raise click.UsageError("--lines reads standard input: leave TEXT out")
+
+    def descriptor(data: bytes) -> MessageDescriptor:
+        md = MessageDescriptor(
+            persistence=MQPER.NOT_PERSISTENT if nonpersistent else MQPER.PERSISTENT,
+            priority=MQPRI.PRIORITY_AS_Q_DEF if priority is None else priority,
+            correl_id=correl_id,
+        )
+        if _is_text(data):
+            md.format, md.coded_char_set_id = MQFMT.STRING, UTF_8
+        return md
+
+    if by_line:
+        return converse(url, lambda connection: _put_lines(connection, queue, descriptor, ack=ack))
+    data = _standard_input() if text is None else text.encode("utf-8", "surrogateescape")
+    return converse(url, lambda connection: _put_one(connection, queue, data, descriptor(data)))
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _standard_input() -> bytes:
+    data = sys.stdin.buffer.read(LINE_BYTES_MAX + 1)
+    if len(data) > LINE_BYTES_MAX:
+        raise click.UsageError(f"a message has at most {LINE_BYTES_MAX} bytes (--lines puts one for each line)")
+    return data
+
+
+async def _put_one(connection: Connection, name: str, data: bytes, md: MessageDescriptor) -> int:
+    await connection.put1(name, data, md)
+    return DONE
+
+
+async def _put_lines(
+    connection: Connection, name: str, descriptor: Callable[[bytes], MessageDescriptor], *, ack: bool
+) -> int:
+    outcome = _Outcome(ack=ack)
+    async with connection.open(name, MQOO.OUTPUT | MQOO.FAIL_IF_QUIESCING) as queue:
+        await Pipeline(queue, lambda line: descriptor(line.data or b""), outcome.settled).put(Lines(sys.stdin.fileno()))
+    return outcome.told(name)
+
+
+class _Outcome:
+    """What became of the lines."""
+
+    def __init__(self, *, ack: bool) -> None:
+        self._ack = ack
+        self._acknowledged = 0
+        self._failed = 0
+        self._first: tuple[Line, MQError] | None = None
+
+    def settled(self, line: Line, error: MQError | None) -> None:
+        if error is not None:
+            self._failed += 1
+            self._first = self._first or (line, error)
+            return
+        self._acknowledged += 1
+        if self._ack:
+            print(line.number, flush=True)
+
+    def told(self, name: str) -> int:
+        """Print the summary; the exit code."""
+        print(f"{self._acknowledged} messages put on {name}", file=sys.stderr)
+        if self._first is None:
+            return DONE
+        line, error = self._first
+        others = f" ({self._failed - 1} lines after it failed too)" if self._failed > 1 else ""
+        print(f"evermq: line {line.number}: {error}{others}", file=sys.stderr)
+        return COULD_NOT_RUN if error.reason in NO_QUEUE_MANAGER else SOME_FAILED

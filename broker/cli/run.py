@@ -1,0 +1,70 @@
+"""`evermq run`: the daemon in the foreground, with the trigger monitor beside the queue manager."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from broker import StoreUnusableError
+from broker.cli import logs
+from broker.cli.program import CannotRunError
+from broker.config import load
+from broker.server import StartError, daemon
+from broker.server.errors import StoreLostError
+from triggers import TriggerMonitor
+
+if TYPE_CHECKING:
+    from broker import QueueManager
+    from broker.config import TriggerMonitorConfig
+    from broker.server.daemon import Service
+
+
+@click.command()
+@click.option("--config", "file", metavar="FILE", help="The configuration, a broker.toml. Without it: the defaults.")
+def run(file: str | None) -> None:
+    """Run a queue manager until SIGTERM or Ctrl-C, which end it in order.
+
+    It logs to standard error; the ready line there tells where it listens. Modules with handlers are searched in the
+    current folder first.
+    """
+    config = load(Path(file) if file else None)
+    logs.set_up(config.logging)
+    sys.path.insert(0, os.getcwd())
+    monitor = config.trigger_monitor
+    services = [_trigger_monitor(monitor, config.queue_manager.quiesce_timeout)] if monitor.enabled else []
+    try:
+        daemon.main(config, services, ready=_announce)
+    except (StartError, StoreLostError, StoreUnusableError) as error:
+        raise CannotRunError(str(error)) from error
+
+
+def _trigger_monitor(config: TriggerMonitorConfig, stop_timeout: float) -> Service:
+    """The service that starts handlers. Making it imports them, before the daemon is ready."""
+
+    def service(manager: QueueManager) -> TriggerMonitor:
+        try:
+            return TriggerMonitor(
+                manager,
+                config.handlers,
+                batch_size=config.batch_size,
+                throttle_delay=config.throttle_delay,
+                generation_interval=config.generation_interval,
+                max_tasks=config.max_tasks,
+                max_handlers=config.max_handlers,
+                stop_timeout=stop_timeout,
+            )
+        except (ImportError, ValueError) as error:
+            raise StartError(str(error)) from error
+
+    return service
+
+
+def _announce(line: str) -> None:
+    """Tell that the daemon is ready where the log is too terse to have told it."""
+    if not logging.getLogger(daemon.__name__).isEnabledFor(logging.INFO):
+        print(line, file=sys.stderr, flush=True)

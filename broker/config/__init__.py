@@ -1,0 +1,17 @@
+"""The configuration: `broker.toml` and the environment, loaded once into frozen dataclasses.
+
+Nothing here opens a socket or a store, and nothing is looked up later: whoever needs a section is given it.
+"""
+
+from broker.config.loading import ConfigError as ConfigError
+from broker.config.loading import load as load
+from broker.config.sections import SECTIONS as SECTIONS
+from broker.config.sections import Config as Config
+from broker.config.sections import JournalConfig as JournalConfig
+from broker.config.sections import LimitsConfig as LimitsConfig
+from broker.config.sections import ListenerConfig as ListenerConfig
+from broker.config.sections import LoggingConfig as LoggingConfig
+from broker.config.sections import QueueManagerConfig as QueueManagerConfig
+from broker.config.sections import Setting as Setting
+from broker.config.sections import TriggerMonitorConfig as TriggerMonitorConfig
+from broker.config.sections import settings as settings

@@ -1,0 +1,191 @@
+"""The kinds of value that a setting accepts: each reads a text, checks a value and says in words what it wants."""
+
+from __future__ import annotations
+
+import ipaddress
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Kind(Protocol):
+    """What a setting accepts. `read` turns the text of an environment variable into what TOML would have held."""
+
+    @property
+    def wanted(self) -> str:
+        """The values accepted, in words: "a whole number from 0 to 65535"."""
+
+    def read(self, text: str) -> object:
+        """The value that a text stands for; ValueError where it stands for none."""
+
+    def check(self, value: object, folder: Path) -> object:
+        """The value as the program uses it; ValueError where it is not accepted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A whole number within bounds."""
+
+    low: int
+    high: int
+
+    @property
+    def wanted(self) -> str:
+        return f"a whole number from {self.low} to {self.high}"
+
+    def read(self, text: str) -> object:
+        return int(text)
+
+    def check(self, value: object, folder: Path) -> object:
+        if type(value) is not int or not self.low <= value <= self.high:
+            raise ValueError(self.wanted)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Seconds:
+    """A span of time in seconds, whole or not."""
+
+    low: float
+    high: float = 86_400.0
+
+    @property
+    def wanted(self) -> str:
+        return f"a number from {self.low:g} to {self.high:g}"
+
+    def read(self, text: str) -> object:
+        return float(text)
+
+    def check(self, value: object, folder: Path) -> object:
+        if type(value) not in (int, float) or not math.isfinite(number := float(str(value))):
+            raise ValueError(self.wanted)
+        if not self.low <= number <= self.high:
+            raise ValueError(self.wanted)
+        return number
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """True or false."""
+
+    wanted: str = "true or false"
+
+    def read(self, text: str) -> object:
+        return {"true": True, "false": False}.get(text.lower(), text)
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, bool):
+            raise ValueError(self.wanted)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One of a few words."""
+
+    words: tuple[str, ...]
+
+    @property
+    def wanted(self) -> str:
+        return f"one of {', '.join(self.words)}"
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if value not in self.words:
+            raise ValueError(self.wanted)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """The name of an MQ object."""
+
+    wanted: str = "1 to 48 characters from A-Z a-z 0-9 . / _ %"
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9./_%]{1,48}", value):
+            raise ValueError(self.wanted)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class LoopbackHost:
+    """An address that no other machine can reach: without TLS and users there is nothing to keep one out."""
+
+    wanted: str = "a loopback address: 127.0.0.1, ::1 or localhost"
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if value == "localhost":
+            return value
+        try:
+            loopback = isinstance(value, str) and ipaddress.ip_address(value).is_loopback
+        except ValueError:
+            loopback = False
+        if not loopback:
+            raise ValueError(self.wanted)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class FilePath:
+    """A path, relative to the folder of the configuration file. Where it is optional, an empty text means none."""
+
+    optional: bool = False
+
+    @property
+    def wanted(self) -> str:
+        return 'a path, or "" for none' if self.optional else "a path"
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str) or "\0" in value or not (value or self.optional):
+            raise ValueError(self.wanted)
+        return folder / value if value else None
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A list. In an environment variable, commas separate its elements."""
+
+    element: Kind
+    wanted: str
+
+    def read(self, text: str) -> object:
+        return [self.element.read(part.strip()) for part in text.split(",") if part.strip()]
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, list):
+            raise ValueError(self.wanted)
+        try:
+            return tuple(self.element.check(part, folder) for part in value)
+        except ValueError:
+            raise ValueError(self.wanted) from None
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleName:
+    """The dotted name of a Python module."""
+
+    wanted: str = "the dotted name of a module"
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str) or not all(part.isidentifier() for part in value.split(".")):
+            raise ValueError(self.wanted)
+        return value

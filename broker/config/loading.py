@@ -1,0 +1,147 @@
+"""Loading: a file of TOML and the `EVERMQ_...` variables, checked against the settings, become one `Config`."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.config.sections import SECTIONS, Config, Setting, settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_PREFIX: Final = "EVERMQ_"
+_NOT_IN_THIS_VERSION: Final = ("http", "queue_sharing_group", "security", "tls")
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used. Prints as `broker.toml: [listener] prot: unknown key; did you mean port?`.
+
+    `source` is the file or the environment variable, `place` the section and key in it ("[listener] prot", or "" for
+    the whole of it), `nearest` the right name that is closest to a wrong one, or "".
+    """
+
+    def __init__(self, source: str, place: str, problem: str, nearest: str = "") -> None:
+        hint = f"; did you mean {nearest}?" if nearest else ""
+        super().__init__(": ".join(part for part in (source, place, problem + hint) if part))
+        self.source = source
+        self.place = place
+        self.nearest = nearest
+
+
+def load(path: Path | None = None, environ: Mapping[str, str] | None = None) -> Config:
+    """The configuration of a file (without one: the defaults), with the `EVERMQ_...` variables laid over it.
+
+    `environ` is the environment of the process unless another is given. Paths in the file are relative to its folder,
+    paths in variables to the current one. Raises ConfigError.
+    """
+    chosen: dict[str, dict[str, object]] = {name: {} for name in SECTIONS}
+    given = [] if path is None else [*_defaults_beside(path), *_of_file(path)]
+    for section, key, value in [*given, *_of_environment(os.environ if environ is None else environ)]:
+        chosen[section][key] = value
+    return Config(**{name: SECTIONS[name](**values) for name, values in chosen.items()})
+
+
+def _defaults_beside(path: Path) -> Iterator[tuple[str, str, object]]:
+    """The defaults that are paths: left out of a file, they are as relative to its folder as they are in it."""
+    for section in SECTIONS:
+        for each in settings(section).values():
+            if isinstance(each.default, Path):
+                yield section, each.key, path.parent / each.default
+
+
+def _of_file(path: Path) -> Iterator[tuple[str, str, object]]:
+    source = str(path)
+    for section, table in _parsed(path).items():
+        if section not in SECTIONS:
+            raise _unknown_section(source, section, table)
+        if not isinstance(table, dict):
+            raise ConfigError(source, f"[{section}]", "wants a table of settings")
+        for key, value in table.items():
+            place = f"[{section}] {key}"
+            known = settings(section).get(key)
+            if known is None:
+                raise ConfigError(source, place, "unknown key", _nearest_key(section, key))
+            yield section, key, _checked(known, value, source, place, path.parent)
+
+
+def _parsed(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return tomllib.load(file)
+    except OSError as error:
+        raise ConfigError(str(path), "", (error.strerror or str(error)).lower()) from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(str(path), "", f"not UTF-8 at byte {error.start}") from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError(str(path), "", f"not TOML: {error}") from error
+
+
+def _of_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, object]]:
+    """The settings among the variables. Names of no section belong to others, as `EVERMQ_URL` does to clients."""
+    for name, text in sorted(environ.items()):
+        found = _section_and_key(name)
+        if found is None:
+            continue
+        section, key = found
+        if section in _NOT_IN_THIS_VERSION:
+            raise ConfigError(name, "", f"this version has no section [{section}]")
+        known = settings(section).get(key)
+        if known is None:
+            nearest = _closest(key, settings(section))
+            raise ConfigError(name, "", "unknown setting", nearest and f"{_PREFIX}{section}_{nearest}".upper())
+        try:
+            value = known.kind.read(text)
+        except ValueError:
+            value = text
+        yield section, key, _checked(known, value, name, "", Path())
+
+
+def _section_and_key(name: str) -> tuple[str, str] | None:
+    """The section and the key that the name of a variable stands for."""
+    rest = name.removeprefix(_PREFIX).lower()
+    if rest != name.lower() and name.isupper():
+        for section in (*SECTIONS, *_NOT_IN_THIS_VERSION):
+            if rest.startswith(f"{section}_"):
+                return section, rest.removeprefix(f"{section}_")
+    return None
+
+
+def _checked(known: Setting, value: object, source: str, place: str, folder: Path) -> object:
+    try:
+        return known.kind.check(value, folder)
+    except ValueError:
+        raise ConfigError(source, place, f"wants {known.kind.wanted}, not {_shown(value)}") from None
+
+
+def _shown(value: object) -> str:
+    """A value as TOML would write it, cut to what fits a line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = f'"{value}"' if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _unknown_section(source: str, name: str, table: object) -> ConfigError:
+    if name in _NOT_IN_THIS_VERSION:
+        return ConfigError(source, f"[{name}]", "this version has no such section")
+    if isinstance(table, dict):
+        nearest = _closest(name, SECTIONS)
+        return ConfigError(source, f"[{name}]", "unknown section", nearest and f"[{nearest}]")
+    return ConfigError(source, name, "a key outside every section", _home(name))
+
+
+def _nearest_key(section: str, key: str) -> str:
+    return _home(key) or _closest(key, settings(section))
+
+
+def _home(key: str) -> str:
+    """Where a key is at home that was found in the wrong place, as `[listener] port`."""
+    return next((f"[{section}] {key}" for section in SECTIONS if key in settings(section)), "")
+
+
+def _closest(name: str, names: Iterable[str]) -> str:
+    return next(iter(get_close_matches(name.lower(), list(names), n=1)), "")

@@ -1,0 +1,201 @@
+"""The settings: every key of every section, declared in one place with its default, unit, kind and help.
+
+The sample `broker.toml` and the page `docs/configuration.md` are written from this declaration.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from broker.config.kinds import (
+    Choice,
+    FilePath,
+    Kind,
+    LoopbackHost,
+    ModuleName,
+    ObjectName,
+    Seconds,
+    Several,
+    Switch,
+    Whole,
+)
+
+KIB: Final = 1024
+MIB: Final = 1024 * 1024
+
+
+class Setting(NamedTuple):
+    """One key of a section, with everything that a reader of the documentation asks."""
+
+    key: str
+    default: object
+    kind: Kind
+    help: str
+    unit: str
+
+
+def about(kind: Kind, help: str, unit: str = "") -> dict[str, Any]:
+    """What a field of a section carries: what it accepts, its help in a sentence or two, and its unit if it has one."""
+    return {"kind": kind, "help": help, "unit": unit}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueManagerConfig:
+    """The queue manager: its name, and where its messages and definitions are kept.
+
+    An embedded queue manager may have `data=None`, which keeps everything in memory; a file always names a folder.
+    """
+
+    name: str = field(default="QM1", metadata=about(ObjectName(), "Name of the queue manager."))
+    data: Path | None = field(
+        default=Path("evermq-data"),
+        metadata=about(FilePath(), "Folder of the journal. It is created when missing; one queue manager uses it."),
+    )
+    startup: tuple[Path, ...] = field(
+        default=(),
+        metadata=about(
+            Several(FilePath(), "a list of paths"),
+            "MQSC files run at each start, in this order, before anybody connects. Write definitions with REPLACE.",
+        ),
+    )
+    quiesce_timeout: float = field(
+        default=10.0,
+        metadata=about(Seconds(0.0), "How long an orderly stop waits for connections and handlers to end.", "seconds"),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListenerConfig:
+    """Where the daemon listens for programs."""
+
+    host: str = field(
+        default="127.0.0.1",
+        metadata=about(LoopbackHost(), "Address to listen on. This version has no TLS and no users: loopback only."),
+    )
+    port: int = field(
+        default=1414, metadata=about(Whole(0, 65535), "TCP port; 0 takes a free one, which the ready line names.")
+    )
+    unix: Path | None = field(
+        default=None, metadata=about(FilePath(optional=True), "Unix socket to listen on as well; empty for none.")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalConfig:
+    """How persistent messages are written."""
+
+    batch_rows_max: int = field(
+        default=4096,
+        metadata=about(Whole(1, 1_000_000), "Most rows written in one transaction. A unit of work is never split."),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LimitsConfig:
+    """Bounds on what programs can make the queue manager hold."""
+
+    unit_of_work_bytes: int = field(
+        default=64 * MIB,
+        metadata=about(Whole(KIB, 1 << 40), "Most message data in one unit of work; a put beyond it fails.", "bytes"),
+    )
+    frame_bytes: int = field(
+        default=105 * MIB,
+        metadata=about(
+            Whole(64 * KIB, 1 << 30), "Longest frame accepted from a program: a message and its envelope.", "bytes"
+        ),
+    )
+    connections: int = field(default=10_000, metadata=about(Whole(1, 1_000_000), "Most sockets open at a time."))
+    conversations: int = field(
+        default=10_000, metadata=about(Whole(1, 1_000_000), "Most connections (Hconn) at a time on one socket.")
+    )
+    in_flight_bytes: int = field(
+        default=16 * MIB,
+        metadata=about(
+            Whole(64 * KIB, 1 << 30),
+            "Most bytes of calls not yet answered on one socket, before reading pauses.",
+            "bytes",
+        ),
+    )
+    body_bytes: int = field(
+        default=16 * MIB,
+        metadata=about(
+            Whole(0, 1 << 40), "Data of persistent messages kept in memory; the rest is read back when needed.", "bytes"
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerMonitorConfig:
+    """The fast-path trigger monitor, which starts handlers when messages arrive."""
+
+    enabled: bool = field(default=True, metadata=about(Switch(), "Whether the daemon runs the trigger monitor."))
+    handlers: tuple[str, ...] = field(
+        default=(),
+        metadata=about(
+            Several(ModuleName(), "a list of dotted names of modules"),
+            "Modules with handlers (functions tagged @process). The current folder is searched first.",
+        ),
+    )
+    batch_size: int = field(
+        default=10,
+        metadata=about(Whole(1, 10_000), "Most handlers started for one queue before the next has its turn."),
+    )
+    throttle_delay: float = field(
+        default=0.001, metadata=about(Seconds(0.0), "Pause after each batch of starts.", "seconds")
+    )
+    generation_interval: float = field(
+        default=5.0,
+        metadata=about(
+            Seconds(0.1),
+            "How often a new instance of the monitor takes over, with handler modules that changed.",
+            "seconds",
+        ),
+    )
+    max_tasks: int = field(default=1000, metadata=about(Whole(1, 1_000_000), "Most handlers running at a time."))
+    max_handlers: int = field(
+        default=100, metadata=about(Whole(1, 1_000_000), "Most handlers running at a time for one queue.")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoggingConfig:
+    """The log of the daemon, on standard error."""
+
+    level: str = field(
+        default="INFO", metadata=about(Choice(("DEBUG", "INFO", "WARNING", "ERROR")), "Least important level logged.")
+    )
+    format: str = field(
+        default="text", metadata=about(Choice(("text", "json")), "A line of text, or one JSON object a line.")
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """The whole configuration, a section a field."""
+
+    queue_manager: QueueManagerConfig = field(default_factory=QueueManagerConfig)
+    listener: ListenerConfig = field(default_factory=ListenerConfig)
+    journal: JournalConfig = field(default_factory=JournalConfig)
+    limits: LimitsConfig = field(default_factory=LimitsConfig)
+    trigger_monitor: TriggerMonitorConfig = field(default_factory=TriggerMonitorConfig)
+    logging: LoggingConfig = field(default_factory=LoggingConfig)
+
+
+SECTIONS: Final[dict[str, type[Any]]] = {
+    "queue_manager": QueueManagerConfig,
+    "listener": ListenerConfig,
+    "journal": JournalConfig,
+    "limits": LimitsConfig,
+    "trigger_monitor": TriggerMonitorConfig,
+    "logging": LoggingConfig,
+}
+
+
+def settings(section: str) -> dict[str, Setting]:
+    """The settings of a section, by key, in the order of their declaration."""
+    return {
+        each.name: Setting(each.name, each.default, each.metadata["kind"], each.metadata["help"], each.metadata["unit"])
+        for each in fields(SECTIONS[section])
+    }

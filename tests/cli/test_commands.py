@@ -1,0 +1,159 @@
+"""The commands against a daemon in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.cli.conftest import RunningDaemon, command, environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from click.testing import Result
+
+    Evermq = Callable[..., Result]
+
+
+@pytest.fixture
+def on(daemon: RunningDaemon, evermq: Evermq) -> Evermq:
+    """The command line, talking to the daemon."""
+
+    def invoke(*words: str, input: bytes = b"") -> Result:
+        return evermq(*words, "--url", daemon.url, input=input)
+
+    return invoke
+
+
+@pytest.fixture
+def queue(on: Evermq, request: pytest.FixtureRequest) -> str:
+    """A local queue of the test's own."""
+    name = str(request.node.name)[:48].upper()
+    assert on("mqsc", input=f"DEFINE QLOCAL({name})\n".encode()).exit_code == 0
+    return name
+
+
+def test_a_message_put_is_got(on: Evermq, queue: str) -> None:
+    assert on("put", queue, "Zürich").exit_code == 0
+    assert on("get", queue).stdout == "Zürich\n"
+    empty = on("get", queue)
+    assert (empty.exit_code, empty.stderr) == (10, f"evermq: MQRC_NO_MSG_AVAILABLE (2033): {queue} is empty\n")
+
+
+def test_standard_input_is_one_message_as_it_is(on: Evermq, queue: str) -> None:
+    assert on("put", queue, input=b"a\n\xff\x00\n").exit_code == 0
+    assert on("get", queue).stdout_bytes == b"a\n\xff\x00\n\n"
+
+
+def test_options_of_put_arrive_in_the_descriptor(on: Evermq, queue: str) -> None:
+    on("put", queue, "x", "--nonpersistent", "--priority", "7", "--correl-id", "c0ffee")
+    fields = json.loads(on("get", queue, "--json").stdout)
+    assert (fields["data"], fields["persistence"], fields["priority"]) == ("x", 0, 7)
+    assert (fields["correl_id"], fields["format"]) == ("c0ffee".ljust(48, "0"), "MQSTR")
+
+
+def test_browse_leaves_the_messages_there_and_get_all_takes_them(on: Evermq, queue: str) -> None:
+    for text in ("one", "two"):
+        on("put", queue, text)
+    assert on("browse", queue).stdout == "one\ntwo\n"
+    assert [json.loads(line)["data"] for line in on("browse", queue, "--json").stdout.splitlines()] == ["one", "two"]
+    assert on("get", queue, "--all").stdout == "one\ntwo\n"
+    assert (on("get", queue, "--all").exit_code, on("browse", queue).exit_code) == (0, 0)
+
+
+def test_get_waits_for_a_message_that_does_not_come(on: Evermq, queue: str) -> None:
+    assert on("get", queue, "--wait", "0.01").exit_code == 10
+
+
+@pytest.mark.parametrize(
+    "words", [["put", "NO.SUCH.QUEUE", "x"], ["get", "NO.SUCH.QUEUE"], ["browse", "NO.SUCH.QUEUE"]]
+)
+def test_an_unknown_queue_is_one_line_with_the_reason(on: Evermq, words: list[str]) -> None:
+    result = on(*words)
+    assert result.exit_code == 10
+    assert result.stderr.startswith("evermq: MQRC_UNKNOWN_OBJECT_NAME (2085): ")
+    assert result.stderr.count("\n") == 1
+
+
+def test_status_shows_the_queues(on: Evermq, queue: str) -> None:
+    on("put", queue, "x")
+    assert f"\n{queue} " in on("status").stdout
+    figures = json.loads(on("status", "--json").stdout)
+    assert [each["depth"] for each in figures["queues"] if each["name"] == queue] == [1]
+
+
+def test_a_script_is_a_session_of_runmqsc(on: Evermq, queue: str) -> None:
+    result = on("mqsc", input=f"DIS QL({queue}) +\n  MAXDEPTH\nDEF BOGUS(B)\nend\n".encode())
+    assert result.exit_code == 10
+    assert f"     1 : DIS QL({queue}) +\n       :   MAXDEPTH\nAMQ8409I: " in result.stdout
+    assert result.stdout.endswith(
+        "2 MQSC commands read.\nOne command has a syntax error.\nAll valid MQSC commands were processed.\n"
+    )
+
+
+def test_lines_are_messages_acknowledged_in_order(daemon: RunningDaemon, on: Evermq, queue: str) -> None:
+    lines = b"".join(b"line %d\n" % number for number in range(1, 2000)) + b"\n\xff last"
+    done = subprocess.run(
+        command("put", queue, "--lines", "--ack", "--url", daemon.url),
+        input=lines,
+        capture_output=True,
+        env=environment(),
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, f"2001 messages put on {queue}\n".encode())
+    assert done.stdout == b"".join(b"%d\n" % number for number in range(1, 2002))
+    assert on("get", queue, "--all").stdout_bytes == lines + b"\n"
+
+
+def test_a_full_queue_ends_the_lines_with_an_exact_account(daemon: RunningDaemon, on: Evermq, queue: str) -> None:
+    on("mqsc", input=f"ALTER QLOCAL({queue}) MAXDEPTH(5)\n".encode())
+    done = subprocess.run(
+        command("put", queue, "--lines", "--ack", "--url", daemon.url),
+        input=b"x\n" * 20,
+        capture_output=True,
+        env=environment(),
+        text=False,
+        check=False,
+    )
+    assert done.returncode == 10
+    assert done.stdout == b"1\n2\n3\n4\n5\n"
+    assert b"5 messages put" in done.stderr
+    assert b"evermq: line 6: MQRC_Q_FULL (2053): " in done.stderr
+
+
+def test_a_reader_that_goes_away_loses_nothing(daemon: RunningDaemon, on: Evermq, queue: str) -> None:
+    # More than a pipe holds, so that the command is still writing when its reader goes away.
+    for number in range(3):
+        on("put", queue, input=b"%d" % number + b"x" * 2_000_000)
+    with subprocess.Popen(
+        command("get", queue, "--all", "--url", daemon.url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as getting:
+        assert getting.stdout is not None
+        assert getting.stdout.read(1) == b"0"
+        getting.stdout.close()
+        assert getting.stderr is not None
+        assert getting.stderr.read() == b""
+    assert getting.returncode == 141
+    assert [line[:1] for line in on("get", queue, "--all").stdout.splitlines()] == ["0", "1", "2"]
+
+
+def test_ctrl_c_is_quiet_and_puts_the_message_back(daemon: RunningDaemon, on: Evermq, queue: str) -> None:
+    with subprocess.Popen(
+        command("get", queue, "--all", "--wait", "60", "--url", daemon.url),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as getting:
+        assert getting.stdout is not None
+        on("put", queue, "first")
+        assert getting.stdout.readline() == b"first\n"
+        getting.send_signal(signal.SIGINT)
+        assert getting.communicate(timeout=30) == (b"", b"")
+    assert getting.returncode == 130

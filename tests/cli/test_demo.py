@@ -1,0 +1,72 @@
+"""`evermq demo` as a newcomer runs it: every line of any file is accounted for, and nothing is left behind."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from typing import TYPE_CHECKING
+
+from tests.cli.conftest import command, environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def demonstrated(folder: Path, *words: str) -> str:
+    """The report of a demonstration that accounted for every line, with its temporary folder in `folder`."""
+    done = subprocess.run(
+        command("demo", *words),
+        capture_output=True,
+        env=environment(TMPDIR=str(folder)),
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("\nevery line is accounted for\n")
+    return " ".join(done.stdout.split())
+
+
+def test_the_sample_is_confirmed_but_for_its_deliberate_mistakes(tmp_path: Path) -> None:
+    report = demonstrated(tmp_path)
+    assert "ZMQSC ALTER QL-DEMO.RESERVATIONS PROCESS-DEMO TRIGGER TRIGTYPE-EVERY" in report
+    assert "lines 3,000 confirmed 2,940 a reply each rejected 60 on the dead-letter queue" in report
+    assert "put to handler p50 " in report
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_any_file_will_do(tmp_path: Path) -> None:
+    reservation = (
+        b'{"record":"K7QX2M","name":"MEIER/ANNA","flight":"EV1","date":"2026-12-01","from":"ZRH","to":"LIS",'
+        b'"class":"Y","seats":1}\r\n'
+    )
+    file = tmp_path / "any"
+    file.write_bytes(reservation + b"\n" + bytes(range(256)) + b"x" * 5_000_000 + b"\n" + reservation + b"no newline")
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    report = demonstrated(folder, str(file))
+    assert "lines 6 confirmed 2 a reply each rejected 4 on the dead-letter queue" in report
+
+
+def test_an_empty_file_is_accounted_for(tmp_path: Path) -> None:
+    file = tmp_path / "empty"
+    file.touch()
+    assert "lines 0 confirmed 0 a reply each rejected 0 " in demonstrated(tmp_path, str(file))
+
+
+def test_ctrl_c_ends_the_daemon_and_removes_its_folder(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        command("demo", "-"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(TMPDIR=str(tmp_path)),
+        text=True,
+    ) as demo:
+        assert demo.stdout is not None
+        assert any("TRIGTYPE-EVERY" in line for line in demo.stdout)
+        assert [path.name[:12] for path in tmp_path.iterdir()] == ["evermq-demo-"]
+        demo.send_signal(signal.SIGINT)
+        assert demo.communicate(timeout=30) == ("", "")
+    assert demo.returncode == 130
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,129 @@
+"""Every mistake of a newcomer ends in one clear line and the right exit code."""
+
+from __future__ import annotations
+
+import socket
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from click.testing import Result
+
+    Evermq = Callable[..., Result]
+
+
+def the_line(result: Result, code: int) -> str:
+    """The one line on standard error of a command that failed with this exit code."""
+    assert result.exit_code == code, result.output
+    assert result.exception is None or isinstance(result.exception, SystemExit)
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, result.stderr
+    assert lines[0].startswith("evermq: ")
+    return lines[0].removeprefix("evermq: ")
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port on which somebody listens who is no queue manager."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+@pytest.fixture
+def dead_url() -> Iterator[str]:
+    """A URL on which nobody listens: its port is taken, but refuses connections."""
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"mq://127.0.0.1:{bound.getsockname()[1]}"
+
+
+def test_without_a_command_there_is_help(evermq: Evermq) -> None:
+    result = evermq()
+    assert result.exit_code == 0
+    for name in ("run", "mqsc", "put", "get", "browse", "status", "demo"):
+        assert f"\n  {name} " in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["frobnicate"], "No such command 'frobnicate'. (see evermq --help)"),
+        (["put"], "Missing argument 'QUEUE'. (see evermq put --help)"),
+        (["put", "Q", "text", "--lines"], "--lines reads standard input: leave TEXT out"),
+        (["put", "Q", "text", "--ack"], "--ack goes with --lines"),
+        (["put", "Q", "text", "--priority", "10"], "Invalid value for '--priority': 10 is not in the range 0<=x<=9."),
+        (["put", "Q", "text", "--correl-id", "xyz"], "'xyz' is not hexadecimal digits, two a byte"),
+        (["put", "Q", "text", "--correl-id", "00" * 25], "an identifier has at most 24 bytes, 48 digits"),
+        (["get", "Q", "--wait", "-1"], "Invalid value for '--wait': -1.0 is not in the range x>=0."),
+        (["mqsc", "no-such-file"], "File 'no-such-file' does not exist"),
+        (["demo", "no-such-file"], "File 'no-such-file' does not exist"),
+        (["run", "--config", "no-such-file"], "no-such-file: no such file or directory"),
+    ],
+)
+def test_a_usage_error_is_one_line(evermq: Evermq, words: list[str], message: str) -> None:
+    assert message in the_line(evermq(*words), 20)
+
+
+@pytest.mark.parametrize("words", [["put", "Q", "text"], ["get", "Q"], ["browse", "Q"], ["status"]])
+def test_without_a_daemon_the_line_says_how_to_start_one(evermq: Evermq, dead_url: str, words: list[str]) -> None:
+    line = the_line(evermq(*words, "--url", dead_url), 20)
+    assert line.startswith(f"no queue manager at {dead_url}: MQRC_")
+    assert line.endswith("start one with: evermq run")
+
+
+def test_a_script_without_a_daemon_reports_like_runmqsc(evermq: Evermq, dead_url: str) -> None:
+    result = evermq("mqsc", "--url", dead_url, input=b"DEFINE QLOCAL(A)\n")
+    assert "start one with: evermq run" in the_line(result, 20)
+    assert "AMQ8146E: IBM MQ queue manager not available." in result.stdout
+    assert "No MQSC commands read." in result.stdout
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1414", "nonsense", "mq://127.0.0.1:port", "mqs://127.0.0.1"])
+def test_a_url_that_is_none_is_one_line(evermq: Evermq, url: str) -> None:
+    assert the_line(evermq("status", "--url", url), 20)
+
+
+def test_the_url_may_come_from_the_environment(evermq: Evermq, dead_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EVERMQ_URL", dead_url)
+    assert f"no queue manager at {dead_url}" in the_line(evermq("status"), 20)
+
+
+def test_a_wrong_key_of_the_configuration_is_one_line(evermq: Evermq, tmp_path: Path) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text("[listener]\nprot = 1\n", "utf-8")
+    line = the_line(evermq("run", "--config", str(file)), 20)
+    assert line == f"{file}: [listener] prot: unknown key; did you mean port?"
+
+
+def test_a_port_in_use_is_one_line(evermq: Evermq, tmp_path: Path, taken_port: int) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text(f"[listener]\nport = {taken_port}\n[logging]\nlevel = 'ERROR'\n", "utf-8")
+    assert f"cannot listen on 127.0.0.1:{taken_port}: " in the_line(evermq("run", "--config", str(file)), 20)
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        (None, "ModuleNotFoundError: No module named 'handlers_missing'"),
+        ("import no_such_module\n", "ModuleNotFoundError: No module named 'no_such_module'"),
+        ("def broken(:\n", "SyntaxError"),
+    ],
+)
+def test_handlers_that_do_not_import_are_one_line(
+    evermq: Evermq, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str | None, reason: str
+) -> None:
+    name = "handlers_missing" if source is None else f"handlers_{len(source)}"
+    if source is not None:
+        (tmp_path / f"{name}.py").write_text(source, "utf-8")
+    file = tmp_path / "broker.toml"
+    file.write_text(
+        f"[listener]\nport = 0\n[trigger_monitor]\nhandlers = ['{name}']\n[logging]\nlevel = 'ERROR'\n", "utf-8"
+    )
+    monkeypatch.chdir(tmp_path)
+    line = the_line(evermq("run", "--config", str(file)), 20)
+    assert name in line
+    assert reason in line

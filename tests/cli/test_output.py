@@ -1,0 +1,125 @@
+"""What the commands print: messages, figures, the log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import Any
+
+import pytest
+
+from broker.cli.logs import JsonLines, TextLines
+from broker.cli.messages import as_json, as_line
+from broker.cli.status import told
+from broker.interface import Delivery, Message
+from broker.mqi import MessageDescriptor
+from broker.mqi.packing import pack_kept
+
+
+def message(data: bytes, **fields: Any) -> Message:
+    md = MessageDescriptor(format="MQSTR", priority=4, msg_id=b"M" * 24, **fields)
+    return Message(
+        Delivery(
+            kept=pack_kept(md),
+            msg_id=md.msg_id,
+            correl_id=md.correl_id,
+            group_id=md.group_id,
+            msg_seq_number=1,
+            offset=0,
+            msg_flags=0,
+            original_length=-1,
+            priority=md.priority,
+            persistence=1,
+            expiry=-1,
+            backout_count=0,
+            token=bytes(16),
+            data=data,
+            length=len(data),
+            reason=0,
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "terminal", "line"),
+    [
+        (b"hello", True, b"hello\n"),
+        ("Zürich\t1".encode(), True, "Zürich\t1\n".encode()),
+        (b"", True, b"\n"),
+        (b"\x1b[2J", False, b"\x1b[2J\n"),
+        (b"\x1b[2J", True, b"4 bytes: 1b 5b 32 4a\n"),
+        (b"\xff\x00", False, b"\xff\x00\n"),
+        (b"\xff\x00", True, b"2 bytes: ff 00\n"),
+    ],
+)
+def test_data_is_a_line_as_it_is_but_cannot_upset_a_terminal(data: bytes, terminal: bool, line: bytes) -> None:
+    assert as_line(message(data), terminal=terminal) == line
+
+
+def test_json_holds_the_descriptor_and_the_data_as_text() -> None:
+    fields = json.loads(as_json(message("Zürich\n".encode())))
+    assert (fields["data"], fields["msg_id"], fields["priority"]) == ("Zürich\n", "4d" * 24, 4)
+    assert (fields["format"], fields["persistence"], fields["expiry"]) == ("MQSTR", 1, -1)
+
+
+def test_json_holds_data_that_is_no_text_in_base64() -> None:
+    fields = json.loads(as_json(message(b"\xff\x00")))
+    assert fields["data_base64"] == "/wA="
+    assert "data" not in fields
+
+
+def test_status_tells_single_figures_first_and_then_the_queues_of_users_and_the_busy_ones() -> None:
+    figures = {
+        "name": "QM1",
+        "journal": {"units": 3, "waiting": 0},
+        "queues": [
+            {"name": "ORDERS", "depth": 0, "getters": 0},
+            {"name": "SYSTEM.ADMIN.COMMAND.QUEUE", "depth": 12, "getters": 1},
+            {"name": "SYSTEM.DEFAULT.LOCAL.QUEUE", "depth": 0, "getters": 0},
+        ],
+    }
+    assert list(told(figures)) == [
+        "name: QM1",
+        "journal: units=3 waiting=0",
+        "",
+        "name                        depth  getters",
+        "ORDERS                          0        0",
+        "SYSTEM.ADMIN.COMMAND.QUEUE     12        1",
+    ]
+
+
+def record(exception: bool = False) -> logging.LogRecord:
+    made = logging.LogRecord(
+        "broker.server", logging.WARNING, "server.py", 1, "line refused peer=%s", ("[::1]:99",), None
+    )
+    made.created, made.msecs = 1_795_255_200.123, 123.0
+    if exception:
+        try:
+            raise ValueError("what happened")
+        except ValueError:
+            made.exc_info = sys.exc_info()
+    return made
+
+
+def test_the_log_is_lines_of_text_with_the_time_in_utc() -> None:
+    assert TextLines().format(record()) == "2026-11-21T10:00:00.123Z WARNING broker.server line refused peer=[::1]:99"
+
+
+def test_a_traceback_stands_below_its_line() -> None:
+    first, *_, last = TextLines().format(record(exception=True)).splitlines()
+    assert first.endswith("line refused peer=[::1]:99")
+    assert last == "ValueError: what happened"
+
+
+def test_the_log_in_json_is_one_object_a_line() -> None:
+    line = JsonLines().format(record(exception=True))
+    fields = json.loads(line)
+    assert "\n" not in line
+    assert fields.pop("exception").endswith("ValueError: what happened")
+    assert fields == {
+        "time": "2026-11-21T10:00:00.123Z",
+        "level": "WARNING",
+        "logger": "broker.server",
+        "message": "line refused peer=[::1]:99",
+    }

@@ -1,0 +1,92 @@
+"""Writes the sample `broker.toml` and `docs/configuration.md` from the settings: `python -m tests.config.pages`."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+from broker.config import SECTIONS, Setting, settings
+
+ROOT = Path(__file__).parents[2]
+SAMPLE = ROOT / "broker.toml"
+PAGE = ROOT / "docs" / "configuration.md"
+
+_SAMPLE_HEAD = """\
+# The configuration of EverMQ, complete: every key with its default. Start it with `evermq run --config broker.toml`.
+# Paths are relative to the folder of this file. A variable of the environment overrides each key:
+# EVERMQ_LISTENER_PORT=1415 stands for port = 1415 in [listener]; commas separate the elements of a list.
+"""
+
+_PAGE_HEAD = """\
+# Configuration
+
+`evermq run --config broker.toml` reads one file of TOML; the sample `broker.toml` in the repository holds every key
+with its default. Without `--config` the defaults below hold, in the current folder. An unknown key, a value of the
+wrong type or out of range is an error that names the file and the place, and the right name nearest to a wrong one.
+
+Each key can be overridden by a variable of the environment, `EVERMQ_` and the names of section and key in capitals:
+`EVERMQ_LISTENER_PORT=1415`. Commas separate the elements of a list; `true` and `false` are the values of a switch.
+Paths in the file are relative to the folder of the file, paths in variables to the current folder.
+"""
+
+
+def sample() -> str:
+    """The text of `broker.toml`."""
+    return _SAMPLE_HEAD + "".join(_sample_section(section) for section in SECTIONS)
+
+
+def _sample_section(section: str) -> str:
+    head = f"\n[{section}]\n{_comment(_purpose(section))}"
+    return head + "".join(f"\n{_comment(_told(each))}{each.key} = {toml(each.default)}\n" for each in _all(section))
+
+
+def page() -> str:
+    """The text of `docs/configuration.md`."""
+    return _PAGE_HEAD + "".join(_page_section(section) for section in SECTIONS)
+
+
+def _page_section(section: str) -> str:
+    rows = "".join(
+        f"| `{each.key}` | `{toml(each.default)}` | {each.kind.wanted} | {_told(each)} |\n" for each in _all(section)
+    )
+    return (
+        f"\n## `[{section}]`\n\n{_purpose(section)}\n\n| key | default | accepts | meaning |\n|---|---|---|---|\n{rows}"
+    )
+
+
+def _purpose(section: str) -> str:
+    return (SECTIONS[section].__doc__ or "").partition("\n")[0]
+
+
+def _all(section: str) -> list[Setting]:
+    return list(settings(section).values())
+
+
+def _told(each: Setting) -> str:
+    return f"{each.help} In {each.unit}." if each.unit else each.help
+
+
+def _comment(text: str) -> str:
+    return "".join(f"# {line}\n" for line in textwrap.wrap(text, 110))
+
+
+def toml(value: object) -> str:
+    """A default as TOML writes it."""
+    match value:
+        case None:
+            return '""'
+        case bool():
+            return str(value).lower()
+        case int() if value >= 10_000:
+            return f"{value:_}"
+        case int() | float():
+            return str(value)
+        case tuple():
+            return f"[{', '.join(map(toml, value))}]"
+        case _:
+            return f'"{value}"'
+
+
+if __name__ == "__main__":
+    SAMPLE.write_text(sample(), "utf-8")
+    PAGE.write_text(page(), "utf-8")
