@@ -61,6 +61,7 @@ def make_request(
         raise MQError(MQRC.WAIT_INTERVAL_ERROR, f"wait_interval={gmo.wait_interval} ms: 0 or more, or -1 for ever")
     request = Request()
     request.browse = browse
+    request.browse_first = bool(options & _BROWSE_FIRST)
     request.max_length = max_length
     request.accept_truncated = bool(options & _ACCEPT_TRUNCATED)
     request.fail_if_quiescing = bool(options & _FAIL_IF_QUIESCING)
@@ -131,8 +132,8 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
     reason = 0
     if request.max_length is not None and entry.length > request.max_length:
         if not request.accept_truncated:
-            if request.browse and request.after == START:
-                handle.cursor = START  # BROWSE_FIRST: the cursor stands before the first message (RC 2080)
+            if request.browse_first:
+                handle.cursor = START  # the cursor stands before the first message (RC 2080)
             return Grant(entry, _TRUNCATED_FAILED)
         reason = _TRUNCATED_ACCEPTED
     if request.browse:

@@ -44,7 +44,8 @@ class IdentityIndex:
         if held is None:
             return
         if isinstance(held, int):
-            del self._keys[identity]
+            if held == key:
+                del self._keys[identity]
             return
         held.discard(key)
         if not held:

@@ -204,32 +204,34 @@ class Manager:
             entry.backout_count += 1
         return unit.backout_rows()
 
-    def settle(self, unit: Unit, *, committed: bool) -> Effects:
-        """Let a frozen unit take effect, all of it in this step."""
+    def settle(self, unit: Unit, *, committed: bool, now: float = 0.0) -> Effects:
+        """Let a frozen unit take effect, all of it in this step. Messages whose time is up at `now` are offered to
+        nobody.
+        """
         unit.become(units.COMMITTED if committed else units.BACKED_OUT)
-        effects = Effects()
         if committed:
             for entry in unit.gets:
                 entry.queue.remove(entry)
             for entry in unit.puts:
-                self._arrive(entry, effects)
+                self._arrive(entry)
         else:
             for entry in unit.puts:
                 entry.queue.withdraw(entry)
             for entry in unit.gets:
-                self._reinstate(entry, effects)
+                self._reinstate(entry)
+        effects = self._offer(unit.puts if committed else unit.gets, now)
         for queue in unit.firsts:
             self.triggers.fire_first(queue)
         return effects
 
-    def give_back(self, entry: Entry) -> Effects:
+    def give_back(self, entry: Entry, now: float = 0.0) -> Effects:
         """A get under syncpoint whose answer nobody took: the message leaves its unit, back to its place."""
-        effects = Effects()
         unit = entry.unit
-        if unit is not None and unit.state == units.ACTIVE and entry in unit.gets:
-            del unit.gets[entry]
-            self._reinstate(entry, effects)
-        return effects
+        if unit is None or unit.state != units.ACTIVE or entry not in unit.gets:
+            return Effects()
+        del unit.gets[entry]
+        self._reinstate(entry)
+        return self._offer((entry,), now)
 
     def put_again(self, entry: Entry) -> Unit | None:
         """A get outside syncpoint whose answer nobody took, after its removal: an implicit unit that puts the message
@@ -243,30 +245,40 @@ class Manager:
         unit.puts.append(entry)
         return unit
 
-    def _arrive(self, entry: Entry, effects: Effects) -> None:
-        queue = entry.queue
-        if queue.deleted:
-            queue.withdraw(entry)
-            return
-        queue.arrive(entry)
-        self.triggers.arrived(queue, entry)
-        self._serve(queue, entry, effects)
+    def _arrive(self, entry: Entry) -> None:
+        if entry.queue.deleted:
+            entry.queue.withdraw(entry)
+        else:
+            entry.queue.arrive(entry)
+            self.triggers.arrived(entry.queue, entry)
 
-    def _reinstate(self, entry: Entry, effects: Effects) -> None:
+    def _reinstate(self, entry: Entry) -> None:
         if entry.queue.deleted:
             entry.queue.remove(entry)
-            return
-        entry.queue.reinstate(entry)
-        self._serve(entry.queue, entry, effects)
+        else:
+            entry.queue.reinstate(entry)
 
-    def _serve(self, queue: LocalQueue, entry: Entry, effects: Effects) -> None:
-        """Offer a message that has become available to those who wait (messages.md 5.3)."""
+    def _offer(self, entries: Iterable[Entry], now: float) -> Effects:
+        """Offer what has become available in one step to those who wait, in delivery order whatever the order of the
+        calls was.
+        """
+        effects = Effects()
+        awaited = [entry for entry in entries if entry.queue.waiters.count and entry.state == AVAILABLE]
+        for entry in sorted(awaited, key=_key):
+            self._serve(entry.queue, entry, effects, now)
+        return effects
+
+    def _serve(self, queue: LocalQueue, entry: Entry, effects: Effects, now: float) -> None:
+        """Offer a message to those who wait (messages.md 5.3); discard it where they would meet it expired."""
         if not queue.waiters.count or queue.get_inhibited:
             return
         served = []
         for waiter in queue.waiters.interested(entry):
             if not waiter.request.matches(entry):
                 continue
+            if entry.expired(now):
+                self._discard((entry,))
+                break
             served.append(waiter)
             try:
                 grant = getting.grant(waiter.handle, queue, waiter.request, entry, self.max_calls)
@@ -394,6 +406,10 @@ class Manager:
             assert queue.pending_starts >= 0
             for entry in queue.entries.values():
                 assert (entry.state == AVAILABLE) == (entry.unit is None)
+
+
+def _key(entry: Entry) -> int:
+    return entry.key
 
 
 def _trigger_attributes(queue: LocalQueue) -> tuple[object, ...]:

@@ -67,9 +67,11 @@ def check_put(options: int) -> None:
 
 
 def _check_offered(family: str, given: IntFlag, offered: IntFlag) -> None:
-    rest = type(given)(given & ~offered)
+    rest = int(given) & ~int(offered)  # ~ of a flag knows nothing of bits that are not defined
     if rest:
-        raise MQError(MQRC.OPTIONS_ERROR, f"{_names(family, rest)}: not defined, or not offered by this version")
+        raise MQError(
+            MQRC.OPTIONS_ERROR, f"{_names(family, type(given)(rest))}: not defined, or not offered by this version"
+        )
 
 
 def _check_one_of(family: str, given: IntFlag, choices: IntFlag) -> None:

@@ -23,6 +23,7 @@ class Request:
         "accept_truncated",
         "after",
         "browse",
+        "browse_first",
         "correl_id",
         "fail_if_quiescing",
         "group_id",
@@ -43,6 +44,7 @@ class Request:
         self.token: bytes | None = None
         self.after = START  # only messages whose key is greater: BROWSE_NEXT
         self.browse = False
+        self.browse_first = False
         self.syncpoint = NEVER
         self.max_length: int | None = None
         self.accept_truncated = False

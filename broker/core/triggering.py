@@ -41,8 +41,15 @@ class Triggers:
     # Conditions
 
     def fast_path(self, queue: LocalQueue) -> bool:
-        """C6, C9 and R-8: triggering is on, names a process that exists, and no initiation queue is named."""
-        return queue.trigger_on and not queue.initiation_q_name and queue.process_name in self._processes
+        """C6, C9, C10 and R-8: triggering is on, its type is EVERY or FIRST, it names a process that exists and no
+        initiation queue.
+        """
+        return (
+            queue.trigger_on
+            and queue.trigger_type in (_EVERY, _FIRST)
+            and not queue.initiation_q_name
+            and queue.process_name in self._processes
+        )
 
     def meets_first(self, queue: LocalQueue, entry: Entry, now: float) -> bool:
         """Whether this put meets FIRST (C2, C3, C4; E2 after TRIGINT). Judged when it is put, uncommitted or not."""
@@ -74,7 +81,7 @@ class Triggers:
 
     def last_input_closed(self, queue: LocalQueue, now: float) -> None:
         """E3: nobody has the queue open for input any more, and FIRST still finds a message."""
-        if queue.trigger_type == _FIRST and not queue.input_count and queue.qualifying():
+        if queue.trigger_type == _FIRST and self.fast_path(queue) and not queue.input_count and queue.qualifying():
             queue.first_triggered = now
             self.fire_first(queue)
 

@@ -11,6 +11,7 @@ group, a token, an offset) waits among the `others`, which are asked one by one.
 from __future__ import annotations
 
 from collections import OrderedDict
+from heapq import merge
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Waiters:
             for line in lines:
                 yield from line
             return
-        yield from sorted((waiter for line in lines for waiter in line), key=_number)
+        yield from merge(*lines, key=_number)
 
     def __iter__(self) -> Iterator[Waiter]:
         for line in (*self._by_msg_id.values(), *self._by_correl_id.values()):

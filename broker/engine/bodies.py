@@ -1,15 +1,20 @@
 """The budget of message bodies in memory.
 
 Bodies of persistent messages beyond the budget are only on disk. The newest go, since they are delivered last; they
-are read back a run at a time, in delivery order, when the first of the run is wanted.
+are read back a run at a time, in delivery order, when the first of the run is wanted. What was read back takes the room
+of what has been in memory longest: a browse of a long queue does not bring all of it into memory.
+
+The body of a message that somebody has got stays, whatever the budget: it is needed when the message goes back to its
+queue after its removal became durable.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.core.entry import AVAILABLE
+from broker.core.entry import AVAILABLE, GONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,38 +32,55 @@ class Bodies:
     def __init__(self, budget: int, journal: Journal) -> None:
         self._budget = budget
         self._journal = journal
-        self._held: dict[int, int] = {}  # message id to the bytes of its body, of persistent messages in memory
+        self._held: OrderedDict[Entry, None] = OrderedDict()  # persistent messages with their bodies, oldest first
         self.bytes = 0
 
     def settled(self, entry: Entry) -> None:
-        """A persistent put is durable: its body stays in memory if there is room and it is still on its queue."""
-        if self.bytes + entry.length <= self._budget:
-            self._hold(entry)
-        elif entry.state == AVAILABLE:
+        """A persistent put is durable: its body stays in memory if there is room, or somebody has got it already."""
+        if entry.state == AVAILABLE and self.bytes + entry.length > self._budget:
             entry.data = None
+        else:
+            self._hold(entry)
 
     def gone(self, entry: Entry) -> None:
         """The message has left its queue."""
-        self.bytes -= self._held.pop(entry.id, 0)
+        if entry in self._held:
+            del self._held[entry]
+            self.bytes -= entry.length
 
-    def fetch(self, entry: Entry, fetched: Callable[[], None]) -> None:
-        """Read back the body of `entry`, and of the next in its queue with it, then call `fetched`."""
+    def fetch(self, entry: Entry, fetched: Callable[[Exception | None], None]) -> None:
+        """Read back the body of `entry`, and of the next in its queue with it, then call `fetched`: with None, or the
+        error that left it on disk.
+        """
         run = [entry, *self._next(entry)]
 
-        def arrived(bodies: dict[int, bytes]) -> None:
+        def arrived(bodies: dict[int, bytes], error: Exception | None) -> None:
             for each in run:
                 if each.data is None and each.id in bodies:
                     each.data = bodies[each.id]
                     self._hold(each)
-            fetched()
+            fetched(error)
+            self.trim()
 
         self._journal.read([each.id for each in run], arrived)
+
+    def trim(self) -> None:
+        """Let go of bodies until the budget is kept, as far as their messages wait on their queues."""
+        looks = 2 * RUN_LENGTH
+        while self.bytes > self._budget and self._held and looks:
+            looks -= 1
+            entry = next(iter(self._held))
+            if entry.state == AVAILABLE:
+                self.gone(entry)
+                entry.data = None
+            else:
+                self._held.move_to_end(entry)
 
     def _next(self, entry: Entry) -> list[Entry]:
         """The messages behind `entry` whose bodies are on disk, as far as one reading goes."""
         queue = entry.queue
         run: list[Entry] = []
-        room = RUN_BYTES
+        room = min(RUN_BYTES, self._budget) - entry.length
         for key in islice(queue.available.after(entry.key), RUN_LENGTH):
             each = queue.entries[key]
             room -= each.length
@@ -68,6 +90,6 @@ class Bodies:
         return run
 
     def _hold(self, entry: Entry) -> None:
-        if entry.id not in self._held:
-            self._held[entry.id] = entry.length
+        if entry.state != GONE and entry not in self._held:
+            self._held[entry] = None
             self.bytes += entry.length

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.rows import Rows
@@ -16,13 +17,18 @@ if TYPE_CHECKING:
     from broker.clock import Timer
     from broker.core.effects import Grant
     from broker.core.entry import Entry
+    from broker.core.unit import Unit
     from broker.core.waiters import Waiter
     from broker.engine.conversation import Conversation
 
 _TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
 
 
-class GetCall(Call[Delivery]):
+class ReceivingCall(Call[T]):
+    """A call that only gives something to the program: cancelled before its turn, it is not made at all."""
+
+
+class GetCall(ReceivingCall[Delivery]):
     """An MQGET on its way: it waits, is granted a message, has its body fetched and its removal made durable, is
     answered.
 
@@ -36,6 +42,7 @@ class GetCall(Call[Delivery]):
         self._conversation = conversation
         self._max_length = max_length
         self._grant: Grant | None = None
+        self._unit: Unit | None = None  # the unit of work, implicit or not, that got the message
         self.waiter: Waiter | None = None
         self.timer: Timer | None = None
 
@@ -48,23 +55,47 @@ class GetCall(Call[Delivery]):
         """A message: fetch its body, make its removal or its mark durable, then answer."""
         self._stop_waiting()
         self._grant = grant
+        self._unit = grant.entry.unit
+        if grant.entry.data is None:
+            self._conversation.manager.bodies.fetch(grant.entry, self._fetched)
+        else:
+            self._secure(grant, grant.entry.data)
+
+    def _fetched(self, error: Exception | None) -> None:
+        """The body is in memory, or cannot be read."""
+        if error is not None:
+            self._conversation.fail_written(self, error, MQRC.CONNECTION_BROKEN)
+        elif self._grant is not None and self._grant.entry.data is not None:
+            self._secure(self._grant, self._grant.entry.data)
+
+    def _secure(self, grant: Grant, data: bytes) -> None:
+        """Make what the answer stands for durable: the removal, or that the message is in somebody's hands."""
         entry = grant.entry
-        if entry.data is None:
-            self._conversation.manager.bodies.fetch(entry, lambda: self.granted(grant))
-            return
         now = self._conversation.manager.clock.time()
-        delivery = _delivery(entry, entry.data, grant.reason, self._max_length, now)
-
-        def written(error: Exception | None) -> None:
-            self._written(delivery, error)
-
+        delivery = _delivery(entry, data, grant.reason, self._max_length, now)
         if grant.unit is not None:
-            self._conversation.commit_unit(grant.unit, written)
-        elif grant.destructive and entry.persistence and entry.queue.hardens_backout:
-            entry.marked = True
-            self._conversation.manager.journal.submit(Rows(marks=[entry.id]), written)
+            self._conversation.commit_unit(grant.unit, partial(self._removed, delivery))
+        elif grant.destructive and entry.persistence and entry.queue.hardens_backout and entry.unit is self._unit:
+            self._conversation.manager.journal.submit(Rows(marks=[entry.id]), partial(self._marked, grant, delivery))
         else:
             self._answer(delivery)
+
+    def _removed(self, delivery: Delivery, error: Exception | None) -> None:
+        """The implicit unit of a get outside syncpoint is over."""
+        if error is None:
+            self._answer(delivery)
+        else:
+            self._conversation.fail_written(self, error, MQRC.Q_SPACE_NOT_AVAILABLE)
+
+    def _marked(self, grant: Grant, delivery: Delivery, error: Exception | None) -> None:
+        """It is on disk that the message is in somebody's hands, or it could not be written."""
+        if error is None:
+            grant.entry.marked = True
+            self._answer(delivery)
+            return
+        if isinstance(error, StoreFullError):
+            self._undo()
+        self._conversation.fail_written(self, error, MQRC.Q_SPACE_NOT_AVAILABLE)
 
     def ended(self, reason: int) -> None:
         """The wait is over, without a message."""
@@ -85,14 +116,6 @@ class GetCall(Call[Delivery]):
             self._conversation.core.stop_waiting(self.waiter)
             self.waiter = None
 
-    def _written(self, delivery: Delivery, error: Exception | None) -> None:
-        if error is None:
-            self._answer(delivery)
-            return
-        if isinstance(error, StoreFullError) and self._grant is not None and self._grant.unit is None:
-            self._undo()  # an implicit unit has been undone as a whole
-        self._conversation.fail_written(self, error, MQRC.Q_SPACE_NOT_AVAILABLE)
-
     def _answer(self, delivery: Delivery) -> None:
         if self.done():
             self._undo()
@@ -104,15 +127,11 @@ class GetCall(Call[Delivery]):
     def _undo(self) -> None:
         """Put back a message that was removed for this call."""
         grant, self._grant = self._grant, None
-        if grant is None or not grant.destructive:
-            return
-        if grant.unit is None:
-            self._conversation.manager.give_back(grant.entry)
-        else:
-            self._conversation.manager.put_again(grant.entry)
+        if grant is not None and grant.destructive and self._unit is not None:
+            self._conversation.put_back(grant.entry, self._unit)
 
 
-class HeldCall(Call[T]):
+class HeldCall(ReceivingCall[T]):
     """A call whose answer opens something that `release` closes again when nobody takes it."""
 
     def __init__(self, release: Callable[[T], None]) -> None:

@@ -1,4 +1,4 @@
-"""The command server: runs MQSC and ZMQSC scripts, one command at a time over all connections.
+"""The command server: runs MQSC and ZMQSC scripts and MQSET, one change of definitions at a time over all connections.
 
 A command is judged by what is in force, so the next one is not looked at before the changes of the last are durable and
 applied.
@@ -9,66 +9,86 @@ from __future__ import annotations
 from collections import deque
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from broker.commands.interpreter import Outcome, interpret
+from broker.commands.interpreter import interpret
 from broker.commands.script import commands_of
+from broker.mqi.errors import MQError
 from broker.mqi.replies import CommandReply
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from broker.core.definitions import Change
     from broker.engine.manager import QueueManager
-    from broker.interface.port import Call
+
+Job: TypeAlias = "Generator[Sequence[Change], Exception | None]"
+"""Yields changes to make, and is told the error that kept the store from taking them, or None."""
 
 
 class CommandServer:
-    """The scripts that wait, and the one that runs."""
+    """The jobs that wait, and the one that runs."""
 
     def __init__(self, manager: QueueManager) -> None:
         self._manager = manager
-        self._scripts: deque[_Script] = deque()
+        self._jobs: deque[Job] = deque()
         self._busy = False
 
-    def run(self, call: Call[list[CommandReply]], text: str) -> None:
-        """Run the commands of `text` in their turn; the answer to `call` is a reply to each."""
-        self._scripts.append(_Script(call, commands_of(text)))
-        self._continue()
+    def run(self, text: str, done: Callable[[list[CommandReply]], None]) -> None:
+        """Run the commands of `text` in their turn, then call `done` with a reply to each."""
+        self._add(self._script(text, done))
 
-    def _continue(self) -> None:
-        while self._scripts and not self._busy:
-            script = self._scripts[0]
-            if not script.commands:
-                self._scripts.popleft()
-                if not script.call.done():
-                    script.call.set_result(script.replies)
-                continue
-            self._start(script, script.commands.popleft())
+    def set(self, make: Callable[[], Change], done: Callable[[Exception | None], None]) -> None:
+        """Make the change that `make` makes of what is then in force, then call `done`: with the MQError that `make`
+        raised, the error of the store, or None.
+        """
+        self._add(_setting(make, done))
 
-    def _start(self, script: _Script, text: str) -> None:
-        manager = self._manager
-        outcome = interpret(text, manager.catalog, datetime.fromtimestamp(manager.clock.time(), UTC))
-        if not outcome.changes:
-            script.replies.append(outcome.reply)
-            return
+    def _script(self, text: str, done: Callable[[list[CommandReply]], None]) -> Job:
+        replies = []
+        for command in commands_of(text):
+            outcome = interpret(command, self._manager.catalog, datetime.fromtimestamp(self._manager.clock.time(), UTC))
+            error = (yield outcome.changes) if outcome.changes else None
+            replies.append(outcome.reply if error is None else _failed(error))
+        done(replies)
+
+    def _add(self, job: Job) -> None:
+        self._jobs.append(job)
+        if not self._busy:
+            self._continue(None)
+
+    def _continue(self, error: Exception | None) -> None:
+        """Go on with the job that runs, and with those behind it, up to the next change."""
         self._busy = True
-        manager.change(outcome.changes[0], partial(self._changed, script, outcome, 1))
-
-    def _changed(self, script: _Script, outcome: Outcome, done: int, error: Exception | None) -> None:
-        if error is None and done < len(outcome.changes):
-            self._manager.change(outcome.changes[done], partial(self._changed, script, outcome, done + 1))
-            return
-        script.replies.append(outcome.reply if error is None else _failed(error))
+        while self._jobs:
+            try:
+                changes = self._jobs[0].send(error)
+            except StopIteration:
+                self._jobs.popleft()
+                error = None
+            else:
+                self._change(changes)
+                return
         self._busy = False
-        self._continue()
+
+    def _change(self, changes: Sequence[Change]) -> None:
+        self._manager.change(changes[0], partial(self._changed, changes[1:]))
+
+    def _changed(self, rest: Sequence[Change], error: Exception | None) -> None:
+        if error is None and rest:
+            self._change(rest)
+        else:
+            self._continue(error)
 
 
-class _Script:
-    __slots__ = ("call", "commands", "replies")
-
-    def __init__(self, call: Call[list[CommandReply]], commands: list[str]) -> None:
-        self.call = call
-        self.commands = deque(commands)
-        self.replies: list[CommandReply] = []
+def _setting(make: Callable[[], Change], done: Callable[[Exception | None], None]) -> Job:
+    try:
+        change = make()
+    except MQError as error:
+        done(error)
+    else:
+        done((yield (change,)))
 
 
 def _failed(error: Exception) -> CommandReply:

@@ -2,18 +2,22 @@
 
 Each call takes effect when it is made, in issue order (journal rule 3). There is one exception to "when it is made":
 a call that looks at queues (get, open, inquire) must see what this connection's own earlier calls made visible, so
-while those are being written it waits its turn, and all later calls wait behind it.
+while those are being written it waits its turn, and all later calls wait behind it. All wait for one that changes
+definitions.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from broker.core import unit as units
 from broker.core.effects import Grant
 from broker.core.handles import Hconn
-from broker.engine.calls import GetCall, HeldCall
+from broker.core.rows import Rows
+from broker.engine.calls import GetCall, HeldCall, ReceivingCall
 from broker.engine.objects import inquire, settings
 from broker.interface.port import Call, Delivery, Lease, Opened, PendingQueue, PendingStarts, Placed
 from broker.mqi.errors import MQError
@@ -24,14 +28,17 @@ from broker.storage.store import StoreFullError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from broker.core.definitions import Define
+    from broker.core.entry import Entry
     from broker.core.handles import Handle
     from broker.core.manager import Manager
-    from broker.core.rows import Rows
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
     from broker.interface.port import Port
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Call[Any])
@@ -62,6 +69,7 @@ class Conversation:
         self.channel = channel
         self._unsettled = 0  # units of this connection in the journal
         self._revealing = 0  # those among them that will make messages visible
+        self._changing = 0  # 1 while a call of this connection changes definitions
         self._deferred: deque[tuple[Call[Any], bool, Callable[..., None], tuple[Any, ...]]] = deque()
         self._ended: MQRC | None = None
 
@@ -110,7 +118,7 @@ class Conversation:
         return self._issue(Call(), True, self._set, hobj, values)
 
     def mqsc(self, text: str) -> Call[list[CommandReply]]:
-        return self._issue(Call(), True, self.manager.commands.run, text)
+        return self._issue(Call(), True, self._mqsc, text)
 
     def status(self) -> Call[dict[str, Any]]:
         return self._issue(Call(), True, self._status)
@@ -119,7 +127,7 @@ class Conversation:
         return self._issue(Call(), True, self._trigger_pending)
 
     def trigger_wait(self, posts: int) -> Call[int]:
-        return self._issue(Call(), False, self.manager.monitors.wait, posts)
+        return self._issue(ReceivingCall(), False, self.manager.monitors.wait, posts)
 
     def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
         return self._issue(HeldCall(self._return_unclaimed), False, self._trigger_take, q_name, limit)
@@ -154,7 +162,7 @@ class Conversation:
         """Make a call now, or in its turn when it looks at queues. What it raises is its answer."""
         if self._ended is not None:
             self.fail(call, self._ended)
-        elif self._deferred or (looks and self._revealing):
+        elif self._deferred or self._changing or (looks and self._revealing):
             self._deferred.append((call, looks, make, arguments))
         else:
             self._make(call, make, arguments)
@@ -169,10 +177,12 @@ class Conversation:
 
     def _resume(self) -> None:
         """Make the calls that waited their turn, as far as they need not wait on."""
-        while self._deferred and not (self._revealing and self._deferred[0][1]):
+        while self._deferred and not self._changing and not (self._revealing and self._deferred[0][1]):
             call, _, make, arguments = self._deferred.popleft()
             if not call.cancelled():
                 self._make(call, make, arguments)
+            elif not isinstance(call, ReceivingCall):
+                self._make(_unheard(), make, arguments)  # who made it is not there to hear, and decides nothing
 
     def commit_unit(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
         """Freeze a unit and have it written and settled; `then` gives the answer."""
@@ -186,19 +196,55 @@ class Conversation:
             self.manager.settle(unit, committed=committed)
             then(None)
             return
-        reveals = bool(unit.puts) if committed else bool(unit.gets)
+
+        def written(error: Exception | None) -> None:
+            if error is None or isinstance(error, StoreFullError):
+                self.manager.settle(unit, committed=committed and error is None)
+            then(error)
+
+        self._write(rows, written, reveals=bool(unit.puts) if committed else bool(unit.gets))
+
+    def _write(self, rows: Rows, then: Callable[[Exception | None], None], *, reveals: bool) -> None:
+        """Have rows written; later calls that look at queues wait for it if it `reveals` messages."""
         self._unsettled += 1
         self._revealing += reveals
 
         def written(error: Exception | None) -> None:
             self._unsettled -= 1
             self._revealing -= reveals
-            if error is None or isinstance(error, StoreFullError):
-                self.manager.settle(unit, committed=committed and error is None)
             then(error)
             self._resume()
 
         self.manager.journal.submit(rows, written)
+
+    # Gets whose answer nobody took
+
+    def put_back(self, entry: Entry, unit: Unit) -> None:
+        """Nobody took the answer to the get with which `unit` got this message: the message goes back to its queue.
+
+        If its unit of work is still open, it leaves it. If that has been committed since, or was the implicit one of a
+        get outside syncpoint, the message is put again. If it was backed out, the message is back already.
+        """
+        if unit.state == units.COMMITTED:
+            self._put_again(entry)
+        elif unit.state == units.COMMITTING:
+            self._write(Rows(), partial(self._settled_meanwhile, entry, unit), reveals=True)
+        elif unit.state == units.ACTIVE and entry.marked:
+            entry.marked = False
+            clear = Rows(backouts=[(entry.id, entry.backout_count)])
+            self._write(clear, partial(self._settled_meanwhile, entry, unit), reveals=True)
+        elif unit.state == units.ACTIVE:
+            self.manager.perform(self.core.give_back(entry, self.manager.clock.time()))
+
+    def _settled_meanwhile(self, entry: Entry, unit: Unit, error: Exception | None) -> None:
+        if error is None or isinstance(error, StoreFullError):
+            self.put_back(entry, unit)
+
+    def _put_again(self, entry: Entry) -> None:
+        """Put a message back after its removal became durable (journal rule 11)."""
+        unit = self.core.put_again(entry)
+        if unit is not None:
+            self._settle_later(unit, self.core.commit(unit), partial(_put_again, entry), committed=True)
 
     # Answers
 
@@ -256,8 +302,30 @@ class Conversation:
 
     def _set(self, call: Call[int], hobj: int, values: Mapping[int, int | str]) -> None:
         handle = self._open_for(hobj, _SET, MQRC.NOT_OPEN_FOR_SET)
-        change = settings(self.manager.catalog, handle.space, handle.name, values, self.manager.clock.time())
-        self.manager.change(change, self._answered(call, 0, MQRC.Q_SPACE_NOT_AVAILABLE))
+
+        def change() -> Define:
+            return settings(self.manager.catalog, handle.space, handle.name, values, self.manager.clock.time())
+
+        def done(error: Exception | None) -> None:
+            self._changing -= 1
+            if isinstance(error, MQError):
+                self.fail(call, error.reason, error.detail)
+            else:
+                self._answered(call, 0, MQRC.Q_SPACE_NOT_AVAILABLE)(error)
+            self._resume()
+
+        self._changing += 1
+        self.manager.commands.set(change, done)
+
+    def _mqsc(self, call: Call[list[CommandReply]], text: str) -> None:
+        def done(replies: list[CommandReply]) -> None:
+            self._changing -= 1
+            if not call.done():
+                call.set_result(replies)
+            self._resume()
+
+        self._changing += 1
+        self.manager.commands.run(text, done)
 
     def _open_for(self, hobj: int, option: int, reason: MQRC) -> Handle:
         handle = self.hconn.handle(hobj)
@@ -405,6 +473,18 @@ class Conversation:
 def _break_unclaimed(port: Port) -> None:
     assert isinstance(port, Conversation)
     port.break_()
+
+
+def _put_again(entry: Entry, error: Exception | None) -> None:
+    if error is not None:
+        logger.error("message lost id=%s queue=%s: %s", entry.msg_id.hex(), entry.queue.name, error)
+
+
+def _unheard() -> Call[Any]:
+    """A call whose answer nobody hears, be it an error."""
+    call: Call[Any] = Call()
+    call.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return call
 
 
 def _nobody(_: Exception | None) -> None:

@@ -60,16 +60,18 @@ class Submission(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Bodies to fetch: the ids of their messages, and who takes them."""
+    """Bodies to fetch: the ids of their messages, and who takes them (or the error that left none to take)."""
 
     ids: Sequence[int]
-    fetched: Callable[[dict[int, bytes]], None]
+    fetched: Callable[[dict[int, bytes], Exception | None], None]
 
 
 class Journal:
     """The one task that writes. `submit` and `read` are plain calls; `run` is the task."""
 
-    def __init__(self, store: Store, ids: Identifiers, failed: Callable[[Exception], None], batch_rows_max: int) -> None:
+    def __init__(
+        self, store: Store, ids: Identifiers, failed: Callable[[Exception], None], batch_rows_max: int
+    ) -> None:
         self._store = store
         self._ids = ids
         self._failed = failed
@@ -78,6 +80,7 @@ class Journal:
         self._readings: deque[Reading] = deque()
         self._work = asyncio.Event()
         self._closing = False
+        self._high_water = 0  # a mark that is not in the store yet
         self.error: Exception | None = None
         self.transactions = 0
         self.units = 0
@@ -92,7 +95,7 @@ class Journal:
         self._submissions.append(Submission(rows, settled))
         self._work.set()
 
-    def read(self, ids: Sequence[int], fetched: Callable[[dict[int, bytes]], None]) -> None:
+    def read(self, ids: Sequence[int], fetched: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Fetch the bodies of these messages."""
         self._readings.append(Reading(ids, fetched))
         self._work.set()
@@ -108,8 +111,9 @@ class Journal:
             await self._work.wait()
             self._work.clear()
             while self._submissions or self._readings:
+                batch, rows = self._next_batch()  # before the reading: what it removes, nobody asks for any more
                 await self._read()
-                await self._write()
+                await self._write(batch, rows)
             if self._closing:
                 return
 
@@ -117,22 +121,23 @@ class Journal:
         if not self._readings:
             return
         readings, self._readings = self._readings, deque()
-        try:
-            bodies = await self._store.read_data([id for reading in readings for id in reading.ids])
-        except Exception as error:
-            self._stop(error)
-            return
+        bodies: dict[int, bytes] = {}
+        if self.error is None:
+            try:
+                bodies = await self._store.read_data([id for reading in readings for id in reading.ids])
+            except Exception as unreadable:
+                self._stop(unreadable)
         for reading in readings:
-            reading.fetched(bodies)
+            reading.fetched(bodies, self.error)
 
-    async def _write(self) -> None:
-        batch, rows = self._next_batch()
+    async def _write(self, batch: list[Submission], rows: Rows) -> None:
         error: Exception | None = self.error
         if rows and error is None:
-            rows.high_water = self._ids.reserve()
+            self._high_water = rows.high_water = self._ids.reserve() or self._high_water
             try:
                 await self._store.write(rows)
                 self.transactions += 1
+                self._high_water = 0
             except StoreFullError as full:
                 logger.warning("store full units=%d: %s", len(batch), full)
                 error = full

@@ -15,7 +15,7 @@ import anyio
 from broker.clock import Clock
 from broker.commands.attributes import create
 from broker.config import Config, load
-from broker.core.definitions import Clear, Define
+from broker.core.definitions import Clear, Define, Delete
 from broker.core.entry import Entry
 from broker.core.manager import Manager
 from broker.core.rows import Rows
@@ -91,7 +91,9 @@ class QueueManager:
             store = MemoryStore() if kept is None else SqliteStore(Path(kept))
         if config is None:
             config = Config()
-            config = replace(config, queue_manager=replace(config.queue_manager, name=name or config.queue_manager.name))
+            config = replace(
+                config, queue_manager=replace(config.queue_manager, name=name or config.queue_manager.name)
+            )
         return cls(config, store, clock or Clock())
 
     # Connections
@@ -121,7 +123,7 @@ class QueueManager:
     def settle(self, unit: Unit, *, committed: bool) -> None:
         """Let a unit take effect, and bring the effects to those who wait."""
         gets, puts = list(unit.gets), unit.puts
-        effects = self.core.settle(unit, committed=committed)
+        effects = self.core.settle(unit, committed=committed, now=self.clock.time())
         if committed:
             for entry in gets:
                 self.bodies.gone(entry)
@@ -130,6 +132,8 @@ class QueueManager:
             for entry in puts:
                 if entry.persistence:
                     self.bodies.settled(entry)
+        else:
+            self.bodies.trim()
 
     def perform(self, effects: Effects) -> None:
         """Carry out what a step of the core lets happen."""
@@ -148,42 +152,25 @@ class QueueManager:
             self.journal.submit(Rows(removals=[entry.id for entry in expired if entry.persistence]), _nobody)
         self.monitors.wake()
 
-    def give_back(self, entry: Entry) -> None:
-        """A message got under syncpoint goes back to its queue, because nobody took the answer."""
-        if entry.marked:
-            entry.marked = False
-            self.journal.submit(Rows(backouts=[(entry.id, entry.backout_count)]), _nobody)
-        self.perform(self.core.give_back(entry))
-
-    def put_again(self, entry: Entry) -> None:
-        """A message got outside syncpoint goes back to its queue, because nobody took the answer (journal rule 11)."""
-        unit = self.core.put_again(entry)
-        if unit is None:
-            return
-        rows = self.core.commit(unit)
-
-        def written(error: Exception | None) -> None:
-            if error is None or isinstance(error, StoreFullError):
-                self.settle(unit, committed=error is None)
-            if error is not None:
-                logger.error("message lost id=%s queue=%s: %s", entry.msg_id.hex(), entry.queue.name, error)
-
-        self.journal.submit(rows, written)
-
     def change(self, change: Change, then: Callable[[Exception | None], None]) -> None:
         """Make a change of definitions durable, apply it, then call `then`."""
         unit = None
+        deleted = self.core.queues[change.name] if isinstance(change, Delete) and change.space == "QUEUE" else None
         if isinstance(change, Clear):
             unit = self.core.clear(self.core.queues[change.name])
             rows = self.core.commit(unit)
         else:
             change, rows = self.core.freeze(change)
+        if deleted is not None:
+            deleted.deleted = True  # from now on: a message acknowledged meanwhile would go with the queue
 
         def written(error: Exception | None) -> None:
             if unit is not None and (error is None or isinstance(error, StoreFullError)):
                 self.settle(unit, committed=error is None)
             if error is None:
                 self.perform(self.core.apply(change))
+            elif deleted is not None:
+                deleted.deleted = False
             then(error)
 
         self.journal.submit(rows, written)

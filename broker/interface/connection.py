@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from broker.interface.message import PutResult, known_reason
@@ -9,6 +10,7 @@ from broker.interface.port import answer
 from broker.interface.queue import Data, Queue, prepared, put_options
 from broker.interface.starts import TriggerStarts
 from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 if TYPE_CHECKING:
@@ -16,7 +18,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker.interface.port import Call, Opened, Port
-    from broker.mqi.reasons import MQRC
     from broker.mqi.replies import CommandReply
 
 
@@ -156,17 +157,22 @@ class UnitOfWork:
         self._connection = connection
 
     async def __aenter__(self) -> Self:
-        await self._connection.begin()
+        if self._connection.in_unit_of_work:
+            raise MQError(MQRC.UOW_IN_PROGRESS, "this connection is inside a unit_of_work() already")
         self._connection.in_unit_of_work = True
+        try:
+            await self._connection.begin()
+        except BaseException:
+            self._connection.in_unit_of_work = False
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._connection.in_unit_of_work = False
-        if self._connection.port.broken and kind is not None:
-            return  # the queue manager has backed it out
         if kind is None:
             await self._connection.commit()
-        else:
+            return
+        with suppress(MQError):  # what ended the block matters more; without a connection it is backed out all the same
             await self._connection.backout()

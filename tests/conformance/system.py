@@ -1,0 +1,141 @@
+"""The system under test: a queue manager on a store, and the way in which programs reach it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Self
+
+from broker import QueueManager
+from broker.core.entry import AVAILABLE
+from broker.testing import VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from contextlib import AbstractAsyncContextManager
+    from types import TracebackType
+
+    from broker import Connection
+    from broker.mqi.replies import CommandReply
+    from broker.storage.store import Store
+    from tests.conformance.ways import Way
+
+STEP_SECONDS = 10.0  # less than half a heartbeat: a line that is used once a step stays alive
+
+
+class System:
+    """A queue manager named QM1, entered with `async with`; `way` names how it is reached, `clock` is its time and that of
+    its clients.
+
+    Leaving it checks the invariants of the core, that no connection left anything behind, and that what the store kept
+    is what the queue manager had.
+    """
+
+    def __init__(
+        self, store: Callable[[], Store], way: str, reach: Callable[[QueueManager], AbstractAsyncContextManager[Way]]
+    ) -> None:
+        self.way = way
+        self.clock = VirtualClock()
+        self._make_store = store
+        self._reach = reach
+        self.manager: QueueManager
+        self._way: Way
+
+    async def connect(self, appl_name: str = "") -> Connection:
+        """A new connection, entered; it ends with the system."""
+        connection = await self._connections.enter_async_context(self._way.connect(appl_name))
+        self._connected.append(connection)
+        return connection
+
+    def cut(self, connection: Connection) -> None:
+        """The program of this connection dies."""
+        self._way.cut(connection)
+
+    async def mqsc(self, text: str) -> list[CommandReply]:
+        """Run commands that must succeed."""
+        async with self._way.connect("runmqsc") as connection:
+            replies = await connection.mqsc(text)
+        assert [reply.text for reply in replies if not reply.ok] == []
+        return replies
+
+    async def restart(self) -> None:
+        """An orderly end and a new start on what the store kept. All connections are disconnected before."""
+        await self._end()
+        await self._start()
+
+    async def pass_time(self, seconds: float) -> None:
+        """Let time pass without letting lines fall silent."""
+        while seconds > 0:
+            await self.clock.advance(min(STEP_SECONDS, seconds))
+            seconds -= STEP_SECONDS
+            for connection in self._connected:
+                if not connection.port.broken:
+                    await connection.status()
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let the others run until something is so."""
+        while not condition():
+            await asyncio.sleep(0)
+
+    async def waiting(self, name: str, getters: int) -> None:
+        """Let the others run until so many gets wait on the queue."""
+        await self.until(lambda: self.manager.core.queues[name].waiters.count == getters)
+
+    def depth(self, name: str = "Q") -> int:
+        """CURDEPTH."""
+        return self.manager.core.queues[name].depth
+
+    def check(self) -> None:
+        """Raise AssertionError where an invariant does not hold."""
+        self.manager.core.check_invariants()
+
+    async def __aenter__(self) -> Self:
+        self._store = self._make_store()
+        await self._start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._end()
+        if kind is None:
+            await self._check_end()
+
+    async def _start(self) -> None:
+        self._connected: list[Connection] = []
+        async with AsyncExitStack() as stack:
+            self.manager = await stack.enter_async_context(
+                QueueManager.open(name="QM1", store=self._store, clock=self.clock)
+            )
+            self._way = await stack.enter_async_context(self._reach(self.manager))
+            self._connections = await stack.enter_async_context(AsyncExitStack())
+            self._stack = stack.pop_all()
+
+    async def _end(self) -> None:
+        self.check()
+        await self._connections.aclose()
+        await self._stack.aclose()
+        self.check()
+
+    async def _check_end(self) -> None:
+        status = self.manager.status()
+        assert status["connections"] == 0
+        for queue in status["queues"]:
+            left = {key: queue[key] for key in ("uncommitted", "ipprocs", "opprocs", "getters", "trigger_running")}
+            assert not any(left.values()), (queue["name"], left)
+        await self._store.open()
+        stored = [
+            (row.queue, row.rank, row.id, row.length, row.backout_count, row.got)
+            async for rows in self._store.load_messages()
+            for row in rows
+        ]
+        await self._store.close()
+        assert sorted(stored) == sorted(self._persistent())
+
+    def _persistent(self) -> list[tuple[int, ...]]:
+        return [
+            (queue.number, entry.row().rank, entry.id, entry.length, entry.backout_count, 0)
+            for queue in self.manager.core.queues.values()
+            for entry in queue.entries.values()
+            if entry.persistence and entry.state == AVAILABLE
+        ]

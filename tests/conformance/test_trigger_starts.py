@@ -1,0 +1,238 @@
+"""Trigger starts as leases: the counts of the fast path, through the public interface (triggers.md section 10)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker.mqi import MQGMO, MQOO, MQPMO, MessageDescriptor
+from tests.conformance.expect import ALL
+
+if TYPE_CHECKING:
+    from broker import Connection, Queue, TriggerStarts
+    from tests.conformance.system import System
+
+
+@pytest.fixture
+async def triggered(system: System, connection: Connection) -> Queue:
+    """QLOCAL(Q), trigger EVERY, open for output only."""
+    await system.mqsc("DEFINE PROCESS(P) APPLICID('app') USERDATA('user') ENVRDATA('envr')")
+    await system.mqsc("ALTER QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(P) TRIGDATA('data')")
+    return await connection.open("Q", MQOO.OUTPUT)
+
+
+async def counts(starts: TriggerStarts) -> list[tuple[str, str, str, int]]:
+    return [(each.q_name, each.process_name, each.appl_id, each.starts) for each in await starts.pending()]
+
+
+async def test_s_12_each_put_counts_one_start(connection: Connection, other: Connection, triggered: Queue) -> None:
+    async with other.trigger_starts() as starts:
+        assert await counts(starts) == []
+        for count in (1, 2, 3):
+            await triggered.put(b"A")
+            assert await counts(starts) == [("Q", "P", "app", count)]
+
+
+async def test_s_10_a_start_carries_the_trigger_message(other: Connection, triggered: Queue) -> None:
+    await triggered.put(b"A")
+    async with other.trigger_starts() as starts:
+        (start,) = await starts.take("Q", 10)
+        trigger = start.trigger
+        assert (trigger.q_name, trigger.process_name, trigger.trigger_data) == ("Q", "P", "data")
+        assert (trigger.appl_id, trigger.env_data, trigger.user_data, trigger.q_mgr_name) == (
+            "app",
+            "envr",
+            "user",
+            "QM1",
+        )
+        assert len(bytes(trigger)) == 732
+        start.done()
+
+
+async def test_r_1_taking_starts_lowers_the_count(other: Connection, triggered: Queue) -> None:
+    for _ in range(5):
+        await triggered.put(b"A")
+    async with other.trigger_starts() as starts:
+        taken = await starts.take("Q", 3)
+        assert (len(taken), starts.held, await counts(starts)) == (3, 3, [("Q", "P", "app", 2)])
+        for start in taken:
+            start.done()
+            start.done()
+        assert starts.held == 0
+        rest = await starts.take("Q", 10)
+        assert (len(rest), await counts(starts)) == (2, [])
+        for start in rest:
+            start.done()
+    async with other.trigger_starts() as starts:
+        assert await counts(starts) == []
+
+
+async def test_starts_not_done_are_pending_again_when_the_monitor_leaves(other: Connection, triggered: Queue) -> None:
+    for _ in range(3):
+        await triggered.put(b"A")
+    async with other.trigger_starts() as starts:
+        first, *_ = await starts.take("Q", 3)
+        first.done()
+    async with other.trigger_starts() as starts:
+        assert await counts(starts) == [("Q", "P", "app", 2)]
+
+
+async def test_the_starts_of_a_broken_connection_are_pending_again(
+    system: System, connection: Connection, other: Connection, triggered: Queue
+) -> None:
+    for _ in range(3):
+        await triggered.put(b"A")
+    starts = other.trigger_starts()
+    first, *_ = await starts.take("Q", 3)
+    first.done()
+    await other.status()
+    system.cut(other)
+    await system.until(lambda: system.manager.core.queues["Q"].pending_starts == 2)
+
+
+async def test_the_starts_of_a_connection_that_disconnects_are_pending_again(
+    system: System, other: Connection, triggered: Queue
+) -> None:
+    await triggered.put(b"A")
+    await other.trigger_starts().take("Q", 1)
+    await other.disconnect()
+    assert system.manager.core.queues["Q"].pending_starts == 1
+
+
+async def test_s_18_a_monitor_waits_for_the_next_post(system: System, other: Connection, triggered: Queue) -> None:
+    async with other.trigger_starts() as starts, asyncio.TaskGroup() as tasks:
+        assert await counts(starts) == []
+        waiting = tasks.create_task(starts.wait())
+        await other.status()
+        assert not waiting.done()
+        await triggered.put(b"A")
+        await waiting
+        assert await counts(starts) == [("Q", "P", "app", 1)]
+
+
+async def test_a_post_after_the_look_ends_the_wait_at_once(other: Connection, triggered: Queue) -> None:
+    async with other.trigger_starts() as starts:
+        await starts.pending()
+        await triggered.put(b"A")
+        await starts.wait()
+
+
+async def test_a_simple_monitor_iterates(system: System, other: Connection, triggered: Queue) -> None:
+    served: list[str] = []
+
+    async def serve() -> None:
+        async with other.trigger_starts(["P"]) as starts:
+            async for start in starts:
+                served.append(start.trigger.q_name)
+                start.done()
+
+    async with asyncio.TaskGroup() as tasks:
+        serving = tasks.create_task(serve())
+        for _ in range(3):
+            await triggered.put(b"A")
+        await system.until(lambda: len(served) == 3)
+        serving.cancel()
+    assert served == ["Q"] * 3
+
+
+async def test_a_monitor_sees_the_processes_that_it_serves(other: Connection, triggered: Queue) -> None:
+    await triggered.put(b"A")
+    async with other.trigger_starts(["OTHER"]) as starts:
+        assert await counts(starts) == []
+
+
+async def test_a_monitor_holds_so_many_starts_at_a_time(other: Connection, triggered: Queue) -> None:
+    for _ in range(5):
+        await triggered.put(b"A")
+    async with other.trigger_starts(limit=2) as starts:
+        assert (len(await starts.take("Q", 5)), await starts.take("Q", 5)) == (2, [])
+    with pytest.raises(ValueError, match="limit"):
+        other.trigger_starts(limit=0)
+
+
+async def test_r_6_a_unit_of_work_counts_when_it_is_committed(
+    connection: Connection, other: Connection, triggered: Queue
+) -> None:
+    async with other.trigger_starts() as starts:
+        for _ in range(2):
+            await triggered.put(b"A", options=MQPMO.SYNCPOINT)
+        assert await counts(starts) == []
+        await connection.backout()
+        assert await counts(starts) == []
+        for _ in range(2):
+            await triggered.put(b"A", options=MQPMO.SYNCPOINT)
+        await connection.commit()
+        assert await counts(starts) == [("Q", "P", "app", 2)]
+
+
+async def test_a_get_backed_out_counts_no_start(system: System, other: Connection, triggered: Queue) -> None:
+    await triggered.put(b"A")
+    handle = await other.open("Q", ALL)
+    async with other.trigger_starts() as starts:
+        (start,) = await starts.take("Q", 1)
+        await handle.get(options=MQGMO.SYNCPOINT)
+        await other.backout()
+        start.done()
+        assert await counts(starts) == []
+
+
+async def test_r_7_messages_below_trigmpri_do_not_count(system: System, other: Connection, triggered: Queue) -> None:
+    await system.mqsc("ALTER QLOCAL(Q) TRIGMPRI(5)")
+    for priority in (4, 5, 9, 0):
+        await triggered.put(b"A", MessageDescriptor(priority=priority))
+    async with other.trigger_starts() as starts:
+        assert await counts(starts) == [("Q", "P", "app", 2)]
+
+
+async def test_r_9_first_is_one_start_for_a_queue_that_nobody_reads(
+    system: System, other: Connection, triggered: Queue
+) -> None:
+    await system.mqsc("ALTER QLOCAL(Q) TRIGTYPE(FIRST)")
+    async with other.trigger_starts() as starts:
+        for _ in range(3):
+            await triggered.put(b"A")
+        assert await counts(starts) == [("Q", "P", "app", 1)]
+        (start,) = await starts.take("Q", 10)
+        async with other.open("Q", MQOO.INPUT_SHARED) as handle:
+            await handle.get()
+            start.done()
+            await triggered.put(b"A")
+            assert await counts(starts) == []
+        assert await counts(starts) == [("Q", "P", "app", 1)]  # closed, and there are messages
+
+
+async def test_r_11_inhibited_gets_hold_starts_back(system: System, other: Connection, triggered: Queue) -> None:
+    await triggered.put(b"A")
+    async with other.trigger_starts() as starts:
+        await system.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
+        assert (await counts(starts), await starts.take("Q", 1)) == ([], [])
+        async with asyncio.TaskGroup() as tasks:
+            waiting = tasks.create_task(starts.wait())
+            await other.status()
+            await system.mqsc("ALTER QLOCAL(Q) GET(ENABLED)")
+            await waiting
+        assert await counts(starts) == [("Q", "P", "app", 1)]
+
+
+async def test_clearing_the_queue_clears_its_count(
+    system: System, connection: Connection, other: Connection, triggered: Queue
+) -> None:
+    await triggered.put(b"A")
+    await triggered.close()
+    await system.mqsc("CLEAR QLOCAL(Q)")
+    async with other.trigger_starts() as starts:
+        assert await counts(starts) == []
+
+
+async def test_switching_triggering_on_counts_what_waits(
+    system: System, connection: Connection, other: Connection
+) -> None:
+    for _ in range(3):
+        await connection.put1("Q", b"A")
+    await system.mqsc("DEFINE PROCESS(P)\nALTER QLOCAL(Q) PROCESS(P) TRIGTYPE(EVERY) TRIGGER")
+    async with other.trigger_starts() as starts:
+        assert [each.starts for each in await starts.pending()] == [3]
+        await system.mqsc("ALTER QLOCAL(Q) NOTRIGGER")
+        assert await starts.pending() == []

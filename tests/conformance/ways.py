@@ -1,0 +1,76 @@
+"""The ways in which a program reaches a queue manager: in its own process, and over a socket.
+
+A scenario is told once and runs over all of them. A way is entered beside an open queue manager and gives connections.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from broker.client import connect
+from broker.client.port import RemotePort
+from broker.config import LimitsConfig, ListenerConfig
+from broker.engine.conversation import Conversation
+from broker.server import Server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+
+    from broker import Clock, Connection, QueueManager
+
+
+class Way(Protocol):
+    """How programs reach one queue manager."""
+
+    def connect(self, appl_name: str) -> AbstractAsyncContextManager[Connection]:
+        """A new connection, with a line of its own if there are lines."""
+
+    def cut(self, connection: Connection) -> None:
+        """Break the connection, as when its program dies."""
+
+
+class Embedded:
+    """The program and the queue manager share a process."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self._manager = manager
+
+    def connect(self, appl_name: str) -> AbstractAsyncContextManager[Connection]:
+        return self._manager.connect(appl_name)
+
+    def cut(self, connection: Connection) -> None:
+        assert isinstance(connection.port, Conversation)
+        connection.port.break_()
+
+
+class Tcp:
+    """The program reaches a server at `url`."""
+
+    def __init__(self, url: str, clock: Clock) -> None:
+        self._url = url
+        self._clock = clock
+
+    def connect(self, appl_name: str) -> AbstractAsyncContextManager[Connection]:
+        return connect(self._url, appl_name=appl_name, clock=self._clock)
+
+    def cut(self, connection: Connection) -> None:
+        assert isinstance(connection.port, RemotePort)
+        connection.port.line.abort("the program has died")
+
+
+@asynccontextmanager
+async def embedded(manager: QueueManager) -> AsyncIterator[Way]:
+    """In the process of the queue manager."""
+    yield Embedded(manager)
+
+
+@asynccontextmanager
+async def tcp(manager: QueueManager) -> AsyncIterator[Way]:
+    """Over a socket on the loopback interface, at whatever port is free."""
+    async with Server(manager, ListenerConfig(port=0), LimitsConfig()) as server:
+        yield Tcp(f"mq://{server.addresses[0]}/{manager.name}", manager.clock)
+
+
+WAYS = {"embedded": embedded, "tcp": tcp}

@@ -1,0 +1,156 @@
+"""What calls cost, in operations: it does not grow with depth, waiters or uncommitted messages (design invariant 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker.core.entry import Entry
+from broker.core.selection import Request
+from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, MessageDescriptor
+from tests.core.world import World, fails
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+NUMBERS = [100, 10_000]
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Entry]]:
+    """The entries that a request was compared with, one for each comparison."""
+    compared: list[Entry] = []
+    matches: Callable[[Request, Entry], bool] = Request.matches
+
+    def counted(request: Request, entry: Entry) -> bool:
+        compared.append(entry)
+        return matches(request, entry)
+
+    monkeypatch.setattr(Request, "matches", counted)
+    yield compared
+
+
+def number_id(number: int) -> bytes:
+    return number.to_bytes(24, "big")
+
+
+@pytest.mark.parametrize("waiters", NUMBERS)
+def test_a_put_asks_only_the_getter_that_waits_for_its_correl_id(
+    world: World, asked: list[Entry], waiters: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    waits = [access.wait(0, MessageDescriptor(correl_id=number_id(number + 1))) for number in range(waiters)]
+    asked.clear()
+    for number in (waiters // 2, waiters - 1, 0):
+        access.put(b"reply", 0, MessageDescriptor(correl_id=number_id(number + 1)))
+        assert waits[number].message is not None
+    assert len(asked) == 3
+    access.put(b"of nobody", 0, MessageDescriptor(correl_id=number_id(waiters + 1)))
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("waiters", NUMBERS)
+def test_a_put_asks_only_the_getter_that_waits_for_its_msg_id(world: World, asked: list[Entry], waiters: int) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    for number in range(waiters):
+        access.wait(0, MessageDescriptor(msg_id=number_id(number + 1), correl_id=number_id(7)))
+    asked.clear()
+    access.put(b"reply", 0, MessageDescriptor(msg_id=number_id(waiters), correl_id=number_id(7)))
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("waiters", NUMBERS)
+@pytest.mark.parametrize("md", [MessageDescriptor(), MessageDescriptor(correl_id=number_id(1))], ids=["any", "one id"])
+def test_of_many_that_would_take_a_message_only_the_first_is_asked(
+    world: World, asked: list[Entry], md: MessageDescriptor, waiters: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    for _ in range(waiters):
+        access.wait(0, md)
+    access.wait(0, MessageDescriptor(msg_id=number_id(2)))
+    asked.clear()
+    access.put(b"A", 0, MessageDescriptor(msg_id=number_id(2), correl_id=number_id(1)))
+    access.put(b"B", 0, MessageDescriptor(correl_id=number_id(1)))
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("hidden", NUMBERS)
+@pytest.mark.parametrize("how", ["put", "got"])
+@pytest.mark.parametrize("options", [0, MQGMO.SYNCPOINT, MQGMO.BROWSE_FIRST, MQGMO.BROWSE_NEXT])
+def test_a_get_inspects_one_message_behind_any_number_of_uncommitted_ones(
+    world: World, asked: list[Entry], options: MQGMO, how: str, hidden: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    world.alter_manager(MAXUMSGS=100_000)
+    other, access = world.open(), world.open()
+    other.put_all([b""] * hidden, MQPMO.SYNCPOINT if how == "put" else 0)
+    if how == "got":
+        for _ in range(hidden):
+            other.get(MQGMO.SYNCPOINT)
+    access.put(b"A")
+    asked.clear()
+    assert access.get(options).data == b"A"
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("depth", NUMBERS)
+@pytest.mark.parametrize("match", [MQMO.MATCH_MSG_ID, MQMO.MATCH_CORREL_ID, MQMO.MATCH_MSG_TOKEN])
+def test_a_get_by_an_identifier_inspects_the_message_that_carries_it(
+    world: World, asked: list[Entry], match: MQMO, depth: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    tokens = []
+    for number in range(depth):
+        md = MessageDescriptor(msg_id=number_id(number + 1), correl_id=number_id(number + 1))
+        tokens.append(access.put(b"%d" % number, 0, md).entry.token)
+    asked.clear()
+    for number in (depth - 1, depth // 2, 0):
+        md = MessageDescriptor(msg_id=number_id(number + 1), correl_id=number_id(number + 1))
+        assert access.get(0, md, match=match, token=tokens[number]).data == b"%d" % number
+    assert len(asked) == 3
+    with fails(MQRC.NO_MSG_AVAILABLE):
+        access.get(0, MessageDescriptor(correl_id=number_id(depth + 1)), match=MQMO.MATCH_CORREL_ID)
+    assert len(asked) == 3
+
+
+@pytest.mark.parametrize("depth", NUMBERS)
+def test_a_browse_next_inspects_one_message_wherever_the_cursor_is(
+    world: World, asked: list[Entry], depth: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    access.put_all([b""] * depth)
+    for _ in range(depth):
+        access.get(MQGMO.BROWSE_NEXT)
+    assert len(asked) == depth
+
+
+@pytest.mark.parametrize("depth", NUMBERS)
+def test_the_messages_of_one_correl_id_are_walked_one_by_one(world: World, asked: list[Entry], depth: int) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    md = MessageDescriptor(correl_id=number_id(1))
+    for _ in range(depth):
+        access.put(b"", 0, md)
+    asked.clear()
+    for _ in range(depth):
+        access.get(0, md)
+    assert len(asked) == depth
+
+
+@pytest.mark.parametrize("depth", NUMBERS)
+def test_a_put_to_a_full_queue_walks_only_what_is_overdue(world: World, depth: int) -> None:
+    queue = world.define(MAXDEPTH=depth)
+    access = world.open()
+    for number in range(depth):
+        access.put(b"", 0, MessageDescriptor(expiry=10 if number < 3 else 10_000))
+    world.pass_time(2)
+    walked = len(list(queue.overdue(world.now)))
+    access.put(b"A")
+    assert (walked, queue.depth) == (3, depth - 2)

@@ -1,0 +1,83 @@
+"""A queue manager on a store that fails and stalls on purpose, with what tests of the journal look at."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from broker import MQError, QueueManager
+from broker.config import Config
+from broker.mqi import MQOO, MQRC
+from broker.storage.memory import MemoryStore
+from broker.storage.store import Rows
+from broker.testing import FaultStore, VirtualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from broker import Connection, Queue
+
+ALL = MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.BROWSE
+
+
+class Bench:
+    """An open queue manager with QLOCAL(Q), HARDENBO as by default, on `store`, and a connection with the queue open."""
+
+    def __init__(self, manager: QueueManager, store: FaultStore, connection: Connection, queue: Queue) -> None:
+        self.manager = manager
+        self.store = store
+        self.connection = connection
+        self.queue = queue
+
+    @property
+    def depth(self) -> int:
+        """CURDEPTH of Q."""
+        return self.manager.core.queues["Q"].depth
+
+    @property
+    def transactions(self) -> int:
+        """How many batches the store took."""
+        return len(self.store.written)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Let the others run until something is so."""
+        while not condition():
+            await asyncio.sleep(0)
+
+    async def idle(self) -> None:
+        """Let the others run until the journal has nothing to do; the store must not be held."""
+        settled = asyncio.Event()
+        self.manager.journal.submit(Rows(), lambda _: settled.set())
+        await settled.wait()
+
+    async def stored(self) -> list[tuple[bytes | None, int, int]]:
+        """The messages in the store: data, backout count and the mark, in order of arrival."""
+        rows = [row async for chunk in self.store.load_messages() for row in chunk]
+        bodies = await self.store.read_data([row.id for row in rows])
+        return [(bodies[row.id], row.backout_count, row.got) for row in rows]
+
+
+@asynccontextmanager
+async def opened(store: FaultStore | None = None, *, body_bytes: int | None = None) -> AsyncIterator[Bench]:
+    """Open a queue manager; with a store used before, Q is there already."""
+    store = store or FaultStore(MemoryStore())
+    config = Config()
+    if body_bytes is not None:
+        config = replace(config, limits=replace(config.limits, body_bytes=body_bytes))
+    async with QueueManager.open(config, store=store, clock=VirtualClock()) as manager, manager.connect() as connection:
+        await connection.mqsc("DEFINE QLOCAL(Q) DEFPSIST(YES)")
+        async with connection.open("Q", ALL) as queue:
+            store.written.clear()
+            yield Bench(manager, store, connection, queue)
+            manager.core.check_invariants()
+
+
+async def reason_of(call: Awaitable[object]) -> MQRC | int:
+    """The reason with which the call fails, or NONE."""
+    try:
+        await call
+    except MQError as error:
+        return error.reason
+    return MQRC.NONE

@@ -1,0 +1,161 @@
+"""The budget of message bodies in memory (journal rule 10)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from broker.mqi import MQGMO, MQPMO, MessageDescriptor
+from broker.storage.memory import MemoryStore
+from broker.testing import FaultStore
+from tests.engine.bench import ALL, opened
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from tests.engine.bench import Bench
+
+
+class CountingStore(MemoryStore):
+    """Counts what it is asked to read, and takes some turns for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reads: list[int] = []
+
+    async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
+        wanted = list(ids)
+        self.reads.append(len(wanted))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        return await super().read_data(wanted)
+
+
+def body(number: int) -> bytes:
+    return b"%04d" % number * 25  # 100 bytes
+
+
+async def put_all(bench: Bench, count: int) -> None:
+    await asyncio.gather(*(bench.queue.put(body(number)) for number in range(count)))
+
+
+def in_memory(bench: Bench) -> list[int]:
+    entries = sorted(bench.manager.core.queues["Q"].entries.values(), key=lambda entry: entry.key)
+    return [number for number, entry in enumerate(entries) if entry.data is not None]
+
+
+async def test_bodies_beyond_the_budget_are_on_disk_only() -> None:
+    async with opened(body_bytes=1000) as bench:
+        await put_all(bench, 50)
+        assert in_memory(bench) == list(range(10))
+        assert bench.manager.bodies.bytes == 1000
+
+
+async def test_all_bodies_are_delivered_whatever_the_budget() -> None:
+    for budget in (0, 99, 1000, 1_000_000):
+        async with opened(body_bytes=budget) as bench:
+            await put_all(bench, 50)
+            assert [(await bench.queue.get()).data for _ in range(50)] == [body(number) for number in range(50)]
+            assert bench.manager.bodies.bytes == 0
+
+
+async def test_bodies_are_read_back_in_runs() -> None:
+    store = CountingStore()
+    async with opened(FaultStore(store), body_bytes=1_000_000) as bench:
+        await put_all(bench, 200)
+    async with opened(FaultStore(store), body_bytes=1_000_000) as bench:
+        assert (in_memory(bench), store.reads) == ([], [])
+        for number in range(200):
+            assert (await bench.queue.get()).data == body(number)
+        assert store.reads == [65, 65, 65, 5]
+
+
+async def test_a_run_is_no_longer_than_the_budget() -> None:
+    store = CountingStore()
+    async with opened(FaultStore(store), body_bytes=500) as bench:
+        await put_all(bench, 20)
+        while bench.depth:
+            await bench.queue.get()
+            assert bench.manager.bodies.bytes <= 500
+        assert max(store.reads) == 5
+
+
+async def test_a_browse_does_not_bring_the_whole_queue_into_memory() -> None:
+    async with opened(FaultStore(CountingStore()), body_bytes=1000) as bench:
+        await put_all(bench, 300)
+        for number in range(300):
+            assert (await bench.queue.get(options=MQGMO.BROWSE_NEXT)).data == body(number)
+            assert bench.manager.bodies.bytes <= 1000
+            assert len(in_memory(bench)) <= 10
+        for number in range(300):
+            assert (await bench.queue.get()).data == body(number)
+        assert bench.manager.bodies.bytes == 0
+
+
+async def test_a_get_backed_out_keeps_to_the_budget() -> None:
+    async with opened(FaultStore(CountingStore()), body_bytes=1000) as bench:
+        await put_all(bench, 50)
+        for _ in range(50):
+            await bench.queue.get(options=MQGMO.SYNCPOINT)
+        await bench.connection.backout()
+        assert bench.manager.bodies.bytes <= 1000
+        for number in range(50):
+            message = await bench.queue.get()
+            assert (message.data, message.md.backout_count) == (body(number), 1)
+        assert bench.manager.bodies.bytes == 0
+
+
+async def test_a_message_got_at_once_by_a_waiting_getter_needs_no_reading() -> None:
+    store = CountingStore()
+    async with opened(FaultStore(store), body_bytes=0) as bench, asyncio.TaskGroup() as tasks:
+        getting = tasks.create_task(bench.queue.get(wait=5))
+        await bench.until(lambda: bench.manager.core.queues["Q"].waiters.count == 1)
+        await bench.connection.put1("Q", b"A" * 100)
+        assert (await getting).data == b"A" * 100
+        assert (store.reads, bench.manager.bodies.bytes) == ([], 0)
+
+
+async def test_a_message_that_expires_while_it_is_read_for_a_browse_is_shown_and_forgotten() -> None:
+    async with opened(FaultStore(CountingStore()), body_bytes=0) as bench, asyncio.TaskGroup() as tasks:
+        await bench.queue.put(b"A", MessageDescriptor(expiry=10))
+        await bench.queue.put(b"B")
+        browsing = tasks.create_task(bench.queue.get(options=MQGMO.BROWSE_FIRST))
+        await asyncio.sleep(0)
+        await bench.manager.clock.advance(2)  # type: ignore[attr-defined]
+        assert (await browsing).data == b"A"
+        assert (await bench.queue.get()).data == b"B"
+        assert (bench.manager.bodies.bytes, bench.depth) == (0, 0)
+
+
+async def test_what_is_cleared_while_others_are_read_disturbs_nobody() -> None:
+    """A reading asked for while another runs must not come after the removal of what it reads."""
+    async with opened(FaultStore(CountingStore()), body_bytes=0) as bench:
+        await bench.connection.mqsc("DEFINE QLOCAL(R) DEFPSIST(YES)")
+        await bench.queue.put(b"A", MessageDescriptor(expiry=10))
+        await bench.queue.put(b"B")
+        await bench.connection.put1("R", b"C")
+        async with bench.manager.connect() as other, asyncio.TaskGroup() as tasks:
+            queue = await other.open("R", ALL)
+            first = tasks.create_task(queue.get(options=MQGMO.BROWSE_FIRST))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # it is being read
+            second = tasks.create_task(bench.queue.get(options=MQGMO.BROWSE_FIRST))
+            await asyncio.sleep(0)  # to be read next: A, and B with it
+            bench.manager.clock._now += 2  # type: ignore[attr-defined]
+            third = tasks.create_task(other.put1("R", b"D"))
+            got = await bench.queue.get()  # discards A, which has expired, and takes B
+            assert [(await first).data, (await second).data, got.data] == [b"C", b"A", b"B"]
+            await third
+        assert not bench.manager.journal.error
+
+
+async def test_bodies_of_units_of_work_leave_memory_when_they_are_settled() -> None:
+    async with opened(body_bytes=0) as bench:
+        async with bench.connection.unit_of_work():
+            await bench.queue.put(b"A" * 100)
+            assert in_memory(bench) == [0]
+        assert in_memory(bench) == []
+        await bench.queue.put(b"B", options=MQPMO.SYNCPOINT)
+        await bench.connection.backout()
+        assert (await bench.queue.get()).data == b"A" * 100
+        assert bench.manager.bodies.bytes == 0

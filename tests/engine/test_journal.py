@@ -1,0 +1,420 @@
+"""The journal: when a message is durable, visible, acknowledged. The numbers are those of the journal's rules."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker import MQError
+from broker.mqi import MQGMO, MQIA, MQOO, MQPMO, MQRC, MessageDescriptor
+from broker.storage.memory import MemoryStore
+from broker.storage.store import StoreFailedError, StoreFullError
+from broker.testing import FaultStore
+from tests.engine.bench import ALL, Bench, opened, reason_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    async with opened() as bench:
+        yield bench
+
+
+async def drained(bench: Bench) -> list[bytes]:
+    found = []
+    while True:
+        try:
+            found.append((await bench.queue.get()).data)
+        except MQError as error:
+            assert error.reason == MQRC.NO_MSG_AVAILABLE
+            return found
+
+
+# Durable, then visible
+
+
+async def test_rule_1_nothing_is_visible_before_it_is_durable(bench: Bench) -> None:
+    await bench.connection.mqsc("DEFINE PROCESS(P)\nALTER QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(P)")
+    async with bench.manager.connect() as other, other.trigger_starts() as starts, asyncio.TaskGroup() as tasks:
+        queue = await other.open("Q", ALL | MQOO.INQUIRE)
+        bench.store.hold()
+        putting = tasks.create_task(bench.queue.put(b"A"))
+        await bench.store.wait_held()
+        assert await queue.inquire(MQIA.CURRENT_Q_DEPTH) == {MQIA.CURRENT_Q_DEPTH: 1}
+        assert await reason_of(queue.get()) == MQRC.NO_MSG_AVAILABLE
+        assert await reason_of(queue.get(options=MQGMO.BROWSE_FIRST)) == MQRC.NO_MSG_AVAILABLE
+        assert await starts.pending() == []
+        getting = tasks.create_task(queue.get(options=MQGMO.WAIT | MQGMO.BROWSE_FIRST, wait=5))
+        await asyncio.sleep(0)
+        assert not putting.done()
+        assert not getting.done()
+        bench.store.release()
+        await putting
+        assert (await getting).data == b"A"
+        assert [each.q_name for each in await starts.pending()] == ["Q"]
+
+
+async def test_rule_1_nonpersistent_members_of_a_unit_wait_with_it(bench: Bench) -> None:
+    async with bench.manager.connect() as other, asyncio.TaskGroup() as tasks:
+        queue = await other.open("Q", ALL)
+        await bench.queue.put(b"persistent", options=MQPMO.SYNCPOINT)
+        await bench.queue.put(b"nonpersistent", options=MQPMO.SYNCPOINT, persistence=0)
+        bench.store.hold()
+        committing = tasks.create_task(bench.connection.commit())
+        await bench.store.wait_held()
+        assert await reason_of(queue.get()) == MQRC.NO_MSG_AVAILABLE
+        bench.store.release()
+        await committing
+        assert [(await queue.get()).data for _ in range(2)] == [b"persistent", b"nonpersistent"]
+
+
+async def test_rule_1_a_get_outside_syncpoint_is_answered_when_its_removal_is_durable(bench: Bench) -> None:
+    await bench.queue.put(b"A")
+    async with asyncio.TaskGroup() as tasks:
+        bench.store.hold()
+        getting = tasks.create_task(bench.queue.get())
+        await bench.store.wait_held()
+        assert (bench.depth, await bench.stored()) == (0, [(b"A", 0, 0)])
+        assert not getting.done()
+        bench.store.release()
+        assert (await getting).data == b"A"
+        assert await bench.stored() == []
+
+
+async def test_rule_2_a_unit_is_one_transaction(bench: Bench) -> None:
+    await bench.connection.mqsc("DEFINE QLOCAL(R) DEFPSIST(YES)")
+    await bench.queue.put(b"A")
+    bench.store.written.clear()
+    async with bench.connection.unit_of_work():
+        await bench.queue.get(options=MQGMO.SYNCPOINT)
+        for number in range(10):
+            await bench.connection.put1("Q" if number % 2 else "R", b"%d" % number)
+    (mark, unit) = bench.store.written
+    assert (len(mark.marks), len(unit.inserts), len(unit.removals)) == (1, 10, 1)
+
+
+async def test_rule_2_a_unit_larger_than_a_batch_is_not_split(bench: Bench) -> None:
+    async with bench.connection.unit_of_work():
+        await asyncio.gather(*(bench.queue.put(b"A") for _ in range(5000)))
+    (unit,) = bench.store.written
+    assert len(unit.inserts) == 5000
+
+
+async def test_what_gathers_while_a_write_runs_goes_into_the_next_transaction(bench: Bench) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        bench.store.hold()
+        tasks.create_task(bench.queue.put(b"first"))
+        await bench.store.wait_held()
+        for number in range(100):
+            tasks.create_task(bench.queue.put(b"%d" % number))
+        await bench.until(lambda: bench.depth == 101)
+        bench.store.release()
+    assert [len(rows.inserts) for rows in bench.store.written] == [1, 100]
+
+
+async def test_a_batch_has_a_bound(bench: Bench) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        bench.store.hold()
+        tasks.create_task(bench.queue.put(b"first"))
+        await bench.store.wait_held()
+        for _ in range(4000):
+            tasks.create_task(bench.queue.put(b"A"))
+        async with bench.manager.connect() as other:
+            for _ in range(1000):
+                tasks.create_task(other.put1("Q", b"A"))
+            await bench.until(lambda: bench.depth == 5000)
+            bench.store.release()
+            await bench.idle()
+    assert [len(rows.inserts) for rows in bench.store.written] == [1, 4096, 903]
+
+
+async def test_rule_3_calls_of_one_connection_settle_in_their_order(bench: Bench) -> None:
+    settled: list[str] = []
+
+    async def put(name: str, persistence: int) -> None:
+        await bench.queue.put(name.encode(), persistence=persistence)
+        settled.append(name)
+
+    async with asyncio.TaskGroup() as tasks:
+        bench.store.hold()
+        for name, persistence in (("A", 1), ("B", 0), ("C", 1), ("D", 0)):
+            tasks.create_task(put(name, persistence))
+        await bench.store.wait_held()
+        async with bench.manager.connect() as other:
+            await other.put1("Q", b"E", persistence=0)  # another connection has nothing to wait for
+            assert settled == []
+            queue = await other.open("Q", ALL)
+            assert (await queue.get()).data == b"E"
+            bench.store.release()
+            await bench.until(lambda: len(settled) == 4)
+    assert settled == ["A", "B", "C", "D"]
+    assert await drained(bench) == [b"A", b"B", b"C", b"D"]
+
+
+async def test_rule_3_a_get_waits_for_the_puts_of_its_own_connection(bench: Bench) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        bench.store.hold()
+        putting = tasks.create_task(bench.queue.put(b"A"))
+        await bench.store.wait_held()
+        getting = tasks.create_task(bench.queue.get())
+        await asyncio.sleep(0)
+        bench.store.release()
+        await putting
+        assert (await getting).data == b"A"
+
+
+async def test_rule_4_a_get_under_syncpoint_needs_no_write_without_hardenbo(bench: Bench) -> None:
+    await bench.connection.mqsc("ALTER QLOCAL(Q) NOHARDENBO")
+    await bench.queue.put(b"A")
+    bench.store.hold()
+    assert (await bench.queue.get(options=MQGMO.SYNCPOINT)).data == b"A"
+    assert bench.store.held == 0
+    bench.store.release()
+    await bench.connection.commit()
+
+
+async def test_nonpersistent_messages_are_never_in_the_store(bench: Bench) -> None:
+    bench.store.hold()  # nobody waits for it
+    await bench.queue.put(b"A", persistence=0)
+    await bench.queue.put(b"B", options=MQPMO.SYNCPOINT, persistence=0)
+    await bench.connection.commit()
+    assert (await bench.queue.get()).data == b"A"
+    await bench.queue.get(options=MQGMO.SYNCPOINT)
+    await bench.connection.backout()
+    assert (await bench.queue.get()).data == b"B"
+    assert bench.store.writes == bench.transactions + 2  # the definitions before
+    bench.store.release()
+
+
+# A full store
+
+
+async def test_rule_6_a_put_that_finds_no_room_is_undone(bench: Bench) -> None:
+    bench.store.fail_next(StoreFullError("full"))
+    assert await reason_of(bench.queue.put(b"A")) == MQRC.Q_SPACE_NOT_AVAILABLE
+    assert (bench.depth, await bench.stored()) == (0, [])
+    await bench.queue.put(b"B")
+    assert await drained(bench) == [b"B"]
+
+
+async def test_rule_6_a_commit_that_finds_no_room_backs_out(bench: Bench) -> None:
+    await bench.connection.mqsc("ALTER QLOCAL(Q) NOHARDENBO")
+    await bench.queue.put(b"A")
+    await bench.queue.get(options=MQGMO.SYNCPOINT)
+    await bench.queue.put(b"B", options=MQPMO.SYNCPOINT)
+    await bench.queue.put(b"C", options=MQPMO.SYNCPOINT, persistence=0)
+    bench.store.fail_next(StoreFullError("full"))
+    assert await reason_of(bench.connection.commit()) == MQRC.BACKED_OUT
+    assert await drained(bench) == [b"A"]
+
+
+async def test_rule_6_the_whole_batch_is_undone_and_the_manager_lives_on(bench: Bench) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        bench.store.hold()
+        first = tasks.create_task(reason_of(bench.queue.put(b"A")))
+        await bench.store.wait_held()
+        bench.store.fail_next(StoreFullError("full"))
+        others = [tasks.create_task(reason_of(bench.queue.put(b"%d" % number))) for number in range(5)]
+        await bench.until(lambda: bench.depth == 6)
+        bench.store.release()
+        assert [await first] + [await each for each in others] == [MQRC.NONE] + [MQRC.Q_SPACE_NOT_AVAILABLE] * 5
+    await bench.queue.put(b"B")
+    assert await drained(bench) == [b"A", b"B"]
+
+
+async def test_rule_6_a_get_whose_removal_finds_no_room_gives_the_message_back(bench: Bench) -> None:
+    await bench.queue.put(b"A")
+    bench.store.fail_next(StoreFullError("full"))
+    assert await reason_of(bench.queue.get()) == MQRC.Q_SPACE_NOT_AVAILABLE
+    bench.store.fail_next(StoreFullError("full"))
+    assert await reason_of(bench.queue.get(options=MQGMO.SYNCPOINT)) == MQRC.Q_SPACE_NOT_AVAILABLE
+    await bench.connection.commit()
+    message = await bench.queue.get()
+    assert (message.data, message.md.backout_count) == (b"A", 0)
+
+
+async def test_rule_6_a_backout_needs_no_room(bench: Bench) -> None:
+    await bench.queue.put(b"A")
+    await bench.queue.get(options=MQGMO.SYNCPOINT)
+    bench.store.fail_next(StoreFullError("full"))
+    await reason_of(bench.connection.backout())
+    assert (await bench.queue.get()).data == b"A"
+
+
+async def test_rule_6_a_command_that_finds_no_room_changes_nothing(bench: Bench) -> None:
+    for command in ("DEFINE QLOCAL(R)", "ALTER QLOCAL(Q) MAXDEPTH(1)", "DEFINE QLOCAL(Q) REPLACE MAXDEPTH(1)"):
+        bench.store.fail_next(StoreFullError("full"))
+        (reply,) = await bench.connection.mqsc(command)
+        assert (reply.ok, reply.code) == (False, "AMQ8101S")
+    await bench.queue.put(b"A")
+    await bench.queue.close()
+    for command in ("CLEAR QLOCAL(Q)", "DELETE QLOCAL(Q) PURGE"):
+        bench.store.fail_next(StoreFullError("full"))
+        (reply,) = await bench.connection.mqsc(command)
+        assert (reply.ok, reply.code) == (False, "AMQ8101S")
+    assert bench.depth == 1
+    assert "R" not in bench.manager.core.queues
+    async with bench.connection.open("Q", ALL) as queue:
+        assert (await queue.get()).data == b"A"
+
+
+async def test_rule_10_a_mark_that_found_no_room_is_written_with_the_next_batch() -> None:
+    store = FaultStore(MemoryStore())
+    async with opened(store) as bench:
+        bench.manager.core.ids._reserved = 0  # a million numbers later
+        store.fail_next(StoreFullError("full"))
+        assert await reason_of(bench.queue.put(b"A")) == MQRC.Q_SPACE_NOT_AVAILABLE
+        await bench.queue.put(b"B")
+        assert store.written[-1].high_water > 0
+
+
+# A store that fails
+
+
+@pytest.mark.parametrize("lose", [True, False], ids=["lost", "written"])
+async def test_rule_7_a_failing_store_breaks_connections_and_stops_the_manager(lose: bool) -> None:
+    store = FaultStore(MemoryStore())
+    async with opened(store) as bench, asyncio.TaskGroup() as tasks:
+        other = bench.manager.connect()
+        queue = await other.open("Q", ALL)
+        calls = [bench.queue.put(b"A"), bench.connection.commit(), queue.get(wait=float("inf")), queue.put(b"B")]
+        store.fail_next(StoreFailedError("no answer"), lose=lose)
+        outcomes = [tasks.create_task(reason_of(call)) for call in calls]  # type: ignore[arg-type]
+        error = await bench.manager.stopped()
+        assert isinstance(error, StoreFailedError)
+        assert [await each for each in outcomes] == [
+            MQRC.CONNECTION_BROKEN,
+            MQRC.NONE,  # there was nothing to commit
+            MQRC.CONNECTION_BROKEN,
+            MQRC.CONNECTION_BROKEN,
+        ]
+        for call in (queue.put(b"C"), queue.get(), other.commit()):
+            assert await reason_of(call) == MQRC.CONNECTION_BROKEN
+        with pytest.raises(MQError) as caught:
+            bench.manager.connect()
+        assert caught.value.reason == MQRC.Q_MGR_STOPPING
+    async with opened(store) as bench:
+        assert await drained(bench) == ([] if lose else [b"A", b"B"])
+
+
+async def test_rule_7_nothing_is_written_after_a_failure(bench: Bench) -> None:
+    bench.store.fail_next(StoreFailedError("no answer"))
+    await asyncio.gather(*(reason_of(bench.connection.put1("Q", b"%d" % number)) for number in range(3)))
+    await bench.idle()
+    assert bench.transactions == 0
+
+
+async def test_rule_7_a_get_that_cannot_read_its_message_is_told_so() -> None:
+    class Unreadable(MemoryStore):
+        async def read_data(self, ids: object) -> dict[int, bytes]:
+            raise StoreFailedError("the disk does not answer")
+
+    async with opened(FaultStore(Unreadable()), body_bytes=0) as bench:
+        await bench.queue.put(b"A")
+        for options in (MQGMO.BROWSE_FIRST, MQGMO.SYNCPOINT):
+            assert await reason_of(bench.queue.get(options=options)) == MQRC.CONNECTION_BROKEN
+        assert isinstance(await bench.manager.stopped(), StoreFailedError)
+
+
+async def test_a_manager_that_stops_tells_those_who_wait() -> None:
+    async with asyncio.TaskGroup() as tasks:
+        async with opened() as bench:
+            other = bench.manager.connect()
+            queue = await other.open("Q", ALL)
+            waiting = tasks.create_task(reason_of(queue.get(wait=float("inf"))))
+            await bench.until(lambda: bench.manager.core.queues["Q"].waiters.count == 1)
+        assert await waiting == MQRC.Q_MGR_STOPPING
+        assert await reason_of(queue.put(b"A")) == MQRC.Q_MGR_STOPPING
+
+
+async def test_what_was_submitted_when_the_manager_ends_is_still_written() -> None:
+    store = FaultStore(MemoryStore())
+    async with asyncio.TaskGroup() as tasks, opened(store) as bench:
+        for number in range(10):
+            tasks.create_task(reason_of(bench.queue.put(b"%d" % number)))
+        await asyncio.sleep(0)
+    async with opened(store) as bench:
+        assert await drained(bench) == [b"%d" % number for number in range(10)]
+
+
+# Backout counts and marks
+
+
+async def test_rule_8_a_backout_is_visible_when_its_count_is_durable(bench: Bench) -> None:
+    await bench.queue.put(b"A")
+    await bench.queue.get(options=MQGMO.SYNCPOINT)
+    async with bench.manager.connect() as other, asyncio.TaskGroup() as tasks:
+        queue = await other.open("Q", ALL)
+        bench.store.hold()
+        backing_out = tasks.create_task(bench.connection.backout())
+        await bench.store.wait_held()
+        assert await reason_of(queue.get(options=MQGMO.BROWSE_FIRST)) == MQRC.NO_MSG_AVAILABLE
+        bench.store.release()
+        await backing_out
+        assert (await queue.get(options=MQGMO.BROWSE_FIRST)).md.backout_count == 1
+        assert await bench.stored() == [(b"A", 1, 0)]
+
+
+async def test_rule_8_a_hardened_get_is_marked_before_it_is_answered(bench: Bench) -> None:
+    await bench.queue.put(b"A")
+    async with asyncio.TaskGroup() as tasks:
+        bench.store.hold()
+        getting = tasks.create_task(bench.queue.get(options=MQGMO.SYNCPOINT))
+        await bench.store.wait_held()
+        assert not getting.done()
+        bench.store.release()
+        await getting
+    assert await bench.stored() == [(b"A", 0, 1)]
+    await bench.connection.backout()
+    assert await bench.stored() == [(b"A", 1, 0)]
+    await bench.queue.get()
+    assert await bench.stored() == []
+
+
+async def test_rule_8_a_message_found_marked_counts_one_backout_more() -> None:
+    class Dying(MemoryStore):
+        """A store of a process that is killed: what is written later does not reach it."""
+
+        dead = False
+
+        async def write(self, rows: object) -> None:
+            if not self.dead:
+                await super().write(rows)  # type: ignore[arg-type]
+
+    inner = Dying()
+    async with opened(FaultStore(inner)) as bench:
+        for data in (b"A", b"B", b"C"):
+            await bench.queue.put(data)
+        await bench.queue.get(options=MQGMO.SYNCPOINT)
+        await bench.queue.get(options=MQGMO.SYNCPOINT | MQGMO.NO_WAIT)
+        inner.dead = True
+    inner.dead = False
+    for _ in range(2):  # the count is durable by the first start, and not raised by the second
+        async with opened(FaultStore(inner)) as bench:
+            found = [await bench.queue.get(options=MQGMO.BROWSE_NEXT) for _ in range(3)]
+            assert [(each.data, each.md.backout_count) for each in found] == [(b"A", 1), (b"B", 1), (b"C", 0)]
+            assert await bench.stored() == [(b"A", 1, 0), (b"B", 1, 0), (b"C", 0, 0)]
+
+
+async def test_rule_8_nonpersistent_and_unhardened_gets_are_not_marked(bench: Bench) -> None:
+    await bench.queue.put(b"A", persistence=0)
+    await bench.queue.get(options=MQGMO.SYNCPOINT)
+    assert bench.transactions == 0
+
+
+# Expiry
+
+
+async def test_rule_9_an_expired_message_leaves_the_store_outside_any_unit(bench: Bench) -> None:
+    await bench.queue.put(b"A", MessageDescriptor(expiry=10))
+    await bench.queue.put(b"B")
+    clock = bench.manager.clock
+    await clock.advance(2)  # type: ignore[attr-defined]
+    assert (await bench.queue.get(options=MQGMO.SYNCPOINT)).data == b"B"
+    await bench.connection.backout()
+    await bench.idle()
+    assert await bench.stored() == [(b"B", 1, 0)]
