@@ -1,0 +1,96 @@
+"""Real processes, as a newcomer starts them in a shell: the daemon, and commands beside it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+
+
+class Shell:
+    """A folder to run commands in, with `evermq` and `python` on the path and none of the tester's settings."""
+
+    def __init__(self, folder: Path, programs: Path, **variables: str) -> None:
+        self.folder = folder
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("EVERMQ_")}
+        path = os.pathsep.join([str(programs), str(Path(sys.executable).parent), kept["PATH"]])
+        own = {"PATH": path, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1", "EVERMQ_LISTENER_PORT": "0"}
+        self.environment = {**kept, **own, **variables}
+
+    def run(self, script: str) -> str:
+        """Run a script, which must succeed; its standard output."""
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            cwd=self.folder, env=self.environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, f"{script}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def daemon(self, command: str) -> Daemon:
+        """Start a daemon, and return when it is ready; from then on it is the one that commands are for."""
+        daemon = Daemon(command, self)
+        self.environment["EVERMQ_URL"] = f"mq://{daemon.address}"
+        return daemon
+
+
+class Daemon:
+    """A daemon in a process of its own; leaving its context ends it as Ctrl-C does. It listens on `address`."""
+
+    def __init__(self, command: str, shell: Shell) -> None:
+        self._lines: list[str] = []
+        self._process = subprocess.Popen(
+            ["bash", "-c", f"exec env {command}"],
+            cwd=shell.folder, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+        try:
+            self.address = _address(self.wait_for(lambda line: _address(line) != ""))
+        except BaseException:
+            self.kill()
+            raise
+
+    def wait_for(self, wanted: Callable[[str], bool]) -> str:
+        """The first line that it has said, or says from now on, on either stream, that is wanted."""
+        for line in self._lines:
+            if wanted(line):
+                return line
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self._lines.append(line.rstrip("\n"))
+            if wanted(self._lines[-1]):
+                return self._lines[-1]
+        raise AssertionError("the daemon has ended:\n" + "\n".join(self._lines))
+
+    def stop(self) -> None:
+        """End it in order."""
+        self._process.send_signal(signal.SIGINT)
+        rest = self._process.communicate(timeout=60)[0]
+        assert self._process.returncode == 0, "\n".join([*self._lines, rest])
+
+    def kill(self) -> None:
+        """End it at once, however it is."""
+        self._process.kill()
+        self._process.communicate()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None:
+            self.stop()
+        else:
+            self.kill()
+
+
+def _address(line: str) -> str:
+    """The address in the ready line; "" in any other."""
+    found = re.search(r" ready on ([^\s,]+)", line)
+    return found[1] if found else ""

@@ -1,0 +1,145 @@
+"""The README is true: every block of it is run here, in its order, and what it shows is what comes out.
+
+A block names its language, and after it what it is for: `python title="NAME"` is saved under that name and not run,
+`text` is what the block before it prints, `text daemon` what the daemon prints meanwhile. `...` stands for anything.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+import pytest
+
+from tests.examples.processes import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.examples.processes import Daemon, Shell
+
+README = (ROOT / "README.md").read_text("utf-8")
+ADDRESS = "127.0.0.1:1414"
+SET_UP = "python3 -m venv .venv && .venv/bin/pip install -q . && "
+
+
+class Block(NamedTuple):
+    """A code block: its language, what it is for, and its text."""
+
+    language: str
+    purpose: str
+    text: str
+
+
+def blocks(markdown: str) -> list[Block]:
+    """The code blocks of a page."""
+    found = re.finditer(r"^```(\w+) ?([^\n]*)\n(.*?)^```$", markdown, re.MULTILINE | re.DOTALL)
+    return [Block(*block.groups()) for block in found]
+
+
+class Newcomer:
+    """Does what the README says, block by block. `said` is what the last block printed; None when the daemon was it."""
+
+    def __init__(self, shell: Shell, stack: ExitStack) -> None:
+        self._shell = shell
+        self._stack = stack
+        self._daemon: Daemon | None = None
+        self._said: str | None = ""
+
+    def follow(self, block: Block) -> None:
+        """Do what one block says."""
+        match block.language:
+            case "sh" if "evermq run" in block.text:
+                self._restart(block.text)
+                self._said = None
+            case "sh":
+                self._said = self._shell.run(block.text)
+            case "python" if block.purpose:
+                (self._shell.folder / block.purpose.removeprefix("title=").strip('"')).write_text(block.text, "utf-8")
+            case "python":
+                (self._shell.folder / "program.py").write_text(self._here(block.text), "utf-8")
+                self._said = self._shell.run("python program.py")
+            case "text" if block.purpose == "daemon" or self._said is None:
+                for line in block.text.splitlines():
+                    self._hear(line)
+            case "text":
+                assert self._said is not None
+                assert shows(block.text, self._said), f"{self._said}\nshould be\n{block.text}"
+            case _:
+                raise AssertionError(f"what is a block of {block.language}?")
+
+    def _restart(self, command: str) -> None:
+        if self._daemon is not None:
+            self._stack.close()
+        self._daemon = self._stack.enter_context(self._shell.daemon(command.strip()))
+
+    def _hear(self, line: str) -> None:
+        assert self._daemon is not None
+        wanted = f"...{self._here(line)}"
+        self._daemon.wait_for(lambda said: shows(wanted, said))
+
+    def _here(self, text: str) -> str:
+        return text.replace(ADDRESS, self._daemon.address) if self._daemon else text
+
+
+def shows(shown: str, said: str) -> bool:
+    """Whether the README shows what was said, `...` standing for anything."""
+    return re.fullmatch(".*".join(map(re.escape, shown.split("..."))), said, re.DOTALL) is not None
+
+
+def section(title: str) -> str:
+    """The text of a section, with those below it."""
+    found = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", README, re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def test_the_tour_shows_what_happens(shell: Shell) -> None:
+    with ExitStack() as stack:
+        newcomer = Newcomer(shell, stack)
+        for block in blocks(section("Five minutes")):
+            newcomer.follow(block)
+
+
+def test_every_block_belongs_to_the_two_commands_or_to_the_tour() -> None:
+    assert blocks(README) == blocks(section("Two commands")) + blocks(section("Five minutes"))
+    assert README.count("```") == 2 * len(blocks(README))
+
+
+def test_the_first_command_ends_in_a_demonstration_that_accounts_for_every_line(shell: Shell) -> None:
+    command = blocks(section("Two commands"))[0].text
+    assert command.startswith(SET_UP)
+    said = shell.run(command.removeprefix(SET_UP + ".venv/bin/"))
+    assert re.search(r"^lines +3,000$", said, re.MULTILINE)
+    assert said.endswith("\nevery line is accounted for\n")
+    assert list(shell.folder.iterdir()) == []
+
+
+def test_the_second_command_is_what_must_pass_before_a_change_lands() -> None:
+    assert [block.text for block in blocks(section("Two commands"))[1:]] == ["bash .ci/run\n"]
+    assert '"$venv/bin/python" -m pytest' in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_first_command_sets_up_what_it_needs(tmp_path: Path) -> None:
+    files = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    ).stdout.splitlines()  # fmt: skip
+    for file in files:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    command = blocks(section("Two commands"))[0].text
+    done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("\nevery line is accounted for\n")
+
+
+def test_every_link_leads_somewhere() -> None:
+    targets = re.findall(r"\]\(([^)#]+)\)", README)
+    assert targets
+    assert [target for target in targets if not (ROOT / target).exists()] == []
