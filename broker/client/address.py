@@ -44,14 +44,14 @@ def parse(url: str) -> Address:
 
 
 def _tcp(url: str, parts: SplitResult) -> Address:
-    name = unquote(parts.path.removeprefix("/"))
+    name = parts.path.removeprefix("/")
     if not parts.hostname or "/" in name or parts.query:
         raise ValueError(f"{url}: not mq://host[:port][/QM]")
     try:
         port = DEFAULT_PORT if parts.port is None else parts.port
     except ValueError as error:
         raise ValueError(f"{url}: {error}") from error
-    return Address(host=parts.hostname, port=port, q_mgr_name=name)
+    return Address(host=parts.hostname, port=port, q_mgr_name=unquote(name))
 
 
 def _unix(url: str, parts: SplitResult) -> Address:

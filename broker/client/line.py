@@ -232,9 +232,9 @@ class Line(asyncio.Protocol):
     def _flush(self) -> None:
         """Write what is to be said, in one piece."""
         self._flush_due = False
-        if self.broken or not self._writable or not (self._parts or self._taken):
-            return
         assert self._transport is not None
+        if not (self._parts or self._taken) or not self._writable or self._transport.is_closing():
+            return
         parts, self._parts = self._parts, []
         if self._taken:
             taken, self._taken = self._taken, []

@@ -127,7 +127,7 @@ class Conversation:
         return self._issue(Call(), True, self._trigger_pending)
 
     def trigger_wait(self, posts: int) -> Call[int]:
-        return self._issue(ReceivingCall(), False, self.manager.monitors.wait, posts)
+        return self._issue(ReceivingCall(), False, partial(self.manager.monitors.wait, self), posts)
 
     def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
         return self._issue(HeldCall(self._return_unclaimed), False, self._trigger_take, q_name, limit)
@@ -466,6 +466,7 @@ class Conversation:
             for waiter in list(handle.waiting):
                 waiter.owner.ended(reason)
             self._close_handle(handle)
+        self.manager.monitors.leave(self, reason)
         self.trigger_return(self.core.triggers.held_by(self.hconn))
         self.manager.forget(self)
 

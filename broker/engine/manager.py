@@ -30,7 +30,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.memory import MemoryStore
 from broker.storage.sqlite import SqliteStore
-from broker.storage.store import StoreFullError
+from broker.storage.store import StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -203,6 +203,7 @@ class QueueManager:
         """
         logger.info("queue manager quiesces name=%s connections=%d", self.name, len(self._conversations))
         self.perform(self.core.quiesce())
+        self.monitors.end(MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing"))
         if self._conversations:
             self._empty = anyio.Event()
             timer = self.clock.call_later(timeout, self._empty.set)
@@ -252,7 +253,9 @@ class QueueManager:
         self.core = Manager(definition, now, high_water)
         self.core.unit_bytes_max = self.config.limits.unit_of_work_bytes
         if kept is not None and kept.name != self.name:
-            raise ValueError(f"the data belongs to queue manager {kept.name}, not to {self.name}")
+            raise StoreUnusableError(
+                f"the data is that of queue manager {kept.name}, not of {self.name}: name it, or another directory"
+            )
         for row in objects:
             self.core.load_object(row)
         await self._load_messages()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.mqi.errors import MQError
+
 if TYPE_CHECKING:
     from broker.core.triggering import Triggers
+    from broker.engine.conversation import Conversation
     from broker.interface.port import Call
 
 
@@ -15,14 +18,17 @@ class Monitors:
     def __init__(self, triggers: Triggers) -> None:
         self._triggers = triggers
         self._seen = triggers.posts
-        self._waiting: dict[Call[int], None] = {}
+        self._waiting: dict[Call[int], Conversation] = {}
+        self._refusal: MQError | None = None
 
-    def wait(self, call: Call[int], posts: int) -> None:
+    def wait(self, conversation: Conversation, call: Call[int], posts: int) -> None:
         """Answer `call` when there was a post after the first `posts`: at once, if there was one already."""
+        if self._refusal is not None:
+            raise self._refusal
         if self._triggers.posts > posts:
             call.set_result(self._triggers.posts)
             return
-        self._waiting[call] = None
+        self._waiting[call] = conversation
         call.add_done_callback(self._forget)
 
     def wake(self) -> None:
@@ -34,11 +40,17 @@ class Monitors:
             if not call.done():
                 call.set_result(self._seen)
 
-    def end(self, error: Exception) -> None:
-        """Answer everybody with an error."""
-        for call in list(self._waiting):
-            if not call.done():
-                call.set_exception(error)
+    def leave(self, conversation: Conversation, reason: int) -> None:
+        """A conversation ends: so do its waits."""
+        for call, waiting in list(self._waiting.items()):
+            if waiting is conversation:
+                conversation.fail(call, reason)
+
+    def end(self, error: MQError) -> None:
+        """The queue manager is ending: nobody waits any more, now or later."""
+        self._refusal = error
+        for call, conversation in list(self._waiting.items()):
+            conversation.fail(call, error.reason, error.detail)
 
     def _forget(self, call: Call[int]) -> None:
         self._waiting.pop(call, None)

@@ -110,9 +110,9 @@ class Server:
         loop = asyncio.get_running_loop()
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+            found = await loop.getaddrinfo(host or "0.0.0.0", port, type=socket.SOCK_STREAM)
             hosts = list(dict.fromkeys(str(info[4][0]) for info in found))
-            if not host or not all(ip_address(each.partition("%")[0]).is_loopback for each in hosts):
+            if not all(ip_address(each.partition("%")[0]).is_loopback for each in hosts):
                 raise StartError(
                     f"cannot listen on {where}: without TLS and users this version listens on loopback addresses only, "
                     "such as 127.0.0.1"

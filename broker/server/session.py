@@ -28,7 +28,7 @@ from broker.mqi.reasons import MQRC
 from broker.wire import answers, arguments, frames
 from broker.wire.frames import Frame, Verb, WireError
 from broker.wire.liveness import TICKS_AN_INTERVAL, Beat, Liveness
-from broker.wire.protocol import Endpoint, Role, State
+from broker.wire.protocol import Endpoint, Role
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -170,7 +170,7 @@ class Session(asyncio.Protocol):
 
     def close(self, reason: MQRC, text: str) -> None:
         """End the line: break its conversations, tell the client why, hang up. Harmless when it is closing."""
-        if self._endpoint.state is State.CLOSED:
+        if self._transport.is_closing():
             return
         self._flush()
         self._break()
@@ -333,7 +333,7 @@ class Session(asyncio.Protocol):
         """Write all replies that are due, as far as the client reads them."""
         self._flush_due = False
         finished = self._finished
-        while (finished or self._parts) and self._writable and self._endpoint.state is not State.CLOSED:
+        while (finished or self._parts) and self._writable and not self._transport.is_closing():
             parts, self._parts = self._parts, []
             size = sum(map(len, parts))
             while finished and size < _WRITE_BYTES:

@@ -28,9 +28,9 @@ STORES: dict[str, Callable[[Path], Callable[[], Store]]] = {
 
 @pytest.fixture(params=[(way, store) for store in STORES for way in WAYS], ids="-".join)
 async def system(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[System]:
-    """A queue manager without queues of ours. With a store on disk, messages are persistent unless they say otherwise."""
+    """A queue manager without queues of ours. With a store on disk, messages are persistent by default."""
     way, store = request.param
-    async with System(STORES[store](tmp_path), way, WAYS[way]) as system:
+    async with System(STORES[store](tmp_path), way) as system:
         if store != "memory":
             await system.mqsc("DEFINE QLOCAL(SYSTEM.DEFAULT.LOCAL.QUEUE) DEFPSIST(YES)")
         yield system

@@ -7,12 +7,13 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
 from broker import QueueManager
+from broker.config import Config
 from broker.core.entry import AVAILABLE
 from broker.testing import VirtualClock
+from tests.conformance.ways import WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractAsyncContextManager
     from types import TracebackType
 
     from broker import Connection
@@ -24,36 +25,35 @@ STEP_SECONDS = 10.0  # less than half a heartbeat: a line that is used once a st
 
 
 class System:
-    """A queue manager named QM1, entered with `async with`; `way` names how it is reached, `clock` is its time and that of
-    its clients.
+    """A queue manager named QM1, entered with `async with`.
+
+    `way` names how it is reached, `clock` is its time and that of its clients.
 
     Leaving it checks the invariants of the core, that no connection left anything behind, and that what the store kept
     is what the queue manager had.
     """
 
-    def __init__(
-        self, store: Callable[[], Store], way: str, reach: Callable[[QueueManager], AbstractAsyncContextManager[Way]]
-    ) -> None:
+    def __init__(self, make_store: Callable[[], Store], way: str, config: Config | None = None) -> None:
         self.way = way
         self.clock = VirtualClock()
-        self._make_store = store
-        self._reach = reach
         self.manager: QueueManager
-        self._way: Way
+        self.reached: Way
+        self._make_store = make_store
+        self._config = config or Config()
 
     async def connect(self, appl_name: str = "") -> Connection:
         """A new connection, entered; it ends with the system."""
-        connection = await self._connections.enter_async_context(self._way.connect(appl_name))
+        connection = await self._connections.enter_async_context(self.reached.connect(appl_name))
         self._connected.append(connection)
         return connection
 
     def cut(self, connection: Connection) -> None:
         """The program of this connection dies."""
-        self._way.cut(connection)
+        self.reached.cut(connection)
 
     async def mqsc(self, text: str) -> list[CommandReply]:
         """Run commands that must succeed."""
-        async with self._way.connect("runmqsc") as connection:
+        async with self.reached.connect("runmqsc") as connection:
             replies = await connection.mqsc(text)
         assert [reply.text for reply in replies if not reply.ok] == []
         return replies
@@ -74,7 +74,7 @@ class System:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let the others run until something is so."""
-        while not condition():
+        while not condition():  # noqa: ASYNC110  # it may be so by any change of state, and nobody tells of all of them
             await asyncio.sleep(0)
 
     async def waiting(self, name: str, getters: int) -> None:
@@ -105,9 +105,9 @@ class System:
         self._connected: list[Connection] = []
         async with AsyncExitStack() as stack:
             self.manager = await stack.enter_async_context(
-                QueueManager.open(name="QM1", store=self._store, clock=self.clock)
+                QueueManager.open(self._config, store=self._store, clock=self.clock)
             )
-            self._way = await stack.enter_async_context(self._reach(self.manager))
+            self.reached = await stack.enter_async_context(WAYS[self.way](self.manager))
             self._connections = await stack.enter_async_context(AsyncExitStack())
             self._stack = stack.pop_all()
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from contextlib import AbstractAsyncContextManager
 
-    from broker import Clock, Connection, QueueManager
+    from broker import Connection, QueueManager
 
 
 class Way(Protocol):
@@ -46,11 +46,12 @@ class Embedded:
 
 
 class Tcp:
-    """The program reaches a server at `url`."""
+    """The program reaches a server by a socket."""
 
-    def __init__(self, url: str, clock: Clock) -> None:
-        self._url = url
-        self._clock = clock
+    def __init__(self, manager: QueueManager, server: Server) -> None:
+        self._url = f"mq://{server.addresses[0]}/{manager.name}"
+        self._clock = manager.clock
+        self._server = server
 
     def connect(self, appl_name: str) -> AbstractAsyncContextManager[Connection]:
         return connect(self._url, appl_name=appl_name, clock=self._clock)
@@ -58,6 +59,11 @@ class Tcp:
     def cut(self, connection: Connection) -> None:
         assert isinstance(connection.port, RemotePort)
         connection.port.line.abort("the program has died")
+
+    def hang_up(self) -> None:
+        """Break all lines at the queue manager's end."""
+        for session in list(self._server._sessions):
+            session.abort()
 
 
 @asynccontextmanager
@@ -70,7 +76,7 @@ async def embedded(manager: QueueManager) -> AsyncIterator[Way]:
 async def tcp(manager: QueueManager) -> AsyncIterator[Way]:
     """Over a socket on the loopback interface, at whatever port is free."""
     async with Server(manager, ListenerConfig(port=0), LimitsConfig()) as server:
-        yield Tcp(f"mq://{server.addresses[0]}/{manager.name}", manager.clock)
+        yield Tcp(manager, server)
 
 
 WAYS = {"embedded": embedded, "tcp": tcp}

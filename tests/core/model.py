@@ -275,9 +275,7 @@ class Model:
         return message.deadline is not None and message.deadline <= self.now
 
     def expire(self, queue: ModelQueue) -> None:
-        queue.messages = [
-            message for message in queue.messages if message.state != HERE or not self.expired(message)
-        ]
+        queue.messages = [message for message in queue.messages if message.state != HERE or not self.expired(message)]
 
     def end_waits(self, queue: ModelQueue, reason: MQRC, of: ModelAccess | None = None) -> None:
         for wait in list(queue.waits):

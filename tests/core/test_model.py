@@ -13,11 +13,9 @@ from broker.core.entry import STATE_NAMES
 from broker.mqi import MQGMO, MQPMO, MessageDescriptor, MQError
 from broker.mqi.structures import NO_ID
 from tests.core.model import Model, ModelAccess, ModelMessage, ModelProgram, ModelQueue, Outcome, Wanted
-from tests.core.world import Access, Message, Program, Wait, World, name_of
+from tests.core.world import Access, Wait, World, name_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from broker.core.entry import Entry
     from tests.core.model import ModelWait
 
@@ -27,14 +25,55 @@ TRIGGERED = {"TRIGGER": 1, "TRIGTYPE": 2, "PROCESS": "P"}
 SLOTS = ((0, "Q"), (0, "Q"), (0, "F"), (1, "Q"), (1, "F"))
 """Two programs and the queues they open, one of them twice."""
 
-SYNCPOINTS = {"": 0, "always": MQGMO.SYNCPOINT, "if persistent": MQGMO.SYNCPOINT_IF_PERSISTENT}
+
+class Described(NamedTuple):
+    """What a program puts."""
+
+    priority: int
+    persistent: bool
+    expiry: int
+    msg_id: str
+    correl_id: str
+
+
+class Way(NamedTuple):
+    """A way to get a message, and what it means."""
+
+    options: int
+    browse: bool = False
+    syncpoint: str = ""
+    after_cursor: bool = False
+    under_cursor: bool = False
+
+
+WAYS = (
+    Way(0),
+    Way(MQGMO.SYNCPOINT, syncpoint="always"),
+    Way(MQGMO.SYNCPOINT_IF_PERSISTENT, syncpoint="if persistent"),
+    Way(MQGMO.BROWSE_FIRST, browse=True),
+    Way(MQGMO.BROWSE_NEXT, browse=True, after_cursor=True),
+    Way(MQGMO.BROWSE_MSG_UNDER_CURSOR, browse=True, under_cursor=True),
+    Way(MQGMO.MSG_UNDER_CURSOR, under_cursor=True),
+    Way(MQGMO.MSG_UNDER_CURSOR | MQGMO.SYNCPOINT, syncpoint="always", under_cursor=True),
+)
 
 slots = st.integers(0, len(SLOTS) - 1)
 programs = st.integers(0, 1)
 queue_names = st.sampled_from(sorted(QUEUES))
-correl_ids = st.sampled_from(["", "X", "Y"])
-wanted_ids = st.tuples(st.sampled_from(["", "", "M"]), correl_ids)
-syncpoints = st.sampled_from(sorted(SYNCPOINTS))
+seldom = st.sampled_from([False] * 5 + [True])
+wanted_ids = st.tuples(st.sampled_from(["", "", "", "M"]), st.sampled_from(["", "", "X", "Y"]))
+descriptions = st.lists(
+    st.builds(
+        Described,
+        priority=st.sampled_from([4, 0, 9]),
+        persistent=st.booleans(),
+        expiry=st.sampled_from([-1, -1, 10, 30]),
+        msg_id=st.sampled_from(["", "M"]),
+        correl_id=st.sampled_from(["", "X", "Y"]),
+    ),
+    min_size=1,
+    max_size=3,
+)
 
 
 class Slot(NamedTuple):
@@ -53,14 +92,6 @@ class Got(NamedTuple):
 
 def identity(name: str) -> bytes:
     return name_of(name) if name else NO_ID
-
-
-def outcome(call: Callable[[], Message]) -> Outcome:
-    """What a get gives, as the model says it."""
-    try:
-        return int(call().data)
-    except MQError as error:
-        return error.reason
 
 
 class Machine(RuleBasedStateMachine):
@@ -96,34 +127,27 @@ class Machine(RuleBasedStateMachine):
 
     # Messages
 
-    @rule(
-        index=slots,
-        priority=st.sampled_from([0, 4, 4, 9]),
-        persistent=st.booleans(),
-        expiry=st.sampled_from([-1, -1, 10, 30]),
-        msg_id=st.sampled_from(["", "M"]),
-        correl_id=correl_ids,
-        syncpoint=st.booleans(),
-    )
-    def put(
-        self, index: int, priority: int, persistent: bool, expiry: int, msg_id: str, correl_id: str, syncpoint: bool
-    ) -> None:
-        access, model = self.slot(index)
+    @rule(index=slots, descriptions=descriptions, syncpoint=st.booleans())
+    def put(self, index: int, descriptions: list[Described], syncpoint: bool) -> None:
+        for described in descriptions:
+            self.put_one(*self.slot(index), described, syncpoint=syncpoint)
+
+    put_again = put
+
+    def put_one(self, access: Access, model: ModelAccess, described: Described, *, syncpoint: bool) -> None:
         self.number += 1
         queue = model.queue
         message = ModelMessage(
             self.number,
             queue,
-            queue.default_priority if queue.fifo else priority,
-            persistent,
-            self.model.now + expiry / 10 if expiry > 0 else None,
-            msg_id,
-            correl_id,
+            queue.default_priority if queue.fifo else described.priority,
+            described.persistent,
+            self.model.now + described.expiry / 10 if described.expiry > 0 else None,
+            described.msg_id,
+            described.correl_id,
         )
-        md = MessageDescriptor(
-            priority=priority, persistence=int(persistent), expiry=expiry, msg_id=identity(msg_id),
-            correl_id=identity(correl_id),
-        )  # fmt: skip
+        md = _md((described.msg_id, described.correl_id))
+        md.priority, md.persistence, md.expiry = described.priority, int(described.persistent), described.expiry
         expected = self.model.put(model, message, syncpoint=syncpoint)
         try:
             placed = access.put(b"%d" % self.number, MQPMO.SYNCPOINT if syncpoint else 0, md)
@@ -133,41 +157,30 @@ class Machine(RuleBasedStateMachine):
             assert expected is None
             self.messages[self.number] = Got(placed.entry, message)
 
-    @rule(index=slots, ids=wanted_ids, syncpoint=syncpoints)
-    def get(self, index: int, ids: tuple[str, str], syncpoint: str) -> None:
+    @rule(index=slots, ids=wanted_ids, way=st.sampled_from(WAYS))
+    def get(self, index: int, ids: tuple[str, str], way: Way) -> None:
         access, model = self.slot(index)
-        expected = self.model.get(model, Wanted(*ids, syncpoint=syncpoint))
-        assert outcome(lambda: access.get(SYNCPOINTS[syncpoint], _md(ids))) == expected
-
-    @rule(index=slots, ids=wanted_ids, next_=st.booleans())
-    def browse(self, index: int, ids: tuple[str, str], next_: bool) -> None:
-        access, model = self.slot(index)
-        expected = self.model.get(model, Wanted(*ids, browse=True), after_cursor=next_)
-        assert outcome(lambda: access.get(_browse(next_), _md(ids))) == expected
-
-    @rule(index=slots, syncpoint=syncpoints, browse=st.booleans())
-    def get_under_cursor(self, index: int, syncpoint: str, browse: bool) -> None:
-        access, model = self.slot(index)
-        if browse:
-            options, wanted = MQGMO.BROWSE_MSG_UNDER_CURSOR, Wanted(browse=True)
+        wanted = Wanted(*ids, browse=way.browse, syncpoint=way.syncpoint)
+        if way.under_cursor:
+            expected = self.model.get_under_cursor(model, wanted)
         else:
-            options, wanted = MQGMO.MSG_UNDER_CURSOR | SYNCPOINTS[syncpoint], Wanted(syncpoint=syncpoint)
-        expected = self.model.get_under_cursor(model, wanted)
-        assert outcome(lambda: access.get(options)) == expected
-
-    @rule(index=slots, ids=wanted_ids, syncpoint=syncpoints)
-    def wait(self, index: int, ids: tuple[str, str], syncpoint: str) -> None:
-        self.start_wait(index, SYNCPOINTS[syncpoint], Wanted(*ids, syncpoint=syncpoint))
-
-    @rule(index=slots, ids=wanted_ids, next_=st.booleans())
-    def wait_to_browse(self, index: int, ids: tuple[str, str], next_: bool) -> None:
-        self.start_wait(index, _browse(next_), Wanted(*ids, browse=True), after_cursor=next_)
-
-    def start_wait(self, index: int, options: int, wanted: Wanted, *, after_cursor: bool = False) -> None:
-        access, model = self.slot(index)
-        expected = self.model.wait(model, wanted, after_cursor=after_cursor)
+            expected = self.model.get(model, wanted, after_cursor=way.after_cursor)
         try:
-            wait = access.wait(options, _md((wanted.msg_id, wanted.correl_id)))
+            actual: Outcome = int(access.get(way.options, _md(ids)).data)
+        except MQError as error:
+            actual = error.reason
+        assert actual == expected
+
+    get_again = get
+    """Gets are tried as often as puts."""
+
+    @rule(index=slots, ids=wanted_ids, way=st.sampled_from([way for way in WAYS if not way.under_cursor]))
+    def wait(self, index: int, ids: tuple[str, str], way: Way) -> None:
+        access, model = self.slot(index)
+        wanted = Wanted(*ids, browse=way.browse, syncpoint=way.syncpoint)
+        expected = self.model.wait(model, wanted, after_cursor=way.after_cursor)
+        try:
+            wait = access.wait(way.options, _md(ids))
         except MQError as error:
             assert error.reason == expected.outcome
         else:
@@ -210,7 +223,7 @@ class Machine(RuleBasedStateMachine):
         assert unit is not None
         self.world.end_unit(unit, commit=True)
 
-    @rule(held=st.booleans())
+    @rule(held=seldom)
     def let_units_gather_or_settle(self, held: bool) -> None:
         self.world.held = self.model.held = held
         if not held:
@@ -225,32 +238,23 @@ class Machine(RuleBasedStateMachine):
 
     # The rest of life
 
-    @rule(tenths=st.sampled_from([1, 5, 10, 20]))
-    def pass_time(self, tenths: int) -> None:
+    @rule(tenths=st.sampled_from([1, 10, 20]), scan=st.booleans())
+    def pass_time(self, tenths: int, scan: bool) -> None:
         self.world.pass_time(tenths / 10)
         self.model.now = self.world.now
+        if scan:
+            for name, queue in self.model.queues.items():
+                self.model.expire(queue)
+                self.world.manager.expire(self.world.manager.queues[name], self.world.now)
+            self.world.forget_expired()
 
-    @rule(name=queue_names)
-    def scan_for_expired(self, name: str) -> None:
-        self.model.expire(self.model.queues[name])
-        self.world.manager.expire(self.world.manager.queues[name], self.world.now)
-        self.world.forget_expired()
-
-    @rule(name=queue_names, inhibited=st.booleans())
-    def inhibit_gets(self, name: str, inhibited: bool) -> None:
-        self.model.inhibit_gets(self.model.queues[name], inhibited=inhibited)
-        self.world.alter(name, GET=int(inhibited))
-
-    @rule(name=queue_names, inhibited=st.booleans())
-    def inhibit_puts(self, name: str, inhibited: bool) -> None:
-        self.model.queues[name].put_inhibited = inhibited
-        self.world.alter(name, PUT=int(inhibited))
-
-    @rule(name=queue_names, fifo=st.booleans(), priority=st.sampled_from([0, 5]))
-    def change_the_delivery_sequence(self, name: str, fifo: bool, priority: int) -> None:
+    @rule(name=queue_names, gets=seldom, puts=seldom, fifo=st.booleans(), priority=st.sampled_from([0, 5]))
+    def alter(self, name: str, gets: bool, puts: bool, fifo: bool, priority: int) -> None:
+        """`gets` and `puts`: whether they are inhibited."""
         queue = self.model.queues[name]
-        queue.fifo, queue.default_priority = fifo, priority
-        self.world.alter(name, MSGDLVSQ=int(fifo), DEFPRTY=priority)
+        queue.fifo, queue.default_priority, queue.put_inhibited = fifo, priority, puts
+        self.model.inhibit_gets(queue, inhibited=gets)
+        self.world.alter(name, GET=int(gets), PUT=int(puts), MSGDLVSQ=int(fifo), DEFPRTY=priority)
 
     @precondition(lambda self: self.slots)
     @rule(data=st.data())
@@ -259,9 +263,10 @@ class Machine(RuleBasedStateMachine):
         self.model.close(model)
         access.close()
 
-    @rule()
-    def restart(self) -> None:
-        self.check_waits()
+    @rule(really=seldom)
+    def restart(self, really: bool) -> None:
+        if not really:
+            return
         self.model.restart()
         self.world.restart()
         self.world.held = self.model.held = False
@@ -300,17 +305,13 @@ def _md(ids: tuple[str, str]) -> MessageDescriptor:
     return MessageDescriptor(msg_id=identity(ids[0]), correl_id=identity(ids[1]))
 
 
-def _browse(next_: bool) -> MQGMO:
-    return MQGMO.BROWSE_NEXT if next_ else MQGMO.BROWSE_FIRST
-
-
 def _gone(message: ModelMessage) -> bool:
     return message.state == "GET_PENDING" and message not in message.queue.messages
 
 
 ORDINARY = settings(
-    max_examples=200,
-    stateful_step_count=50,
+    max_examples=250,
+    stateful_step_count=80,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

@@ -143,9 +143,7 @@ def test_a_unit_spans_queues(world: World) -> None:
     assert world.open("OUT").drain() == [b"A"]
 
 
-@pytest.mark.parametrize(
-    ("persistence", "joins"), [(0, False), (1, True)], ids=["nonpersistent", "persistent"]
-)
+@pytest.mark.parametrize(("persistence", "joins"), [(0, False), (1, True)], ids=["nonpersistent", "persistent"])
 def test_syncpoint_if_persistent_joins_the_unit_only_for_a_persistent_message(
     world: World, persistence: int, *, joins: bool
 ) -> None:

@@ -320,9 +320,7 @@ class Access:
         wait_interval: int = -1,
     ) -> Wait:
         """MQGET with WAIT, for ever unless said otherwise."""
-        gmo = GetMessageOptions(
-            options=int(options | MQGMO.WAIT), match_options=match, wait_interval=wait_interval
-        )
+        gmo = GetMessageOptions(options=int(options | MQGMO.WAIT), match_options=match, wait_interval=wait_interval)
         found = self._get(md, gmo, max_length)
         return found if isinstance(found, Wait) else Wait(found)
 

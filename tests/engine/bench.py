@@ -23,7 +23,7 @@ ALL = MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.BROWSE
 
 
 class Bench:
-    """An open queue manager with QLOCAL(Q), HARDENBO as by default, on `store`, and a connection with the queue open."""
+    """An open queue manager on `store`, and a connection that has QLOCAL(Q) open: DEFPSIST(YES), HARDENBO."""
 
     def __init__(self, manager: QueueManager, store: FaultStore, connection: Connection, queue: Queue) -> None:
         self.manager = manager
@@ -43,7 +43,7 @@ class Bench:
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let the others run until something is so."""
-        while not condition():
+        while not condition():  # noqa: ASYNC110  # it may be so by any change of state, and nobody tells of all of them
             await asyncio.sleep(0)
 
     async def idle(self) -> None:

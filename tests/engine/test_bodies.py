@@ -127,7 +127,7 @@ async def test_a_message_that_expires_while_it_is_read_for_a_browse_is_shown_and
         assert (bench.manager.bodies.bytes, bench.depth) == (0, 0)
 
 
-async def test_what_is_cleared_while_others_are_read_disturbs_nobody() -> None:
+async def test_what_expires_while_it_waits_to_be_read_disturbs_nobody() -> None:
     """A reading asked for while another runs must not come after the removal of what it reads."""
     async with opened(FaultStore(CountingStore()), body_bytes=0) as bench:
         await bench.connection.mqsc("DEFINE QLOCAL(R) DEFPSIST(YES)")

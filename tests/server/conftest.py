@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 
+@pytest.fixture(params=[False, True], ids=["asyncio", "uvloop"])
+def anyio_backend(request: pytest.FixtureRequest) -> tuple[str, dict[str, bool]]:
+    """Both event loops: their sockets differ in what tests of sockets are about."""
+    return "asyncio", {"use_uvloop": request.param}
+
+
 @pytest.fixture
 def clock() -> VirtualClock:
     return VirtualClock()

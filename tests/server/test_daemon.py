@@ -1,0 +1,223 @@
+"""The daemon: from its configuration to the ready line, and from a signal to its end."""
+
+from __future__ import annotations
+
+import os
+import signal
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from broker import MQError, connect
+from broker.config import Config, ListenerConfig, QueueManagerConfig
+from broker.engine import manager as engine
+from broker.mqi import MQGMO, MQOO, MQRC, GetMessageOptions
+from broker.server import StartError, daemon
+from broker.server.errors import StoreLostError
+from broker.storage.memory import MemoryStore
+from broker.storage.store import StoreFailedError
+from broker.testing import FaultStore
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from anyio.abc import TaskStatus
+
+    from broker import QueueManager
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Config:
+    return Config(
+        queue_manager=QueueManagerConfig(name="QM1", data=tmp_path / "data", quiesce_timeout=0.2),
+        listener=ListenerConfig(port=0),
+    )
+
+
+def with_startup(config: Config, tmp_path: Path, *texts: str) -> Config:
+    """The configuration, with startup files of these texts."""
+    paths = []
+    for number, text in enumerate(texts):
+        paths.append(tmp_path / f"{number}.mqsc")
+        paths[-1].write_text(text)
+    section = QueueManagerConfig(name="QM1", data=tmp_path / "data", startup=tuple(paths))
+    return Config(queue_manager=section, listener=config.listener)
+
+
+async def running(config: Config, *services: daemon.Service, task_status: TaskStatus[str]) -> None:
+    """Run the daemon; it has started when it is ready, with the ready line."""
+    await daemon.run(config, services, ready=task_status.started)
+
+
+def url(line: str) -> str:
+    return f"mq://{line.rpartition(' ')[2]}"
+
+
+def terminate() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_the_daemon_serves_from_its_ready_line_to_a_signal(config: Config, number: int) -> None:
+    async with anyio.create_task_group() as tasks:
+        line = await tasks.start(running, config)
+        assert line.startswith("EverMQ QM1 ready on 127.0.0.1:")
+        async with connect(url(line)) as connection:
+            assert connection.q_mgr_name == "QM1"
+        os.kill(os.getpid(), number)
+
+
+def test_main_runs_the_daemon_on_uvloop(config: Config) -> None:
+    loops: list[str] = []
+
+    @asynccontextmanager
+    async def service(manager: QueueManager) -> AsyncIterator[None]:
+        import asyncio
+
+        loops.append(type(asyncio.get_running_loop()).__module__)
+        yield
+
+    daemon.main(config, [service], ready=lambda line: terminate())
+    assert loops == ["uvloop"]
+
+
+async def test_startup_files_run_before_anybody_connects(config: Config, tmp_path: Path) -> None:
+    config = with_startup(config, tmp_path, "DEFINE QLOCAL(A)", "DEFINE QLOCAL(B) LIKE(A)\n* done\n")
+    async with anyio.create_task_group() as tasks:
+        line = await tasks.start(running, config)
+        async with connect(url(line)) as connection:
+            await connection.put1("B", b"hello")
+        terminate()
+
+
+async def test_a_startup_command_that_fails_ends_the_start_with_its_reply(
+    config: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = with_startup(config, tmp_path, "DEFINE QLOCAL(A)\nDEFINE QLOCAL(A)")
+    with pytest.raises(StartError, match=r"0.mqsc failed: AMQ8150E"):
+        await daemon.run(config)
+    assert "AMQ8150E" in caplog.text
+
+
+async def test_a_startup_file_that_is_not_there_ends_the_start(config: Config, tmp_path: Path) -> None:
+    config = with_startup(config, tmp_path, "")
+    (tmp_path / "0.mqsc").unlink()
+    with pytest.raises(StartError, match=r"cannot read the startup commands in .*0.mqsc"):
+        await daemon.run(config)
+
+
+async def test_a_port_in_use_ends_the_start(config: Config, tmp_path: Path) -> None:
+    async with anyio.create_task_group() as tasks:
+        line = await tasks.start(running, config)
+        port = int(line.rpartition(":")[2])
+        other = Config(queue_manager=QueueManagerConfig(data=tmp_path / "other"), listener=ListenerConfig(port=port))
+        with pytest.raises(StartError, match=f"cannot listen on 127.0.0.1:{port}"):
+            await daemon.run(other)
+        terminate()
+
+
+async def test_a_signal_ends_waits_that_asked_for_it_and_the_daemon_ends_with_the_last_connection(
+    config: Config,
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        line = await tasks.start(running, config)
+        async with connect(url(line)) as connection:
+            await connection.mqsc("DEFINE QLOCAL(Q)")
+            queue = await connection.open("Q", MQOO.INPUT_SHARED)
+            options = GetMessageOptions(options=MQGMO.WAIT | MQGMO.FAIL_IF_QUIESCING, wait_interval=-1)
+            terminate()
+            with pytest.raises(MQError) as caught:
+                await queue.get(options=options)
+            assert caught.value.reason == MQRC.Q_MGR_QUIESCING
+
+
+async def test_a_connection_that_stays_is_ended_after_the_quiesce_timeout(config: Config) -> None:
+    async with anyio.create_task_group() as tasks:
+        line = await tasks.start(running, config)
+        async with connect(url(line)) as connection:
+            await connection.mqsc("DEFINE QLOCAL(Q)")
+            queue = await connection.open("Q", MQOO.INPUT_SHARED)
+            terminate()
+            with pytest.raises(MQError) as caught:
+                await queue.get(wait=float("inf"))
+            assert caught.value.reason == MQRC.Q_MGR_STOPPING
+
+
+async def test_services_live_from_before_the_ready_line_to_the_signal(config: Config) -> None:
+    story = []
+
+    @asynccontextmanager
+    async def service(name: str, manager: QueueManager) -> AsyncIterator[None]:
+        story.append(f"{name} begins")
+        async with manager.connect():
+            yield
+        story.append(f"{name} ends")
+
+    async with anyio.create_task_group() as tasks:
+        services = [partial(service, name) for name in ("one", "two")]
+        await tasks.start(partial(running, config, *services))
+        assert story == ["one begins", "two begins"]
+        terminate()
+    assert sorted(story[2:]) == ["one ends", "two ends"]
+
+
+async def test_a_service_that_does_not_end_is_cancelled_after_the_quiesce_timeout(config: Config) -> None:
+    @asynccontextmanager
+    async def service(manager: QueueManager) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await anyio.sleep_forever()
+
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(running, config, service)
+        terminate()
+
+
+@pytest.mark.parametrize("moment", ["start", "run"])
+async def test_a_service_that_fails_ends_the_daemon_with_its_error(config: Config, moment: str) -> None:
+    @asynccontextmanager
+    async def service(manager: QueueManager) -> AsyncIterator[None]:
+        async with anyio.create_task_group() as tasks:
+            if moment == "start":
+                raise ZeroDivisionError
+
+            async def fail() -> None:
+                raise ZeroDivisionError
+
+            tasks.start_soon(fail)
+            yield
+
+    with pytest.raises(ZeroDivisionError):
+        await daemon.run(config, [service])
+
+
+async def test_a_store_that_fails_ends_the_daemon_with_an_error(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FaultStore(MemoryStore())
+    monkeypatch.setattr(engine, "SqliteStore", lambda path: store)
+    ready: list[str] = []
+
+    async def put() -> Any:
+        async with connect(url(ready[0])) as connection:
+            await connection.mqsc("DEFINE QLOCAL(Q)")
+            store.fail_next(StoreFailedError("input/output error"))
+            await connection.put1("Q", b"hello", persistence=1)
+
+    async with anyio.create_task_group() as tasks:
+
+        def begin(line: str) -> None:
+            ready.append(line)
+            tasks.start_soon(expect, put)
+
+        async def expect(work: Any) -> None:
+            with pytest.raises(MQError, match="2009"):
+                await work()
+
+        with pytest.raises(StoreLostError, match="the store of QM1 has failed: input/output error"):
+            await daemon.run(config, ready=begin)

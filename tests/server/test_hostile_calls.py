@@ -1,0 +1,129 @@
+"""Calls that no client of ours would make, against the real queue manager: every one is answered, none is a mistake."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING, Any, cast
+
+import pytest
+
+from broker.config import LimitsConfig, ListenerConfig
+from broker.mqi import MQRC, MessageDescriptor
+from broker.server import Server
+from broker.server.session import Session
+from broker.wire import Endpoint, Role, Verb
+from tests.server.fakes import FakeTransport
+from tests.wire.ends import HELLO
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker import QueueManager
+
+BITS = [0, 1, 2, 4, 8, 16, 32, 64, 0x2000, 2**20, 2**31, -1, 2**32 - 1, -(2**31)]
+NAMES = ["Q", "R", "NONE", "", "A" * 48, "SYSTEM.DEFAULT.LOCAL.QUEUE", "%s", "é\0"]
+
+
+class Chaos:
+    """Arguments of calls, half of them sensible."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = random.Random(seed)
+        pick = self._random.choice
+        self._makers: dict[Verb, Callable[[], tuple[Any, ...]]] = {
+            Verb.OPEN: lambda: (self._object(), self._options()),
+            Verb.CLOSE: lambda: (self._handle(), pick([0, 0, *BITS])),
+            Verb.PUT: lambda: (self._handle(), self._descriptor(), self._pmo(), self._data()),
+            Verb.PUT1: lambda: (self._object(), self._descriptor(), self._pmo(), self._data()),
+            Verb.GET: lambda: (self._handle(), self._descriptor(), self._gmo(), pick([None, None, 0, 3, 2**31])),
+            Verb.BEGIN: tuple,
+            Verb.COMMIT: tuple,
+            Verb.BACKOUT: tuple,
+            Verb.INQUIRE: lambda: (self._handle(), [pick([3, 15, 20, 2016, 2029, -1, 10**6]) for _ in range(pick(range(4)))]),
+            Verb.SET: lambda: (self._handle(), [[pick([9, 10, 24, 29, 2023, 1]), pick([0, 1, 5, -1, "x", ""])]]),
+            Verb.MQSC: lambda: (pick(["DISPLAY QLOCAL(*)", "ALTER QLOCAL(Q) GET(ENABLED)", "(", "\0", "é" * 99, "ZMQSC"]),),
+            Verb.STATUS: tuple,
+            Verb.TRIGGER_PENDING: tuple,
+            Verb.TRIGGER_WAIT: lambda: (pick([0, -1, 5, 2**40]),),
+            Verb.TRIGGER_TAKE: lambda: (pick(NAMES), pick([1, 0, -1, 100])),
+        }  # fmt: skip
+
+    def call(self) -> tuple[Verb, tuple[Any, ...]]:
+        verb = self._random.choice(list(self._makers))
+        return verb, self._makers[verb]()
+
+    def _handle(self) -> int:
+        return self._random.choice([1, 2, 3, 4, 5, 0, -1, 99])
+
+    def _object(self) -> tuple[Any, ...]:
+        return self._random.choice(NAMES), self._random.choice([1, 1, 1, 5, 3, 0, -1]), self._random.choice(["", "QM2"])
+
+    def _options(self) -> int:
+        chosen = self._random.sample(BITS[:12], self._random.randrange(4))
+        return self._random.choice([0x2 | 0x8 | 0x10 | 0x20 | 0x40, sum(chosen)])
+
+    def _pmo(self) -> tuple[int, int]:
+        return self._random.choice([0, 2, 4, *BITS]), self._random.choice([3, 1, 0])
+
+    def _gmo(self) -> tuple[Any, ...]:
+        options = self._random.choice([0, 1, 2, 4, 3, 0x10, 0x20, 0x40, *BITS])
+        interval = self._random.choice([0, 5, -1, -2, 2**31])
+        return (
+            options,
+            interval,
+            self._random.choice([0, 1, 2, 3, 4, 63, -1]),
+            bytes(16),
+            self._random.choice([4, 1, 9]),
+        )
+
+    def _descriptor(self) -> list[Any] | None:
+        if self._random.random() < 0.6:
+            return None
+        fields: list[Any] = list(MessageDescriptor().to_tuple())
+        for index in self._random.sample(range(len(fields)), 2):
+            match fields[index]:
+                case int():
+                    fields[index] = self._random.choice(BITS)
+                case str():
+                    fields[index] = self._random.choice(["", "x", "é", "Q", "20260101", "\0"])
+                case bytes():
+                    fields[index] = self._random.choice([b"", bytes(3), bytes(range(24))])
+        return fields
+
+    def _data(self) -> bytes:
+        return self._random.randbytes(self._random.choice([0, 5, 500]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+async def test_any_call_is_answered_and_none_is_a_mistake_of_the_queue_manager(
+    seed: int, manager: QueueManager, caplog: pytest.LogCaptureFixture
+) -> None:
+    chaos = Chaos(seed)
+    session = Session(Server(manager, ListenerConfig(), LimitsConfig()))
+    transport = FakeTransport()
+    session.connection_made(cast("asyncio.Transport", transport))
+    end = Endpoint(Role.CLIENT)
+    session.data_received(end.send(*HELLO))
+    await asyncio.sleep(0)
+    end.receive(transport.writes.pop())
+    session.data_received(end.send(Verb.CONNECT, 1, 1, "", "chaos", ""))
+    open_calls = {1}
+    for number in range(2, 600):
+        verb, arguments = chaos.call()
+        session.data_received(end.send(verb, 1, number, *arguments))
+        open_calls.add(number)
+        for _ in range(number % 7):
+            await asyncio.sleep(0)
+        while transport.writes:
+            for frame in end.receive(transport.writes.pop(0)):
+                open_calls.discard(frame[2])
+                assert frame[0] != Verb.FAILED or frame[3] != MQRC.UNEXPECTED_ERROR, (verb, arguments, frame)
+                assert frame[0] != Verb.REFUSED, (verb, arguments, frame)
+        if number % 50 == 0:
+            for waiting in open_calls:
+                session.data_received(end.send(Verb.CANCEL, 1, waiting))
+    session.connection_lost(None)
+    assert "mistake" not in caplog.text
+    assert manager.status()["connections"] == 0
+    assert all(queue["getters"] == queue["ipprocs"] == 0 for queue in manager.status()["queues"])
