@@ -17,7 +17,7 @@ from broker.server.errors import StartError, StoreLostError
 from broker.server.server import Server
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
     from typing import Any
@@ -79,36 +79,31 @@ async def _run_commands(manager: QueueManager, path: Path) -> None:
 async def _serve(
     manager: QueueManager, server: Server, services: Sequence[Service], ready: Callable[[str], None] | None
 ) -> None:
-    """Run the services, say that all is ready, wait for the end and quiesce."""
-    stop = anyio.Event()
+    """Run the services, say that all is ready, wait for a signal and quiesce; a store that fails ends all this."""
     with anyio.open_signal_receiver(*_SIGNALS) as signals:
-        async with anyio.create_task_group() as tasks:
-            for number, service in enumerate(services, 1):
-                await tasks.start(_host, service, manager, stop, name=f"service {number} of {manager.name}")
-            line = f"EverMQ {manager.name} ready on {', '.join(server.addresses)}"
-            logger.info("%s", line)
-            if ready is not None:
-                ready(line)
-            await _wait_for_end(manager, signals)
-            timeout = manager.config.queue_manager.quiesce_timeout
-            tasks.cancel_scope.deadline = anyio.current_time() + timeout
-            stop.set()  # the services end while the connections do, theirs among them
-            await manager.quiesce(timeout)
+        async with anyio.create_task_group() as watch:
+            watch.start_soon(_watch_store, manager, name=f"store watch of {manager.name}")
+            async with anyio.create_task_group() as tasks:
+                stop = anyio.Event()
+                for number, service in enumerate(services, 1):
+                    await tasks.start(_host, service, manager, stop, name=f"service {number} of {manager.name}")
+                line = f"EverMQ {manager.name} ready on {', '.join(server.addresses)}"
+                logger.info("%s", line)
+                if ready is not None:
+                    ready(line)
+                received = await anext(signals)
+                logger.info("signal received signal=%s", signal.Signals(received).name)
+                timeout = manager.config.queue_manager.quiesce_timeout
+                tasks.cancel_scope.deadline = anyio.current_time() + timeout
+                stop.set()  # the services end while the connections do, theirs among them
+                await manager.quiesce(timeout)
+            watch.cancel_scope.cancel()
 
 
 async def _host(service: Service, manager: QueueManager, stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
     async with service(manager):
         task_status.started()
         await stop.wait()
-
-
-async def _wait_for_end(manager: QueueManager, signals: AsyncIterator[signal.Signals]) -> None:
-    """Return when a signal asks for it; raises StoreLostError."""
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_watch_store, manager, name=f"store watch of {manager.name}")
-        received = await anext(signals)
-        logger.info("signal received signal=%s", signal.Signals(received).name)
-        tasks.cancel_scope.cancel()
 
 
 async def _watch_store(manager: QueueManager) -> None:

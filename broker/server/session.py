@@ -20,11 +20,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from broker.interface.port import Port
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.server.request import Request
 from broker.wire import answers, arguments, frames
 from broker.wire.frames import Frame, Verb, WireError
 from broker.wire.liveness import TICKS_AN_INTERVAL, Beat, Liveness
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.clock import Timer
-    from broker.interface.port import Call
+    from broker.server.request import ServedPort
     from broker.server.server import Server
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,6 @@ HANDSHAKE_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 5.0
 """How long a client has for its first frame, and for reading the last."""
 
-_CALL_WEIGHT: Final = 512
 _WRITE_BYTES: Final = 256 * 1024  # what one write holds at most, but for a longer frame
 _UNSENT_BYTES: Final = 1024 * 1024  # what waits in the transport before the client counts as not reading
 _HEARTBEAT_MS_MIN: Final = 1000
@@ -54,43 +53,6 @@ _HEARTBEAT_MS_MIN: Final = 1000
 _GET: Final = Verb.GET.value
 _DISCONNECT: Final = Verb.DISCONNECT.value
 _ANSWER: Final = Verb.ANSWER.value
-_WAITING: Final = frozenset({Verb.GET.value, Verb.TRIGGER_WAIT.value})
-_HEAVY: Final = frozenset({Verb.PUT.value, Verb.PUT1.value, Verb.MQSC.value})
-
-
-class ServedPort(Port, Protocol):
-    """What a session asks of a conversation: the calls, and to be told that the line is cut."""
-
-    def break_(self) -> None:
-        """End all calls, close all handles, back out the unit of work, return the leases."""
-
-
-class Request:
-    """A call that a client has made: it has no answer yet, or one with a message that the client has yet to take."""
-
-    __slots__ = ("answered", "call", "conversation", "number", "session", "verb", "weight")
-
-    def __init__(self, session: Session, frame: Frame, call: Call[Any]) -> None:
-        self.session = session
-        self.verb: int = frame[0]
-        self.conversation: int = frame[1]
-        self.number: int = frame[2]
-        self.call = call
-        self.answered = False
-        self.weight = 0
-        if self.verb not in _WAITING:
-            self.weight = _CALL_WEIGHT + len(frame[-1]) if self.verb in _HEAVY else _CALL_WEIGHT
-
-    def finished(self, call: asyncio.Future[Any]) -> None:
-        """The callback of the call."""
-        self.session.finished(self)
-
-    def withdraw(self) -> None:
-        """Nobody wants the outcome any more, which may be there, come later, or never."""
-        self.answered = True
-        if not self.call.cancel() and not self.call.cancelled():
-            self.call.exception()  # so that asyncio does not report it as never retrieved
-        self.call.abandon()
 
 
 class Session(asyncio.Protocol):
@@ -380,7 +342,7 @@ class Session(asyncio.Protocol):
     def _failed(self, request: Request) -> bytes:
         """FAILED, and ENDED after it where the error was the end of the conversation."""
         del self._calls[request.number]
-        error = _error(request)
+        error = request.error()
         reply = self._endpoint.send(Verb.FAILED, request.conversation, request.number, *answers.error_fields(error))
         port = self._ports.get(request.conversation)
         if port is not None and port.broken:
@@ -397,14 +359,3 @@ class Session(asyncio.Protocol):
         if not self._reading and not self._transport.is_closing():
             self._reading = True
             self._transport.resume_reading()
-
-
-def _error(request: Request) -> MQError:
-    """Why a call failed, for its program; an error that is none of MQ's is a mistake of ours, and logged."""
-    if request.call.cancelled():
-        return MQError(MQRC.CONNECTION_BROKEN, "the queue manager has dropped the call")
-    error = request.call.exception()
-    if isinstance(error, MQError):
-        return error
-    logger.error("%s failed by a mistake of the queue manager", Verb(request.verb).name, exc_info=error)
-    return MQError(MQRC.UNEXPECTED_ERROR, f"{type(error).__name__} in the queue manager, see its log")

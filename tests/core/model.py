@@ -243,6 +243,7 @@ class Model:
         come, go = (unit.puts, unit.gets) if commit and written else (unit.gets, unit.puts)
         for message in go:
             message.queue.messages.remove(message)
+            message.kept = None
         for message in come:
             message.state = HERE
             message.queue.starts += commit and written

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +18,7 @@ NUMBERS = [100, 10_000]
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Entry]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
     """The entries that a request was compared with, one for each comparison."""
     compared: list[Entry] = []
     matches: Callable[[Request, Entry], bool] = Request.matches
@@ -29,7 +28,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Entry]]:
         return matches(request, entry)
 
     monkeypatch.setattr(Request, "matches", counted)
-    yield compared
+    return compared
 
 
 def number_id(number: int) -> bytes:

@@ -280,7 +280,6 @@ async def test_a_waiting_program_may_be_cancelled_while_its_message_comes(
 async def test_the_line_may_be_cut_at_any_turn(end: str, kind: str, act: Callable[[Program], Awaitable[None]]) -> None:
     for after in count():
         async with trial("tcp", kind, BEFORE) as (system, program, _):
-            program.cut = True
             task = asyncio.create_task(act(program))  # type: ignore[arg-type]
             await turns(after + 1)
             ended = task.done()
