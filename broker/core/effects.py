@@ -17,10 +17,11 @@ class Grant:
 
     `unit` is the implicit unit of a destructive get outside syncpoint: its removal is to be made durable, then settled,
     then the getter answered. `reason` is NONE or the warning of the get; TRUNCATED_MSG_FAILED (2080) is answered as an
-    error that carries what fits, and has changed nothing.
+    error that carries what fits, and has changed nothing. `entries` are one message: several when it was put together
+    from its segments. None at all is the answer to UNLOCK.
     """
 
-    entry: Entry
+    entries: list[Entry]
     reason: int = 0
     destructive: bool = False
     unit: Unit | None = None

@@ -1,13 +1,14 @@
 """A message on a queue.
 
 States and who sees them: PUT_PENDING nobody, not even the unit of work that put it; AVAILABLE everybody;
-GET_PENDING nobody; GONE is off the queue. The place of an entry never changes: its key is decided when it is put, and
-is kept by commit, backout and restart.
+GET_PENDING nobody; LOCKED the handle that locked it; GONE is off the queue. The place of an entry never changes: its
+key is decided when it is put, and is kept by commit, backout and restart.
 
-    PUT_PENDING -> AVAILABLE | GONE        commit | backout
-    AVAILABLE   -> GET_PENDING | GONE      a destructive get | expiry, clear
-    GET_PENDING -> GONE | AVAILABLE        commit | backout
-    GONE        -> PUT_PENDING             a get whose answer nobody took
+    PUT_PENDING -> AVAILABLE | GONE                 commit | backout
+    AVAILABLE   -> GET_PENDING | LOCKED | GONE      a destructive get | a browse with LOCK | expiry
+    LOCKED      -> AVAILABLE                        unlock, or for the time of its own handle's next get
+    GET_PENDING -> GONE | AVAILABLE                 commit | backout
+    GONE        -> PUT_PENDING                      a get whose answer nobody took
 """
 
 from __future__ import annotations
@@ -16,15 +17,17 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
+from broker.core.logical import Item
 from broker.core.rows import MessageRow
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
+    from broker.core.handles import Handle
     from broker.core.queue import LocalQueue
     from broker.core.unit import Unit
 
-PUT_PENDING, AVAILABLE, GET_PENDING, GONE = range(4)
-STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "GONE")
+PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, GONE = range(5)
+STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "GONE")
 
 MAX_PRIORITY = 9
 _RANK_SHIFT = 60
@@ -54,6 +57,7 @@ class Entry:
         "key",
         "length",
         "marked",
+        "marks",
         "msg_flags",
         "msg_id",
         "msg_seq_number",
@@ -69,6 +73,7 @@ class Entry:
     queue: LocalQueue
     unit: Unit | None
     data: bytes | None
+    marks: set[Handle | None] | None  # who has marked it in a browse; None in it is the co-operating set
     deadline: float | None  # wall-clock seconds after which it is expired
 
     def __init__(self, queue: LocalQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
@@ -82,6 +87,7 @@ class Entry:
         self.backout_count = 0
         self.marked = False  # a "got" mark is on disk (journal rule 8)
         self.deadline = None
+        self.marks = None
         self.msg_id = self.correl_id = self.group_id = NO_ID
         self.msg_seq_number = 1
         self.offset = 0
@@ -95,6 +101,11 @@ class Entry:
     def token(self) -> bytes:
         """The message token: unique on the queue while the message is there."""
         return self.key.to_bytes(16, "big")
+
+    @property
+    def item(self) -> Item:
+        """Its place in its group and logical message."""
+        return Item(self.group_id, self.msg_seq_number, self.offset)
 
     def expired(self, now: float) -> bool:
         """Whether its time was up at `now` (wall-clock seconds)."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from broker.core.logical import CLOSED, Position
 from broker.core.selection import START
 from broker.mqi.descriptor import MQAT
 from broker.mqi.errors import MQError
@@ -11,6 +12,8 @@ from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
+    from broker.core.context import Context
+    from broker.core.entry import Entry
     from broker.core.queue import LocalQueue
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
@@ -55,6 +58,15 @@ class Hconn:
         return handle, queue
 
 
+class Marker(NamedTuple):
+    """Who marks messages while browsing: a handle, or, for None, the co-operating handles of the queue together."""
+
+    handle: Handle | None
+
+
+CO_OPERATING = Marker(None)
+
+
 class Handle:
     """An open object. `queue` is None for objects that hold no messages."""
 
@@ -66,6 +78,15 @@ class Handle:
         self.options = options
         self.queue = queue
         self.cursor = START  # the key of the message browsed last
+        self.anchor = START  # in a browse in logical order, the key of the first message of the last group
+        self.browsed_logically: bool | None = None  # by the last browse; None before the first
+        self.last_put: Position = CLOSED
+        self.last_get: Position = CLOSED
+        self.last_browse: Position = CLOSED
+        self.saved_context: Context | None = None
+        self.locked: list[Entry] = []
+        self.marked: set[Entry] = set()
+        self.marker = Marker(self)
         self.waiting: dict[Waiter, None] = {}
 
     @property

@@ -10,17 +10,19 @@ Nothing here awaits or reads a clock: `now` is the wall clock in seconds, `tick`
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core import getting, opening, putting
+from broker.core import getting, granting, opening, putting
 from broker.core import unit as units
 from broker.core.definitions import Define, Definition, Delete
 from broker.core.effects import Effects, Grant
-from broker.core.entry import AVAILABLE, Entry
-from broker.core.handles import Handle, Hconn
+from broker.core.entry import AVAILABLE, GET_PENDING, Entry
+from broker.core.granting import check_room
+from broker.core.handles import CO_OPERATING, Handle, Hconn
 from broker.core.identifiers import Identifiers
 from broker.core.options import check_open
 from broker.core.queue import LocalQueue
@@ -35,7 +37,7 @@ from broker.mqi.options import MQOO, MQPMO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from broker.core.definitions import Change
     from broker.core.selection import Request
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value
 _OPEN_FAIL_IF_QUIESCING = MQOO.FAIL_IF_QUIESCING.value
+_NO_MSG_LOCKED = int(MQRC.NO_MSG_LOCKED)
+_TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
 _PUT_FAIL_IF_QUIESCING = MQPMO.FAIL_IF_QUIESCING.value
 _SPACES = {MQOT.Q.value: "QUEUE", MQOT.PROCESS.value: "PROCESS", MQOT.Q_MGR.value: "QMGR"}
 _INQUIRE_ONLY = (MQOO.INQUIRE | MQOO.FAIL_IF_QUIESCING).value
@@ -59,6 +63,7 @@ class Manager:
         self.ids = Identifiers(self.name, now, high_water, int(definition.attributes["CCSID"]))
         self.triggers = Triggers(self.name, self.processes)
         self.expired: list[Entry] = []  # discarded; the engine removes the persistent ones from the store
+        self.freed: list[Entry] = []  # no longer locked, to be offered to those who wait
         self.quiescing = False
         self.unit_bytes_max = 64 * 1024 * 1024
         self._configure(definition)
@@ -69,6 +74,7 @@ class Manager:
         self.max_length = int(definition.attributes["MAXMSGL"])
         self.max_calls = int(definition.attributes["MAXUMSGS"])
         self.max_handles = int(definition.attributes["MAXHANDS"])
+        self.mark_seconds = _mark_seconds(int(definition.attributes["MARKINT"]))
         self.triggers.interval_ms = int(definition.attributes["TRIGINT"])
 
     # Handles
@@ -96,17 +102,26 @@ class Manager:
         hconn.add(handle)
         return handle
 
-    def close(self, hconn: Hconn, hobj: int, tick: float) -> Effects:
-        """MQCLOSE. Gets that wait on the handle end with HOBJ_ERROR (2019)."""
+    def close(self, hconn: Hconn, hobj: int, tick: float) -> tuple[int, Effects]:
+        """MQCLOSE. The reason is 0, or INCOMPLETE_MSG (2242) or INCOMPLETE_GROUP (2241) as a warning (messages.md 3.5).
+
+        Gets that wait on the handle end with HOBJ_ERROR (2019).
+        """
         handle = hconn.handle(hobj)
         effects = Effects()
         self._end_waits(handle.waiting, MQRC.HOBJ_ERROR, effects)
         del hconn.handles[hobj]
-        if handle.queue is not None:
-            opening.close_queue(handle, handle.queue)
-            if handle.removes and not handle.queue.deleted:
-                self.triggers.last_input_closed(handle.queue, tick)
-        return effects
+        queue = handle.queue
+        if queue is not None:
+            opening.close_queue(handle, queue)
+            self._unlock(handle)
+            for entry in handle.marked:
+                queue.unmark(entry, handle.marker)
+            queue.views.pop(handle.marker, None)
+            if handle.removes and not queue.deleted:
+                self.triggers.last_input_closed(queue, tick)
+        unfinished = (position.unfinished for position in (handle.last_put, handle.last_get) if position.logical)
+        return next(filter(None, unfinished), 0), effects
 
     def queue(self, name: str) -> LocalQueue:
         """The local queue of that name; raises UNKNOWN_OBJECT_NAME (2085)."""
@@ -120,6 +135,7 @@ class Manager:
     def put(
         self,
         hconn: Hconn,
+        handle: Handle | None,
         queue: LocalQueue,
         md: MessageDescriptor | None,
         pmo: PutMessageOptions,
@@ -127,29 +143,34 @@ class Manager:
         now: float,
         tick: float,
     ) -> tuple[Entry, Unit | None, int]:
-        """MQPUT: the entry, the implicit unit to freeze (None under syncpoint), and the reason of a warning."""
+        """MQPUT, or MQPUT1 when `handle` is None: the entry (the first, of a message that was cut), the implicit unit
+        to freeze (None under syncpoint), and the reason of a warning.
+        """
         options = int(pmo.options)
-        md = md or putting.default_descriptor()
         if self.quiescing and options & _PUT_FAIL_IF_QUIESCING:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         if queue.depth >= queue.max_depth:
             self.expire(queue, now)
-        putting.check_put_call(queue, md, options, len(data), self.max_length)
+        put = putting.prepare(hconn, handle, queue, self.ids, md, pmo, data, self.max_length, now)
         implicit = not options & _SYNCPOINT
         unit = Unit() if implicit else hconn.unit or Unit()
-        getting.check_room(unit, self.max_calls)
+        check_room(unit, self.max_calls)
         if unit.bytes + len(data) > self.unit_bytes_max and not implicit:
             raise MQError(MQRC.STORAGE_NOT_AVAILABLE, f"the unit of work holds {unit.bytes} bytes, its limit is near")
-        entry, reason = putting.complete(queue, hconn, self.ids, md, options, data, now)
-        queue.place(entry, unit)
-        unit.puts.append(entry)
+        unit.calls += 1
         unit.bytes += len(data)
-        if self.triggers.meets_first(queue, entry, tick):
+        for entry in put.entries:
+            queue.place(entry, unit)
+            unit.puts.append(entry)
+        if any(self.triggers.meets_first(queue, entry, tick) for entry in put.entries):
             unit.firsts.append(queue)
-        if implicit:
-            return entry, unit, reason
-        hconn.unit = unit
-        return entry, None, reason
+        if not implicit:
+            hconn.unit = unit
+        if handle is not None and put.position is not None:
+            if not implicit:
+                unit.remember(handle)
+            handle.last_put = put.position
+        return put.entries[0], unit if implicit else None, put.reason
 
     def get(
         self,
@@ -164,18 +185,79 @@ class Manager:
         request = getting.make_request(handle, md, gmo, max_length)
         if self.quiescing and request.fail_if_quiescing:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
+        if int(gmo.options) & getting.UNLOCK:
+            return Grant([], 0 if self._unlock(handle) else _NO_MSG_LOCKED)
         if queue.get_inhibited:
             raise MQError(MQRC.GET_INHIBITED, f"{queue.name} has GET(DISABLED)")
-        entry = getting.under_cursor(handle, queue, gmo, now)
-        if entry is None:
-            expired: list[Entry] = []
-            entry = choose(queue.candidates(request), request, now, expired)
-            self._discard(expired)
-        if entry is not None:
-            return getting.grant(handle, queue, request, entry, self.max_calls)
+        with self._own_locks_open(handle, queue, request) as lock:
+            entry = self._select(handle, queue, request, gmo, now)
+            if entry is not None:
+                grant = granting.grant(handle, queue, request, entry, self.max_calls, now)
+                lock.release = request.browse and grant.reason != _TRUNCATED_FAILED
+                return grant
+            lock.release = request.browse
         if getting.waits(gmo):
             return request
         raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
+
+    def _select(
+        self, handle: Handle, queue: LocalQueue, request: Request, gmo: GetMessageOptions, now: float
+    ) -> Entry | None:
+        """The message that a get is given now, if there is one."""
+        if int(gmo.options) & getting.UNDER_CURSOR:
+            return granting.under_cursor(handle, queue, request, now)
+        entry = self._choose(queue, request, now)
+        if entry is None and request.item is not None:
+            comes_next = queue.groups.first(request.item)
+            if comes_next is not None and not request.matches(queue.entries[comes_next]):
+                raise MQError(MQRC.MATCH_OPTIONS_ERROR, "the message that comes next has other identifiers")
+        return entry
+
+    def _choose(self, queue: LocalQueue, request: Request, now: float) -> Entry | None:
+        if request.whole:
+            self.expire(queue, now)  # an expired part makes the whole incomplete
+        if request.unmarked_by == CO_OPERATING:
+            queue.drop_old_marks(now - self.mark_seconds)
+        expired: list[Entry] = []
+        entry = choose(queue.candidates(request), request, queue, now, expired)
+        self._discard(expired)
+        return entry
+
+    # Locks
+
+    @contextmanager
+    def _own_locks_open(self, handle: Handle, queue: LocalQueue, request: Request) -> Iterator[_Lock]:
+        """For the time of a get the messages that its own handle has locked are available. Afterwards they are locked
+        again, unless the get released them (messages.md 5.5).
+        """
+        lock = _Lock()
+        locked, handle.locked = handle.locked, []
+        for entry in locked:
+            queue.unlock(entry)
+        try:
+            yield lock
+        finally:
+            taken = any(entry.state == GET_PENDING for entry in locked)
+            free = [entry for entry in locked if entry.state == AVAILABLE]
+            if lock.release or taken:
+                self.freed += free
+            elif not handle.locked:
+                for entry in free:
+                    queue.lock(entry)
+                handle.locked = free
+
+    def _unlock(self, handle: Handle) -> bool:
+        """Release the lock of a handle; whether there was one."""
+        locked, handle.locked = handle.locked, []
+        for entry in locked:
+            entry.queue.unlock(entry)
+        self.freed += locked
+        return bool(locked)
+
+    def offer_freed(self, now: float) -> Effects:
+        """Offer what is no longer locked to those who wait."""
+        freed, self.freed = self.freed, []
+        return self._offer([entry for entry in freed if entry.state == AVAILABLE], now)
 
     def wait(self, handle: Handle, queue: LocalQueue, request: Request, owner: object) -> Waiter:
         """Let a get wait for what it looks for."""
@@ -200,6 +282,7 @@ class Manager:
     def backout(self, unit: Unit) -> Rows:
         """Freeze a unit for its backout: the counts that were raised."""
         unit.become(units.BACKING_OUT)
+        unit.restore()
         for entry in unit.gets:
             entry.backout_count += 1
         return unit.backout_rows()
@@ -274,14 +357,19 @@ class Manager:
             return
         served = []
         for waiter in queue.waiters.interested(entry):
-            if not waiter.request.matches(entry):
+            request = waiter.request
+            if request.part_of_more:
+                found = self._choose(queue, request, now)
+            else:
+                found = entry if request.accepts(entry, queue) else None
+            if found is None:
                 continue
-            if entry.expired(now):
-                self._discard((entry,))
+            if found.expired(now):
+                self._discard((found,))
                 break
             served.append(waiter)
             try:
-                grant = getting.grant(waiter.handle, queue, waiter.request, entry, self.max_calls)
+                grant = granting.grant(waiter.handle, queue, request, found, self.max_calls, now)
             except MQError as error:
                 effects.ended.append((waiter, int(error.reason)))
                 continue
@@ -406,6 +494,17 @@ class Manager:
             assert queue.pending_starts >= 0
             for entry in queue.entries.values():
                 assert (entry.state == AVAILABLE) == (entry.unit is None)
+
+
+class _Lock:
+    """Whether a get releases the lock of its handle."""
+
+    release = False
+
+
+def _mark_seconds(interval_ms: int) -> float:
+    """How long a co-operative browse mark lasts; NOLIMIT is -1."""
+    return float("inf") if interval_ms < 0 else interval_ms / 1000
 
 
 def _key(entry: Entry) -> int:

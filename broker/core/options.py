@@ -20,17 +20,49 @@ _INPUT = MQOO.INPUT_AS_Q_DEF | MQOO.INPUT_SHARED | MQOO.INPUT_EXCLUSIVE
 _BINDS = MQOO.BIND_ON_OPEN | MQOO.BIND_NOT_FIXED | MQOO.BIND_ON_GROUP
 _READ_AHEADS = MQOO.NO_READ_AHEAD | MQOO.READ_AHEAD
 _OPENS = _INPUT | MQOO.BROWSE | MQOO.OUTPUT | MQOO.INQUIRE | MQOO.SET
-_OPEN_OFFERED = _OPENS | _BINDS | _READ_AHEADS | MQOO.FAIL_IF_QUIESCING | MQOO.RESOLVE_NAMES | MQOO.RESOLVE_LOCAL_Q
+_OUTPUT_CONTEXTS = MQOO.PASS_IDENTITY_CONTEXT | MQOO.PASS_ALL_CONTEXT | MQOO.SET_IDENTITY_CONTEXT | MQOO.SET_ALL_CONTEXT
+_OPEN_OFFERED = (
+    _OPENS | _BINDS | _READ_AHEADS | _OUTPUT_CONTEXTS | MQOO.SAVE_ALL_CONTEXT | MQOO.CO_OP | MQOO.NO_MULTICAST
+    | MQOO.FAIL_IF_QUIESCING | MQOO.RESOLVE_NAMES | MQOO.RESOLVE_LOCAL_Q
+)  # fmt: skip
 
 _SYNCPOINTS = MQGMO.SYNCPOINT | MQGMO.NO_SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT
 _BROWSES = MQGMO.BROWSE_FIRST | MQGMO.BROWSE_NEXT | MQGMO.BROWSE_MSG_UNDER_CURSOR
-_GET_OFFERED = (
-    _SYNCPOINTS | _BROWSES | MQGMO.MSG_UNDER_CURSOR | MQGMO.WAIT | MQGMO.ACCEPT_TRUNCATED_MSG | MQGMO.FAIL_IF_QUIESCING
+_MARKS = MQGMO.MARK_BROWSE_HANDLE | MQGMO.MARK_BROWSE_CO_OP
+_UNMARKS = MQGMO.UNMARK_BROWSE_HANDLE | MQGMO.UNMARK_BROWSE_CO_OP
+_ALL_MARKS = _MARKS | _UNMARKS | MQGMO.UNMARKED_BROWSE_MSG
+_COMPLETES = MQGMO.COMPLETE_MSG | MQGMO.ALL_MSGS_AVAILABLE | MQGMO.ALL_SEGMENTS_AVAILABLE
+_PROPERTIES = (
+    MQGMO.PROPERTIES_FORCE_MQRFH2 | MQGMO.NO_PROPERTIES | MQGMO.PROPERTIES_IN_HANDLE | MQGMO.PROPERTIES_COMPATIBILITY
 )
+_GET_OFFERED = (
+    _SYNCPOINTS | _BROWSES | _ALL_MARKS | _COMPLETES | MQGMO.MSG_UNDER_CURSOR | MQGMO.LOCK | MQGMO.UNLOCK
+    | MQGMO.LOGICAL_ORDER | MQGMO.WAIT | MQGMO.ACCEPT_TRUNCATED_MSG | MQGMO.FAIL_IF_QUIESCING
+)  # fmt: skip
 
+_GET_CONFLICTS = (
+    (MQGMO.SYNCPOINT, _BROWSES | MQGMO.LOCK | MQGMO.UNLOCK),
+    (MQGMO.SYNCPOINT_IF_PERSISTENT, _BROWSES | MQGMO.COMPLETE_MSG | MQGMO.UNLOCK),
+    (MQGMO.UNLOCK, ~(MQGMO.UNLOCK | MQGMO.NO_SYNCPOINT)),
+    (_ALL_MARKS, _COMPLETES | MQGMO.LOCK | MQGMO.UNLOCK | MQGMO.LOGICAL_ORDER),
+    (_MARKS, _UNMARKS),
+)
+"""Pairs of which only one may be given (messages.md 5.2)."""
+
+_GET_NEEDS = (
+    (MQGMO.LOCK, _BROWSES),
+    (_MARKS | MQGMO.UNMARKED_BROWSE_MSG, _BROWSES),
+)
+"""What is only for a get that also names one of the second."""
+
+_CONTEXTS = (
+    MQPMO.DEFAULT_CONTEXT | MQPMO.NO_CONTEXT | MQPMO.PASS_IDENTITY_CONTEXT | MQPMO.PASS_ALL_CONTEXT
+    | MQPMO.SET_IDENTITY_CONTEXT | MQPMO.SET_ALL_CONTEXT
+)  # fmt: skip
+_RESPONSES = MQPMO.SYNC_RESPONSE | MQPMO.ASYNC_RESPONSE
 _PUT_OFFERED = (
-    MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT | MQPMO.NEW_MSG_ID | MQPMO.NEW_CORREL_ID | MQPMO.DEFAULT_CONTEXT
-    | MQPMO.NO_CONTEXT | MQPMO.FAIL_IF_QUIESCING | MQPMO.SYNC_RESPONSE
+    _CONTEXTS | MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT | MQPMO.NEW_MSG_ID | MQPMO.NEW_CORREL_ID | MQPMO.LOGICAL_ORDER
+    | MQPMO.FAIL_IF_QUIESCING | MQPMO.SYNC_RESPONSE | MQPMO.RESOLVE_LOCAL_Q
 )  # fmt: skip
 
 
@@ -41,9 +73,11 @@ def check_open(options: int) -> None:
     _check_offered("MQOO", given, _OPEN_OFFERED)
     if not given & _OPENS:
         raise MQError(MQRC.OPTIONS_ERROR, "an open needs at least one of INPUT_*, BROWSE, OUTPUT, INQUIRE, SET")
-    _check_one_of("MQOO", given, _INPUT)
-    _check_one_of("MQOO", given, _BINDS)
-    _check_one_of("MQOO", given, _READ_AHEADS)
+    for choices in (_INPUT, _BINDS, _READ_AHEADS):
+        _check_one_of("MQOO", given, choices)
+    _check_needs("MQOO", given, MQOO.SAVE_ALL_CONTEXT, _INPUT)
+    _check_needs("MQOO", given, _OUTPUT_CONTEXTS | MQOO.NO_MULTICAST, MQOO.OUTPUT)
+    _check_needs("MQOO", given, MQOO.CO_OP, MQOO.BROWSE)
 
 
 @lru_cache(maxsize=1024)
@@ -51,10 +85,14 @@ def check_get(options: int) -> None:
     """MQGET (messages.md 5.2)."""
     given = MQGMO(options)
     _check_offered("MQGMO", given, _GET_OFFERED)
-    _check_one_of("MQGMO", given, _SYNCPOINTS)
-    _check_one_of("MQGMO", given, _BROWSES | MQGMO.MSG_UNDER_CURSOR)
-    if given & _BROWSES and given & (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT):
-        raise MQError(MQRC.OPTIONS_ERROR, f"{_names('MQGMO', given)}: a browse is never under syncpoint")
+    for choices in (_SYNCPOINTS, _BROWSES | MQGMO.MSG_UNDER_CURSOR, _PROPERTIES):
+        _check_one_of("MQGMO", given, choices)
+    for one, other in _GET_CONFLICTS:
+        if given & one and given & other:
+            both = MQGMO(given & (one | other))
+            raise MQError(MQRC.OPTIONS_ERROR, f"{_names('MQGMO', both)}: these do not go together")
+    for option, needed in _GET_NEEDS:
+        _check_needs("MQGMO", given, option, needed)
 
 
 @lru_cache(maxsize=1024)
@@ -62,8 +100,8 @@ def check_put(options: int) -> None:
     """MQPUT and MQPUT1 (messages.md 1.4, 10)."""
     given = MQPMO(options)
     _check_offered("MQPMO", given, _PUT_OFFERED)
-    _check_one_of("MQPMO", given, MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT)
-    _check_one_of("MQPMO", given, MQPMO.DEFAULT_CONTEXT | MQPMO.NO_CONTEXT)
+    for choices in (MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT, _CONTEXTS, _RESPONSES):
+        _check_one_of("MQPMO", given, choices)
 
 
 def _check_offered(family: str, given: IntFlag, offered: IntFlag) -> None:
@@ -78,6 +116,12 @@ def _check_one_of(family: str, given: IntFlag, choices: IntFlag) -> None:
     both = type(given)(given & choices)
     if both & (both - 1):
         raise MQError(MQRC.OPTIONS_ERROR, f"{_names(family, both)}: at most one of these at a time")
+
+
+def _check_needs(family: str, given: IntFlag, option: IntFlag, needed: IntFlag) -> None:
+    if given & option and not given & needed:
+        named = type(given)(given & option)
+        raise MQError(MQRC.OPTIONS_ERROR, f"{_names(family, named)}: only together with {_names(family, needed)}")
 
 
 def _names(family: str, options: IntFlag) -> str:

@@ -5,25 +5,30 @@ them, so ten thousand uncommitted messages at the head cost a get nothing.
 
 Invariants (`check_invariants`): `entries` holds every message that is not GONE, by key; `available` holds exactly the
 keys of the AVAILABLE ones, and so do the indexes, each for the entries that have that identifier; `depth` counts
-PUT_PENDING and AVAILABLE (MQ's CURDEPTH), by effective priority in `depths`; `uncommitted` counts PUT_PENDING and
-GET_PENDING; no waiting getter would be given a message that is available.
+PUT_PENDING, AVAILABLE and LOCKED (MQ's CURDEPTH), by effective priority in `depths`; `uncommitted` counts PUT_PENDING
+and GET_PENDING; no waiting getter would be given a message that is available.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
-from broker.core.entry import AVAILABLE, GET_PENDING, GONE, MAX_PRIORITY, PUT_PENDING, Entry, rank_of
+from broker.core.entry import AVAILABLE, GET_PENDING, GONE, LOCKED, MAX_PRIORITY, PUT_PENDING, Entry, rank_of
+from broker.core.groups import Groups
+from broker.core.handles import CO_OPERATING
 from broker.core.identity import IdentityIndex
 from broker.core.order import SortedKeys
 from broker.core.selection import START
+from broker.core.views import WHOLE_GROUP, WHOLE_MESSAGE, View, starts
 from broker.core.waiters import Waiters
+from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from broker.core.definitions import Definition
-    from broker.core.handles import Handle
+    from broker.core.handles import Handle, Marker
     from broker.core.selection import Request
     from broker.core.unit import Unit
 
@@ -40,6 +45,9 @@ class LocalQueue:
         self.by_msg_id = IdentityIndex()
         self.by_correl_id = IdentityIndex()
         self.by_group_id = IdentityIndex()
+        self.groups = Groups()
+        self.views: dict[object, View] = {}
+        self._co_op_marks: deque[tuple[float, Entry]] = deque()  # when made, oldest first
         self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of the available
         self.waiters = Waiters()
         self.handles: set[Handle] = set()
@@ -105,6 +113,7 @@ class LocalQueue:
         self._hide(entry)
         entry.state = GET_PENDING
         entry.unit = unit
+        entry.marks = None  # gone for good, even if the get is backed out
         self.uncommitted += 1
         self._count(entry, -1)
 
@@ -127,6 +136,16 @@ class LocalQueue:
         self._count(entry, -1)
         self._forget(entry)
 
+    def lock(self, entry: Entry) -> None:
+        """A browse with LOCK: only the handle that keeps the entry sees it."""
+        self._hide(entry)
+        entry.state = LOCKED
+
+    def unlock(self, entry: Entry) -> None:
+        """The message is available again."""
+        assert entry.state == LOCKED
+        self._show(entry)
+
     def load(self, entry: Entry) -> None:
         """A message that was on the queue when the queue manager ended."""
         self.entries[entry.key] = entry
@@ -148,6 +167,11 @@ class LocalQueue:
         self.by_group_id.add(entry.group_id, key)
         if entry.deadline is not None:
             self.expiring.add((entry.deadline, key))
+        changed = self.groups.add(entry) if entry.group_id != NO_ID else ()
+        for view in self.views.values():
+            view.refresh(entry)
+            for each in changed:
+                view.refresh(self.entries[each])
 
     def _hide(self, entry: Entry) -> None:
         assert entry.state == AVAILABLE
@@ -158,6 +182,11 @@ class LocalQueue:
         self.by_group_id.discard(entry.group_id, key)
         if entry.deadline is not None:
             self.expiring.discard((entry.deadline, key))
+        changed = self.groups.discard(entry) if entry.group_id != NO_ID else ()
+        for view in self.views.values():
+            view.keys.discard(key)
+            for each in changed:
+                view.refresh(self.entries[each])
 
     def _forget(self, entry: Entry) -> None:
         entry.state = GONE
@@ -174,6 +203,9 @@ class LocalQueue:
             yield entries[key]
 
     def _path(self, request: Request) -> Iterable[int]:
+        if request.item is not None:
+            first = self.groups.first(request.item)
+            return () if first is None or first <= request.after else (first,)
         if request.token is not None:
             key = int.from_bytes(request.token, "big")
             return (key,) if key in self.available else ()
@@ -183,7 +215,54 @@ class LocalQueue:
             return self.by_correl_id.after(request.correl_id, request.after)
         if request.group_id is not None:
             return self.by_group_id.after(request.group_id, request.after)
-        return self.available if request.after == START else self.available.after(request.after)
+        keys = self.available
+        if request.unmarked_by is not None:
+            keys = self._unmarked(request.unmarked_by).keys
+        elif request.start or request.whole:
+            keys = self._starting(request.start, request.whole).keys
+        return keys if request.after == START else keys.after(request.after)
+
+    def admits(self, entry: Entry, start: int, whole: int) -> bool:
+        """Whether a get may start with this available message, and as much is available with it as it must be."""
+        return starts(entry, start) and (
+            (whole != WHOLE_MESSAGE or self.groups.message_complete(entry))
+            and (whole != WHOLE_GROUP or self.groups.group_complete(entry))
+        )
+
+    def _starting(self, start: int, whole: int) -> View:
+        return self._view((start, whole), lambda entry: self.admits(entry, start, whole))
+
+    def _unmarked(self, marker: Marker) -> View:
+        return self._view(marker, lambda entry: not entry.marks or marker.handle not in entry.marks)
+
+    def _view(self, name: object, admits: Callable[[Entry], bool]) -> View:
+        view = self.views.get(name)
+        if view is None:
+            view = self.views[name] = View(admits, (self.entries[key] for key in self.available))
+        return view
+
+    def mark(self, entry: Entry, marker: Marker, now: float) -> None:
+        """A browse marks an available message. Marks of the co-operating set grow old from `now`."""
+        entry.marks = (entry.marks or set()) | {marker.handle}
+        if marker.handle is None:
+            self._co_op_marks.append((now, entry))
+        self._refresh_marks(entry, marker)
+
+    def drop_old_marks(self, before: float) -> None:
+        """Take off the marks that the co-operating set made before this moment (MARKINT)."""
+        while self._co_op_marks and self._co_op_marks[0][0] <= before:
+            self.unmark(self._co_op_marks.popleft()[1], CO_OPERATING)
+
+    def unmark(self, entry: Entry, marker: Marker) -> None:
+        """Take a mark off; harmless when it is not there."""
+        if entry.marks and marker.handle in entry.marks:
+            entry.marks = entry.marks - {marker.handle} or None
+            self._refresh_marks(entry, marker)
+
+    def _refresh_marks(self, entry: Entry, marker: Marker) -> None:
+        view = self.views.get(marker)
+        if view is not None and entry.state == AVAILABLE:
+            view.refresh(entry)
 
     def overdue(self, now: float) -> Iterator[Entry]:
         """The available messages whose time is up. Discard them after the walk, not during it."""
@@ -207,13 +286,16 @@ class LocalQueue:
             (self.by_group_id, "group_id"),
         ):
             index.check_invariants({key: getattr(self.entries[key], name) for key in shown})
+        for view in self.views.values():
+            assert list(view.keys) == [key for key in shown if view.admits(self.entries[key])]
         states = [entry.state for entry in self.entries.values()]
         assert GONE not in states
-        assert self.depth == sum(state in (PUT_PENDING, AVAILABLE) for state in states) == sum(self.depths)
+        assert self.depth == sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states) == sum(self.depths)
         assert self.uncommitted == sum(state in (PUT_PENDING, GET_PENDING) for state in states)
         assert self.bytes == sum(entry.length for entry in self.entries.values())
         assert len(self.expiring) == sum(self.entries[key].deadline is not None for key in shown)
         if not self.get_inhibited:
             for waiter in self.waiters:
-                starved = [key for key in shown if waiter.request.matches(self.entries[key])]
+                request = waiter.request
+                starved = [entry.key for entry in self.candidates(request) if request.accepts(entry, self)]
                 assert not starved, f"{waiter.request} waits beside {starved}"

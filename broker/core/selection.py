@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.core.views import ANY, PART
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from broker.core.entry import Entry
+    from broker.core.handles import Marker
+    from broker.core.logical import Item
+    from broker.core.queue import LocalQueue
 
 START = -1  # a cursor before every message
 
@@ -24,15 +29,24 @@ class Request:
         "after",
         "browse",
         "browse_first",
+        "complete_message",
         "correl_id",
         "fail_if_quiescing",
         "group_id",
+        "item",
+        "lock",
+        "logical",
+        "marks",
         "max_length",
         "msg_id",
         "msg_seq_number",
         "offset",
+        "start",
         "syncpoint",
         "token",
+        "unmarked_by",
+        "unmarks",
+        "whole",
     )
 
     def __init__(self) -> None:
@@ -42,9 +56,18 @@ class Request:
         self.msg_seq_number: int | None = None
         self.offset: int | None = None
         self.token: bytes | None = None
+        self.item: Item | None = None  # just the item that comes next in logical order
+        self.start = ANY  # where in its group the message must be
+        self.whole = PART  # what must be available with it
         self.after = START  # only messages whose key is greater: BROWSE_NEXT
         self.browse = False
         self.browse_first = False
+        self.logical = False
+        self.complete_message = False
+        self.lock = False
+        self.marks: Marker | None = None  # mark the message browsed
+        self.unmarks: Marker | None = None
+        self.unmarked_by: Marker | None = None  # only messages without this mark
         self.syncpoint = NEVER
         self.max_length: int | None = None
         self.accept_truncated = False
@@ -52,13 +75,23 @@ class Request:
 
     @property
     def narrow(self) -> bool:
-        """Whether it asks for more than MsgId and CorrelId."""
+        """Whether it asks for a message that cannot be found by MsgId or CorrelId alone."""
         return not (
-            self.group_id is None and self.msg_seq_number is None and self.offset is None and self.token is None
+            self.group_id is None
+            and self.msg_seq_number is None
+            and self.offset is None
+            and self.token is None
+            and self.item is None
+            and (self.whole == PART or (self.msg_id is None and self.correl_id is None))
         )
 
+    @property
+    def part_of_more(self) -> bool:
+        """Whether the arrival of one message can make another the one to give."""
+        return self.whole != PART
+
     def matches(self, entry: Entry) -> bool:
-        """Whether `entry` is what the get looks for."""
+        """Whether the fields of `entry` are those that the get looks for."""
         return (
             (self.msg_id is None or entry.msg_id == self.msg_id)
             and (self.correl_id is None or entry.correl_id == self.correl_id)
@@ -66,17 +99,28 @@ class Request:
             and (self.msg_seq_number is None or entry.msg_seq_number == self.msg_seq_number)
             and (self.offset is None or entry.offset == self.offset)
             and (self.token is None or entry.token == self.token)
+            and (self.item is None or entry.item == self.item)
             and entry.key > self.after
+        )
+
+    def accepts(self, entry: Entry, queue: LocalQueue) -> bool:
+        """Whether the get may be given this available message."""
+        return (
+            self.matches(entry)
+            and (not (self.start or self.whole) or queue.admits(entry, self.start, self.whole))
+            and (self.unmarked_by is None or not entry.marks or self.unmarked_by.handle not in entry.marks)
         )
 
 
 NEVER, ALWAYS, IF_PERSISTENT = range(3)  # whether a get is under syncpoint
 
 
-def choose(candidates: Iterable[Entry], request: Request, now: float, expired: list[Entry]) -> Entry | None:
-    """The first candidate that `request` matches. Expired ones that would have been chosen are added to `expired`."""
+def choose(
+    candidates: Iterable[Entry], request: Request, queue: LocalQueue, now: float, expired: list[Entry]
+) -> Entry | None:
+    """The first candidate that `request` accepts. Expired ones that would have been chosen are added to `expired`."""
     for entry in candidates:
-        if request.matches(entry):
+        if request.accepts(entry, queue):
             if entry.deadline is None or entry.deadline > now:
                 return entry
             expired.append(entry)

@@ -12,6 +12,8 @@ from broker.core.rows import Rows
 
 if TYPE_CHECKING:
     from broker.core.entry import Entry
+    from broker.core.handles import Handle
+    from broker.core.logical import Position
     from broker.core.queue import LocalQueue
 
 ACTIVE, COMMITTING, BACKING_OUT, COMMITTED, BACKED_OUT = range(5)
@@ -29,19 +31,25 @@ TRANSITIONS = {
 class Unit:
     """The puts and gets of one unit of work, in the order in which they were made."""
 
-    __slots__ = ("bytes", "firsts", "gets", "puts", "state")
+    __slots__ = ("bytes", "calls", "firsts", "gets", "positions", "puts", "state")
 
     def __init__(self) -> None:
         self.state = ACTIVE
         self.puts: list[Entry] = []
         self.gets: dict[Entry, None] = {}
         self.bytes = 0  # of the bodies put
+        self.calls = 0  # what counts towards MAXUMSGS: one a call, however many segments it puts or gets
         self.firsts: list[LocalQueue] = []  # queues whose FIRST condition a put of this unit met
+        self.positions: dict[Handle, tuple[Position, Position]] = {}  # of put and get, before the unit's first call
 
-    @property
-    def calls(self) -> int:
-        """What counts towards MAXUMSGS."""
-        return len(self.puts) + len(self.gets)
+    def remember(self, handle: Handle) -> None:
+        """A call of this unit is about to move the handle's position: a backout restores it (messages.md 3.5, 6.3)."""
+        self.positions.setdefault(handle, (handle.last_put, handle.last_get))
+
+    def restore(self) -> None:
+        """Put back the positions."""
+        for handle, (last_put, last_get) in self.positions.items():
+            handle.last_put, handle.last_get = last_put, last_get
 
     def become(self, state: int) -> None:
         """Take a step of the life cycle; a step that the table does not have is our mistake."""

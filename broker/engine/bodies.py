@@ -48,11 +48,11 @@ class Bodies:
             del self._held[entry]
             self.bytes -= entry.length
 
-    def fetch(self, entry: Entry, fetched: Callable[[Exception | None], None]) -> None:
-        """Read back the body of `entry`, and of the next in its queue with it, then call `fetched`: with None, or the
-        error that left it on disk.
+    def fetch(self, entries: list[Entry], fetched: Callable[[Exception | None], None]) -> None:
+        """Read back the bodies of `entries`, and of the next in their queue with them, then call `fetched`: with None,
+        or the error that left them on disk.
         """
-        run = [entry, *self._next(entry)]
+        run = [*entries, *self._next(entries[-1])]
 
         def arrived(bodies: dict[int, bytes], error: Exception | None) -> None:
             for each in run:

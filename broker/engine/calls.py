@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.rows import Rows
+from broker.engine.delivery import NOTHING, delivery
 from broker.interface.port import Call, Delivery, T
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from broker.clock import Timer
     from broker.core.effects import Grant
-    from broker.core.entry import Entry
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
     from broker.engine.conversation import Conversation
@@ -37,10 +37,11 @@ class GetCall(ReceivingCall[Delivery]):
     answer.
     """
 
-    def __init__(self, conversation: Conversation, max_length: int | None) -> None:
+    def __init__(self, conversation: Conversation, max_length: int | None, version: int) -> None:
         super().__init__()
         self._conversation = conversation
         self._max_length = max_length
+        self._version = version  # of the descriptor that the message is to be described by
         self._grant: Grant | None = None
         self._unit: Unit | None = None  # the unit of work, implicit or not, that got the message
         self.waiter: Waiter | None = None
@@ -55,30 +56,34 @@ class GetCall(ReceivingCall[Delivery]):
         """A message: fetch its body, make its removal or its mark durable, then answer."""
         self._stop_waiting()
         self._grant = grant
-        self._unit = grant.entry.unit
-        if grant.entry.data is None:
-            self._conversation.manager.bodies.fetch(grant.entry, self._fetched)
+        if not grant.entries:
+            self._answer(NOTHING._replace(reason=grant.reason))
+            return
+        self._unit = grant.entries[0].unit
+        if any(entry.data is None for entry in grant.entries):
+            self._conversation.manager.bodies.fetch(grant.entries, self._fetched)
         else:
-            self._secure(grant, grant.entry.data)
+            self._secure(grant)
 
     def _fetched(self, error: Exception | None) -> None:
-        """The body is in memory, or cannot be read."""
+        """The bodies are in memory, or cannot be read."""
         if error is not None:
             self._conversation.fail_written(self, error, MQRC.CONNECTION_BROKEN)
-        elif self._grant is not None and self._grant.entry.data is not None:
-            self._secure(self._grant, self._grant.entry.data)
+        elif self._grant is not None:
+            self._secure(self._grant)
 
-    def _secure(self, grant: Grant, data: bytes) -> None:
+    def _secure(self, grant: Grant) -> None:
         """Make what the answer stands for durable: the removal, or that the message is in somebody's hands."""
-        entry = grant.entry
         now = self._conversation.manager.clock.time()
-        delivery = _delivery(entry, data, grant.reason, self._max_length, now)
+        answer = delivery(grant.entries, grant.reason, self._max_length, self._version, now)
+        first = grant.entries[0]
         if grant.unit is not None:
-            self._conversation.commit_unit(grant.unit, partial(self._removed, delivery))
-        elif grant.destructive and entry.persistence and entry.queue.hardens_backout and entry.unit is self._unit:
-            self._conversation.manager.journal.submit(Rows(marks=[entry.id]), partial(self._marked, grant, delivery))
+            self._conversation.commit_unit(grant.unit, partial(self._removed, answer))
+        elif grant.destructive and first.persistence and first.queue.hardens_backout and first.unit is self._unit:
+            marks = Rows(marks=[entry.id for entry in grant.entries if entry.persistence])
+            self._conversation.manager.journal.submit(marks, partial(self._marked, grant, answer))
         else:
-            self._answer(delivery)
+            self._answer(answer)
 
     def _removed(self, delivery: Delivery, error: Exception | None) -> None:
         """The implicit unit of a get outside syncpoint is over."""
@@ -90,7 +95,8 @@ class GetCall(ReceivingCall[Delivery]):
     def _marked(self, grant: Grant, delivery: Delivery, error: Exception | None) -> None:
         """It is on disk that the message is in somebody's hands, or it could not be written."""
         if error is None:
-            grant.entry.marked = True
+            for entry in grant.entries:
+                entry.marked = bool(entry.persistence)
             self._answer(delivery)
             return
         if isinstance(error, StoreFullError):
@@ -128,7 +134,8 @@ class GetCall(ReceivingCall[Delivery]):
         """Put back a message that was removed for this call."""
         grant, self._grant = self._grant, None
         if grant is not None and grant.destructive and self._unit is not None:
-            self._conversation.put_back(grant.entry, self._unit)
+            for entry in grant.entries:
+                self._conversation.put_back(entry, self._unit)
 
 
 class HeldCall(ReceivingCall[T]):
@@ -140,27 +147,3 @@ class HeldCall(ReceivingCall[T]):
 
     def unclaimed(self, result: T) -> None:
         self._release(result)
-
-
-def _delivery(entry: Entry, data: bytes, reason: int, max_length: int | None, now: float) -> Delivery:
-    expiry = -1
-    if entry.deadline is not None:
-        expiry = max(1, -int(-(entry.deadline - now) * 10 // 1))  # tenths of a second, rounded up
-    return Delivery(
-        entry.kept,
-        entry.msg_id,
-        entry.correl_id,
-        entry.group_id,
-        entry.msg_seq_number,
-        entry.offset,
-        entry.msg_flags,
-        entry.original_length,
-        entry.priority,
-        entry.persistence,
-        expiry,
-        entry.backout_count,
-        entry.token,
-        data if max_length is None or len(data) <= max_length else data[:max_length],
-        entry.length,
-        reason,
-    )

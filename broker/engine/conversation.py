@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle
     from broker.core.manager import Manager
+    from broker.core.queue import LocalQueue
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
     from broker.interface.port import Port
@@ -100,7 +101,9 @@ class Conversation:
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
     ) -> Call[Delivery]:
-        return self._issue(GetCall(self, max_length), True, self._get, hobj, md, options, max_length)
+        return self._issue(
+            GetCall(self, max_length, 2 if md is None else md.version), True, self._get, hobj, md, options, max_length
+        )
 
     def begin(self) -> Call[int]:
         return self._issue(Call(), False, self._begin)
@@ -285,11 +288,12 @@ class Conversation:
             raise MQError(
                 MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{handle.name} is not a dynamic queue, closing cannot delete it"
             )
-        self._close_handle(handle)
-        call.set_result(0)
+        call.set_result(self._close_handle(handle))
 
-    def _close_handle(self, handle: Handle) -> None:
-        self.manager.perform(self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic()))
+    def _close_handle(self, handle: Handle) -> int:
+        reason, effects = self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic())
+        self.manager.perform(effects)
+        return reason
 
     def _close_unclaimed(self, opened: Opened) -> None:
         handle = self.hconn.handles.get(opened.hobj)
@@ -343,8 +347,22 @@ class Conversation:
         handle, queue = self.hconn.queue(hobj)
         if not handle.puts:
             raise MQError(MQRC.NOT_OPEN_FOR_OUTPUT, f"{handle.name} was opened without MQOO_OUTPUT")
+        self._place(call, handle, queue, md, options, data)
+
+    def _place(
+        self,
+        call: Call[Placed],
+        handle: Handle | None,
+        queue: LocalQueue,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+    ) -> None:
+        """Put a message through a handle, or through none (MQPUT1)."""
         clock = self.manager.clock
-        entry, unit, reason = self.core.put(self.hconn, queue, md, options, data, clock.time(), clock.monotonic())
+        entry, unit, reason = self.core.put(
+            self.hconn, handle, queue, md, options, data, clock.time(), clock.monotonic()
+        )
         placed = Placed(
             entry.kept,
             entry.msg_id,
@@ -372,7 +390,8 @@ class Conversation:
     ) -> None:
         handle = self.core.open(self.hconn, descriptor, MQOO.OUTPUT.value)
         try:
-            self._put(call, handle.hobj, md, options, data)
+            _, queue = self.hconn.queue(handle.hobj)
+            self._place(call, None, queue, md, options, data)
         finally:
             self._close_handle(handle)
 

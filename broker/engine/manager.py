@@ -150,6 +150,8 @@ class QueueManager:
             for entry in expired:
                 self.bodies.gone(entry)
             self.journal.submit(Rows(removals=[entry.id for entry in expired if entry.persistence]), _nobody)
+        if self.core.freed:
+            self.perform(self.core.offer_freed(self.clock.time()))
         self.monitors.wake()
 
     def change(self, change: Change, then: Callable[[Exception | None], None]) -> None:

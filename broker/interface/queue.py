@@ -45,6 +45,11 @@ class Queue:
         self._closed = False
 
     @property
+    def hobj(self) -> int:
+        """The number of the handle on its connection."""
+        return self._opened.hobj
+
+    @property
     def name(self) -> str:
         return self._opened.name
 
@@ -183,9 +188,12 @@ def put_options(options: PutMessageOptions | int, *, in_unit: bool) -> PutMessag
     """The whole structure, under syncpoint inside `unit_of_work()` where it names no syncpoint option."""
     given = options.options if isinstance(options, PutMessageOptions) else options
     wanted = given | _PUT_SYNCPOINT if in_unit and not given & _PUT_NOT_IN_UNIT else given
-    if isinstance(options, PutMessageOptions):
-        return options if wanted == given else PutMessageOptions(options=wanted, version=options.version)
-    return PutMessageOptions(options=wanted)
+    if not isinstance(options, PutMessageOptions):
+        return PutMessageOptions(options=wanted)
+    context = options.context.hobj if isinstance(options.context, Queue) else options.context
+    if wanted == given and context == options.context:
+        return options
+    return PutMessageOptions(options=wanted, context=context, version=options.version)
 
 
 def get_options(options: GetMessageOptions | int, wait: float | None, *, in_unit: bool) -> GetMessageOptions:

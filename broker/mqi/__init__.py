@@ -77,8 +77,8 @@ from broker.mqi.descriptor import MQRO_REJECT_UNSUP_MASK as MQRO_REJECT_UNSUP_MA
 from broker.mqi.descriptor import MQSEG as MQSEG
 from broker.mqi.descriptor import MQSS as MQSS
 from broker.mqi.errors import MQError as MQError
-from broker.mqi.identifiers import MQACTT as MQACTT
 from broker.mqi.identifiers import MQACT_NONE as MQACT_NONE
+from broker.mqi.identifiers import MQACTT as MQACTT
 from broker.mqi.identifiers import MQCI_NEW_SESSION as MQCI_NEW_SESSION
 from broker.mqi.identifiers import MQCI_NONE as MQCI_NONE
 from broker.mqi.identifiers import MQCONNID_NONE as MQCONNID_NONE
@@ -86,8 +86,8 @@ from broker.mqi.identifiers import MQCT_NONE as MQCT_NONE
 from broker.mqi.identifiers import MQGI_NONE as MQGI_NONE
 from broker.mqi.identifiers import MQMI_NONE as MQMI_NONE
 from broker.mqi.identifiers import MQMTOK_NONE as MQMTOK_NONE
-from broker.mqi.identifiers import MQSIDT as MQSIDT
 from broker.mqi.identifiers import MQSID_NONE as MQSID_NONE
+from broker.mqi.identifiers import MQSIDT as MQSIDT
 from broker.mqi.layouts import MQDLH as MQDLH
 from broker.mqi.layouts import MQTM as MQTM
 from broker.mqi.layouts import MQTMC2 as MQTMC2

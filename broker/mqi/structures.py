@@ -87,9 +87,10 @@ class GetMessageOptions:
 
 @dataclass(slots=True, kw_only=True)
 class PutMessageOptions:
-    """MQPMO: how to put a message."""
+    """MQPMO: how to put a message. `context` is the open queue whose saved context to pass on."""
 
     options: int = MQPMO.NONE
+    context: Any = -1
     version: int = 3
 
 

@@ -49,7 +49,7 @@ def object_fields(od: ObjectDescriptor) -> tuple[Any, ...]:
 
 def put_fields(options: PutMessageOptions) -> tuple[Any, ...]:
     """MQPMO as a frame carries it."""
-    return options.options, options.version
+    return options.options, options.context, options.version
 
 
 def get_fields(options: GetMessageOptions) -> tuple[Any, ...]:
@@ -143,8 +143,8 @@ def _object(fields: Any) -> ObjectDescriptor:
 
 
 def _put_options(fields: Any) -> PutMessageOptions:
-    options, version = _structure(fields, (int, int), MQRC.PMO_ERROR, "MQPMO")
-    return PutMessageOptions(options=options, version=version)
+    options, context, version = _structure(fields, (int, int, int), MQRC.PMO_ERROR, "MQPMO")
+    return PutMessageOptions(options=options, context=context, version=version)
 
 
 def _get_options(fields: Any) -> GetMessageOptions:

@@ -226,10 +226,10 @@ class World:
 
     def granted(self, grant: Grant) -> Message:
         """The message of a grant, its removal settled."""
-        assert grant.entry.data is not None
+        assert grant.entries[0].data is not None
         if grant.unit is not None:
             self.end_unit(grant.unit, commit=True)
-        return Message(grant.entry.data, grant.reason, grant.entry)
+        return Message(grant.entries[0].data, grant.reason, grant.entries[0])
 
     def forget_expired(self) -> None:
         """Expired messages leave the shelf."""
@@ -283,7 +283,7 @@ class Access:
         pmo = PutMessageOptions(options=int(options))
         try:
             entry, unit, reason = world.manager.put(
-                self.program.hconn, self.queue, md, pmo, data, world.now, world.tick
+                self.program.hconn, self.handle, self.queue, md, pmo, data, world.now, world.tick
             )
         finally:
             world.forget_expired()
@@ -345,7 +345,8 @@ class Access:
     def close(self) -> None:
         """MQCLOSE."""
         world = self.world
-        world.perform(world.manager.close(self.program.hconn, self.handle.hobj, world.tick))
+        _, effects = world.manager.close(self.program.hconn, self.handle.hobj, world.tick)
+        world.perform(effects)
 
     def drain(self, options: int = 0) -> list[bytes]:
         """Every message that gets bring, until NO_MSG_AVAILABLE (2033)."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.mqi import MQError
 
 HELLO = (PRODUCT, VERSION, VERSION, 30_000, FRAME_BYTES)
-PMO = (0, 3)
+PMO = (0, -1, 3)
 GMO = (1, 5000, 0, bytes(16), 4)
 
 

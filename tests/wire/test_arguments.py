@@ -65,7 +65,7 @@ def test_a_call_with_another_number_of_items_breaks_the_line(verb: Verb, change:
         start(frame)
 
 
-PUT, GET = [2, 3], [3, 5000, 2, TOKEN, 4]
+PUT, GET = [2, -1, 3], [3, 5000, 2, TOKEN, 4]
 
 
 @pytest.mark.parametrize(

@@ -202,7 +202,7 @@ def test_another_protocol_on_the_line_is_refused_at_once() -> None:
 def test_a_long_frame_may_be_a_message_or_a_text() -> None:
     pair = Pair()
     for body in (b"x" * 1_000_000, "é" * 500_000):
-        frame = [Verb.PUT, 1, 1, 1, None, [0, 3], body]
+        frame = [Verb.PUT, 1, 1, 1, None, [0, -1, 3], body]
         assert received(pair.server, pair.client.send(*frame), [5, 70_000]) == [frame]
 
 

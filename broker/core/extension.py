@@ -1,0 +1,68 @@
+"""MQMDE: the group and segment fields in front of the data, for programs that use version 1 descriptors.
+
+72 bytes: `MDE `, version 2, length, then encoding, character set and format of the data behind, flags, and the five
+fields that version 1 of MQMD does not have (messages.md 1.5).
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from broker.core.logical import Item
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.mqi.structures import NO_ID
+
+if TYPE_CHECKING:
+    from broker.mqi.structures import MessageDescriptor
+
+FORMAT = "MQHMDE"
+LENGTH = 72
+_LAYOUT = "4siiii8si24siiii"
+_LITTLE_ENDIAN = 0x0000_0002  # the integers of MQENC.NATIVE on these machines are reversed
+_INTEGER_MASK = 0x0000_000F
+
+
+def byte_order(encoding: int) -> str:
+    """The struct prefix for integers in this MQENC."""
+    return "<" if encoding & _INTEGER_MASK == _LITTLE_ENDIAN else ">"
+
+
+def take_extension(md: MessageDescriptor, data: bytes, native_encoding: int) -> tuple[MessageDescriptor, bytes]:
+    """The descriptor with the fields of the MQMDE at the front of `data`, and the data behind it.
+
+    What is not an MQMDE by the rules, or not in the queue manager's own encoding, stays data. Raises MDE_ERROR (2248).
+    """
+    if md.format != FORMAT or md.encoding != native_encoding or not _has_defaults(md):
+        return md, data
+    if len(data) < LENGTH:
+        raise MQError(MQRC.MDE_ERROR, f"format MQHMDE, but {len(data)} bytes: an MQMDE has {LENGTH}")
+    (
+        tag, version, length, encoding, ccsid, format, _, group_id, number, offset, flags, original,
+    ) = struct.unpack_from(byte_order(md.encoding) + _LAYOUT, data)  # fmt: skip
+    if tag != b"MDE " or version != 2 or length != LENGTH or (ccsid <= 0 and ccsid not in (-2, -4)):
+        raise MQError(MQRC.MDE_ERROR, f"the data does not begin with a valid MQMDE: {data[:16]!r}")
+    full = type(md).from_tuple(md.to_tuple())
+    full.version = 2
+    full.encoding, full.coded_char_set_id, full.format = encoding, ccsid, format.decode("ascii", "replace").rstrip()
+    full.group_id, full.msg_seq_number, full.offset = group_id, number, offset
+    full.msg_flags, full.original_length = flags, original
+    return full, data[LENGTH:]
+
+
+def extension(item: Item, flags: int, original_length: int, encoding: int, ccsid: int, format: str) -> bytes:
+    """The MQMDE for a message that a version 1 descriptor cannot describe."""
+    return struct.pack(
+        byte_order(encoding) + _LAYOUT,
+        b"MDE ", 2, LENGTH, encoding, ccsid, format.encode().ljust(8), 0, *item, flags, original_length,
+    )  # fmt: skip
+
+
+def _has_defaults(md: MessageDescriptor) -> bool:
+    """Whether the descriptor says nothing about groups: version 1 never does."""
+    if md.version == 1:
+        return True
+    return Item(md.group_id, md.msg_seq_number, md.offset) == Item(NO_ID, 1, 0) and not (
+        md.msg_flags or md.original_length != -1
+    )

@@ -1,0 +1,152 @@
+"""Giving a chosen message to a getter: cursor, lock and marks for a browse, a unit of work for a destructive get."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgpack
+
+from broker.core import context
+from broker.core.effects import Grant
+from broker.core.entry import AVAILABLE
+from broker.core.logical import CLOSED, SEGMENTS, Position
+from broker.core.selection import IF_PERSISTENT, NEVER, START
+from broker.core.unit import Unit
+from broker.mqi.errors import MQError
+from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from broker.core.entry import Entry
+    from broker.core.handles import Handle
+    from broker.core.queue import LocalQueue
+    from broker.core.selection import Request
+
+_TRUNCATED_ACCEPTED = int(MQRC.TRUNCATED_MSG_ACCEPTED)
+_TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
+_INCONSISTENT_CCSIDS = int(MQRC.INCONSISTENT_CCSIDS)
+_INCONSISTENT_ENCODINGS = int(MQRC.INCONSISTENT_ENCODINGS)
+_INCONSISTENT_UOW = int(MQRC.INCONSISTENT_UOW)
+_CCSID = KEPT_FIELDS.index("coded_char_set_id")
+_ENCODING = KEPT_FIELDS.index("encoding")
+
+
+def under_cursor(handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry:
+    """The message under the browse cursor. Raises NO_MSG_UNDER_CURSOR (2034), INVALID_MSG_UNDER_CURSOR (2246)."""
+    entry = queue.entries.get(handle.cursor) if handle.cursor != START else None
+    if entry is None or entry.state != AVAILABLE or entry.expired(now):
+        raise MQError(MQRC.NO_MSG_UNDER_CURSOR, f"no message of {queue.name} is under the browse cursor of this handle")
+    if request.complete_message:
+        if entry.offset:
+            raise MQError(MQRC.INVALID_MSG_UNDER_CURSOR, "the segment under the cursor is not the first of its message")
+        if not queue.groups.message_complete(entry):
+            raise MQError(MQRC.NO_MSG_UNDER_CURSOR, "not all segments of the message under the cursor are there")
+    return entry
+
+
+def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max_calls: int, now: float) -> Grant:
+    """Give the message that begins with `entry` to the getter.
+
+    Raises SYNCPOINT_LIMIT_REACHED (2024), UOW_NOT_AVAILABLE (2255), having changed nothing.
+    """
+    entries, reason = _whole_message(queue, entry) if request.complete_message else ([entry], 0)
+    length = sum(each.length for each in entries)
+    truncated = request.max_length is not None and length > request.max_length
+    if truncated and not request.accept_truncated:
+        if request.browse_first:
+            _rewind(handle)
+        return Grant(entries, _TRUNCATED_FAILED)
+    if request.browse:
+        _browse(handle, queue, request, entries, now)
+        return Grant(entries, _TRUNCATED_ACCEPTED if truncated else reason)
+    in_unit = request.syncpoint != NEVER and (request.syncpoint != IF_PERSISTENT or bool(entry.persistence))
+    if not in_unit and len(entries) > 1 and entry.persistence and handle.hconn.unit is not None:
+        raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message in segments, outside syncpoint beside an open unit")
+    unit = (handle.hconn.unit or Unit()) if in_unit else Unit()
+    check_room(unit, max_calls)
+    warning = _get_warning(handle, request, entry, in_unit=in_unit)
+    if in_unit:
+        handle.hconn.unit = unit
+        unit.remember(handle)
+    unit.calls += 1
+    for each in entries:
+        queue.take(each, unit)
+        unit.gets[each] = None
+    context.save(handle, entry)
+    handle.last_get = _position(request, entries, reason, in_unit=in_unit)
+    reason = _TRUNCATED_ACCEPTED if truncated else reason or warning
+    return Grant(entries, reason, destructive=True, unit=None if in_unit else unit)
+
+
+def check_room(unit: Unit, max_calls: int) -> None:
+    """Raise SYNCPOINT_LIMIT_REACHED (2024) when the unit of work cannot take another message."""
+    if unit.calls >= max_calls:
+        raise MQError(
+            MQRC.SYNCPOINT_LIMIT_REACHED,
+            f"the unit of work holds {unit.calls} messages, the queue manager's MAXUMSGS: commit or back out first",
+        )
+
+
+def _rewind(handle: Handle) -> None:
+    """BROWSE_FIRST found a message that was too long: the cursor stands before the first message (RC 2080)."""
+    handle.cursor = handle.anchor = START
+    handle.last_browse = CLOSED
+    handle.browsed_logically = None
+
+
+def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[Entry], now: float) -> None:
+    first = entries[0]
+    handle.saved_context = None
+    if request.logical and request.item is None:
+        handle.anchor = first.key
+    handle.cursor = first.key
+    handle.browsed_logically = request.logical
+    handle.last_browse = _position(request, entries, 0, in_unit=False)
+    if request.marks is not None:
+        queue.mark(first, request.marks, now)
+        handle.marked.add(first)
+    if request.unmarks is not None:
+        queue.unmark(first, request.unmarks)
+    if request.lock:
+        handle.locked = entries
+        for each in entries:
+            queue.lock(each)
+
+
+def _position(request: Request, entries: list[Entry], reason: int, *, in_unit: bool) -> Position:
+    """Where the handle stands after this message."""
+    first = entries[0]
+    length = sum(each.length for each in entries)
+    if len(entries) == 1 and first.original_length > first.length:
+        length = first.original_length  # a report about a segment
+    flags = entries[-1].msg_flags
+    if request.complete_message and flags & SEGMENTS and not reason:
+        flags &= ~SEGMENTS
+    return CLOSED.after(first.item, length, flags, first.persistence, in_unit=in_unit, logical=request.logical)
+
+
+def _get_warning(handle: Handle, request: Request, entry: Entry, *, in_unit: bool) -> int:
+    """The warning of a get without LOGICAL_ORDER that leaves what one with it has begun (messages.md 6.3)."""
+    position = handle.last_get
+    if request.logical or not (position.logical and position.open):
+        return 0
+    if entry.item != position.next_item():
+        return position.unfinished
+    return _INCONSISTENT_UOW if in_unit != position.in_unit else 0
+
+
+def _whole_message(queue: LocalQueue, entry: Entry) -> tuple[list[Entry], int]:
+    """The segments of a complete logical message, and a warning where they do not agree in character set or encoding:
+    then only the first ones that do (messages.md 5.7).
+    """
+    entries = [queue.entries[key] for key in queue.groups.segments(entry)]
+    if len(entries) == 1:
+        return entries, 0
+    first = msgpack.unpackb(entry.kept)
+    for number, each in enumerate(entries):
+        kept = msgpack.unpackb(each.kept)
+        if kept[_CCSID] != first[_CCSID]:
+            return entries[:number], _INCONSISTENT_CCSIDS
+        if kept[_ENCODING] != first[_ENCODING]:
+            return entries[:number], _INCONSISTENT_ENCODINGS
+    return entries, 0
