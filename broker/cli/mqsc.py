@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @with_url
 def mqsc(file: str, *, url: str) -> int:
-    """Run the MQSC or ZMQSC commands of FILE, or of standard input.
+    """Run MQSC or ZMQSC commands of FILE, or of standard input.
 
     The exit code is 0 when all of them were processed, 10 when some failed, 20 when there was no queue manager.
     """

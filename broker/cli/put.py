@@ -131,7 +131,7 @@ class _Outcome:
 
     def told(self, name: str) -> int:
         """Print the summary; the exit code."""
-        print(f"{self._acknowledged} messages put on {name}", file=sys.stderr)
+        print(f"{self._acknowledged} message{'' if self._acknowledged == 1 else 's'} put on {name}", file=sys.stderr)
         if self._first is None:
             return DONE
         line, error = self._first

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--config", "file", metavar="FILE", help="The configuration, a broker.toml. Without it: the defaults.")
 def run(file: str | None) -> None:
-    """Run a queue manager until SIGTERM or Ctrl-C, which end it in order.
+    """Run a queue manager, here in the foreground.
+
+    SIGTERM or Ctrl-C end it in order: connections have some seconds to finish.
 
     It logs to standard error; the ready line there tells where it listens. Modules with handlers are searched in the
     current folder first.

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 @click.option("--json", "in_json", is_flag=True, help="Everything, as one JSON object.")
 @with_url
 def status(*, in_json: bool, url: str) -> None:
-    """Show the queue manager's figures: connections, journal, queues and their triggers."""
+    """Show the queue manager in figures.
+
+    Connections, journal, queues, and the starts that their triggers have pending.
+    """
     figures = converse(url, _figures)
     print(json.dumps(figures) if in_json else "\n".join(told(figures)))
 

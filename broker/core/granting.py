@@ -71,7 +71,7 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
     unit.calls += 1
     for each in entries:
         queue.take(each, unit)
-        unit.gets[each] = None
+        unit.gets[each] = each is entry
     context.save(handle, entry)
     handle.last_get = _position(request, entries, reason, in_unit=in_unit)
     reason = _TRUNCATED_ACCEPTED if truncated else reason or warning

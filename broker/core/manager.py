@@ -312,7 +312,7 @@ class Manager:
         unit = entry.unit
         if unit is None or unit.state != units.ACTIVE or entry not in unit.gets:
             return Effects()
-        del unit.gets[entry]
+        unit.calls -= unit.gets.pop(entry)
         self._reinstate(entry)
         return self._offer((entry,), now)
 
@@ -466,7 +466,7 @@ class Manager:
         for key in list(queue.available):
             entry = queue.entries[key]
             queue.take(entry, unit)
-            unit.gets[entry] = None
+            unit.gets[entry] = True
         return unit
 
     # The end

@@ -36,7 +36,7 @@ class Unit:
     def __init__(self) -> None:
         self.state = ACTIVE
         self.puts: list[Entry] = []
-        self.gets: dict[Entry, None] = {}
+        self.gets: dict[Entry, bool] = {}  # whether the message is the first, or only, that its call got
         self.bytes = 0  # of the bodies put
         self.calls = 0  # what counts towards MAXUMSGS: one a call, however many segments it puts or gets
         self.firsts: list[LocalQueue] = []  # queues whose FIRST condition a put of this unit met

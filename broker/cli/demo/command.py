@@ -43,9 +43,10 @@ ZMQSC ALTER QL-DEMO.RESERVATIONS PROCESS-DEMO TRIGGER TRIGTYPE-EVERY TRIGDATA-RE
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), required=False)
 def demo(file: str | None) -> int:
-    """Put every line of FILE on a triggered queue, have each handled, and account for every line.
+    """Put FILE line by line, have each line handled, account for all.
 
-    FILE is any file at all ("-": standard input); without it, a sample of airline reservations. A daemon of its own is
+    Every line becomes a message on a triggered queue; a handler answers it, or rejects it to a dead-letter queue. FILE
+    is any file at all ("-": standard input); without it, a sample of airline reservations. A daemon of its own is
     started on a free port with a temporary folder, and stopped at the end.
     """
     name = file or str(sample())

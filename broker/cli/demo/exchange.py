@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 UNIT_MESSAGES_MAX: Final = 256
 TICK_SECONDS: Final = 0.05
+SHOW_SECONDS: Final = 0.25
 STALL_SECONDS_MAX: Final = 60.0
 """How long nothing may come back before the lines still out are called missing."""
 
@@ -91,7 +92,7 @@ class Exchange:
 
     async def _watch(self) -> None:
         """Show the progress until every line is back, or until nothing has moved for too long."""
-        seen, moved = (0, 0), self._clock.monotonic()
+        seen, moved, shown = (0, 0), self._begun, self._begun
         while not self._all_put or self._account.missing:
             await self._clock.sleep(TICK_SECONDS)
             now = self._clock.monotonic()
@@ -100,7 +101,9 @@ class Exchange:
                 seen, moved = current, now
             elif now - moved > STALL_SECONDS_MAX:
                 break
-            _show(f"put {seen[0]:,}   handled {seen[1]:,}   {now - self._begun:.1f} s")
+            if now - shown >= SHOW_SECONDS:
+                shown = now
+                _show(f"put {seen[0]:,}   handled {seen[1]:,}   {now - self._begun:.1f} s")
         _show("")
 
 
