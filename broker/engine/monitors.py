@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.mqi.errors import MQError
-
 if TYPE_CHECKING:
     from broker.core.triggering import Triggers
     from broker.engine.conversation import Conversation
     from broker.interface.port import Call
+    from broker.mqi.errors import MQError
 
 
 class Monitors:
