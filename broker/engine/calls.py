@@ -90,7 +90,7 @@ class GetCall(ReceivingCall[Delivery]):
         if error is None:
             self._answer(delivery)
         else:
-            self._conversation.fail_written(self, error, MQRC.Q_SPACE_NOT_AVAILABLE)
+            self._conversation.fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
 
     def _marked(self, grant: Grant, delivery: Delivery, error: Exception | None) -> None:
         """It is on disk that the message is in somebody's hands, or it could not be written."""
@@ -101,7 +101,7 @@ class GetCall(ReceivingCall[Delivery]):
             return
         if isinstance(error, StoreFullError):
             self._undo()
-        self._conversation.fail_written(self, error, MQRC.Q_SPACE_NOT_AVAILABLE)
+        self._conversation.fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
 
     def ended(self, reason: int) -> None:
         """The wait is over, without a message."""

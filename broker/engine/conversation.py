@@ -315,7 +315,7 @@ class Conversation:
             if isinstance(error, MQError):
                 self.fail(call, error.reason, error.detail)
             else:
-                self._answered(call, 0, MQRC.Q_SPACE_NOT_AVAILABLE)(error)
+                self._answered(call, 0, MQRC.STORAGE_MEDIUM_FULL)(error)
             self._resume()
 
         self._changing += 1
@@ -378,7 +378,7 @@ class Conversation:
         if unit is None:
             call.set_result(placed)
         else:
-            self.commit_unit(unit, self._answered(call, placed, MQRC.Q_SPACE_NOT_AVAILABLE))
+            self.commit_unit(unit, self._answered(call, placed, MQRC.STORAGE_MEDIUM_FULL))
 
     def _put1(
         self,
@@ -434,7 +434,7 @@ class Conversation:
             return
         # Without room for the raised counts the unit is backed out all the same: that needs none.
         rows = self.core.backout(unit)
-        self._settle_later(unit, rows, self._answered(call, 0, MQRC.Q_SPACE_NOT_AVAILABLE), committed=False)
+        self._settle_later(unit, rows, self._answered(call, 0, MQRC.STORAGE_MEDIUM_FULL), committed=False)
 
     # Triggers
 
@@ -472,7 +472,7 @@ class Conversation:
             call.set_result(0)
             return
         rows = self.core.commit(unit) if commit else self.core.backout(unit)
-        full = MQRC.BACKED_OUT if commit else MQRC.Q_SPACE_NOT_AVAILABLE
+        full = MQRC.BACKED_OUT if commit else MQRC.STORAGE_MEDIUM_FULL
         self._settle_later(unit, rows, self._answered(call, 0, full), committed=commit)
 
     def _leave(self, reason: MQRC) -> None:

@@ -13,8 +13,8 @@ The rules that hold here and in what hands work to it. The numbers are fixed; ot
 4.  Acknowledged when durable: put, commit, and get outside syncpoint. A get under syncpoint is answered at once,
     since all it can see is durable.
 5.  (A put outside syncpoint that meets a waiting get outside syncpoint could do without a write. Not done.)
-6.  A full store changes nothing: every unit of the batch is undone, and its calls fail with Q_SPACE_NOT_AVAILABLE
-    (2056) or, for a commit, BACKED_OUT (2003).
+6.  A full store changes nothing: every unit of the batch is undone, and its calls fail with STORAGE_MEDIUM_FULL
+    (2192) or, for a commit, BACKED_OUT (2003).
 7.  Any other failure of a write leaves its outcome unknown. Nothing definite is answered, the connections are broken
     (2009), the queue manager stops. The next start takes what the store holds.
 8.  A backout writes BackoutCount before the message is visible again. A HARDENBO queue writes a "got" mark before the

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -92,3 +93,15 @@ def evermq(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
         return CliRunner().invoke(main, list(words), input=input)
 
     return invoke
+
+
+@pytest.fixture(autouse=True)
+def log_of_the_tests() -> Iterator[None]:
+    """`evermq run` takes over the log of its process: what the tests had set up comes back afterwards."""
+    names = (None, "aiosqlite", "asyncio")
+    loggers = [logging.getLogger(name) for name in names]
+    before = [(logger.handlers[:], logger.level) for logger in loggers]
+    yield
+    for logger, (handlers, level) in zip(loggers, before, strict=True):
+        logger.handlers[:] = handlers
+        logger.setLevel(level)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.mqi import MQGMO, MQOO, MQPMO, MQRC
+from broker.mqi import MQGMO, MQMT, MQOO, MQPMO, MQRC, MessageDescriptor
 from tests.conformance.expect import ALL, drained, fails, reason_of
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ async def test_a_second_connection_outlives_the_first(system: System, connection
 async def test_overlapping_calls_take_effect_in_the_order_in_which_they_are_made(queue: Queue) -> None:
     _, message = await asyncio.gather(queue.put(b"A"), queue.get())
     assert message.data == b"A"
-    results = await asyncio.gather(
+    _, _, *messages = await asyncio.gather(
         queue.put(b"B", persistence=1), queue.put(b"C", persistence=0), queue.get(), queue.get()
     )
-    assert [each.data for each in results[2:]] == [b"B", b"C"]  # type: ignore[union-attr]
+    assert [each.data for each in messages] == [b"B", b"C"]
 
 
 async def test_a_commit_covers_the_calls_made_before_it(connection: Connection, queue: Queue) -> None:
@@ -94,17 +94,17 @@ async def test_units_of_work_may_follow_each_other_without_waiting(connection: C
 async def test_a_pipeline_of_gets_and_commits_gives_each_message_once(connection: Connection, queue: Queue) -> None:
     await asyncio.gather(*(queue.put(b"%02d" % number) for number in range(40)))
     calls = [queue.get(options=MQGMO.SYNCPOINT) for _ in range(40)]
-    messages = await asyncio.gather(*calls, connection.commit())
-    assert [each.data for each in messages[:-1]] == [b"%02d" % number for number in range(40)]  # type: ignore[union-attr]
+    messages, _ = await asyncio.gather(asyncio.gather(*calls), connection.commit())
+    assert [each.data for each in messages] == [b"%02d" % number for number in range(40)]
     assert await drained(queue) == []
 
 
 async def test_closing_waits_its_turn_behind_the_calls_before_it(connection: Connection, queue: Queue) -> None:
-    outcomes = await asyncio.gather(
+    _, message, _, *later = await asyncio.gather(
         queue.put(b"A"), queue.get(), queue.close(), reason_of(queue.put(b"B")), reason_of(queue.get())
     )
-    assert outcomes[1].data == b"A"
-    assert outcomes[3:] == [MQRC.HOBJ_ERROR] * 2
+    assert message.data == b"A"
+    assert later == [MQRC.HOBJ_ERROR] * 2
 
 
 async def test_disconnecting_waits_its_turn_too(system: System, connection: Connection, queue: Queue) -> None:
@@ -174,8 +174,6 @@ async def test_a_reply_finds_its_request(system: System, connection: Connection,
         await server.put1(md.reply_to_q, request.data.upper(), md)
 
     async def ask() -> bytes:
-        from broker.mqi import MQMT, MessageDescriptor
-
         asked = MessageDescriptor(msg_type=MQMT.REQUEST, reply_to_q="REPLIES")
         placed = await connection.put1("Q", b"question", asked)
         reply = await replies.get(MessageDescriptor(correl_id=placed.md.msg_id), wait=float("inf"))

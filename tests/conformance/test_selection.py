@@ -10,6 +10,8 @@ from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, GetMessageOptions, MessageDescr
 from tests.conformance.expect import drained, fails, name_of
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker import Queue
 
 A, B, C = name_of("A"), name_of("B"), name_of("C")
@@ -17,6 +19,14 @@ A, B, C = name_of("A"), name_of("B"), name_of("C")
 
 async def put(queue: Queue, data: bytes, *, msg_id: bytes = bytes(24), correl_id: bytes = bytes(24)) -> None:
     await queue.put(data, MessageDescriptor(msg_id=msg_id, correl_id=correl_id))
+
+
+def by_msg_id(text: str) -> MessageDescriptor:
+    return MessageDescriptor(msg_id=name_of(text))
+
+
+def by_correl_id(text: str) -> MessageDescriptor:
+    return MessageDescriptor(correl_id=name_of(text))
 
 
 async def test_t7_1_a_get_by_correl_id_takes_the_first_that_has_it(queue: Queue) -> None:
@@ -82,11 +92,13 @@ async def test_new_identifiers_are_made_on_demand(queue: Queue) -> None:
     assert (md.msg_id, md.correl_id) == (A, B)
 
 
-@pytest.mark.parametrize("field", ["msg_id", "correl_id"])
-async def test_one_message_of_many_is_found_by_its_identifier(queue: Queue, field: str) -> None:
+@pytest.mark.parametrize("carrying", [by_msg_id, by_correl_id])
+async def test_one_message_of_many_is_found_by_its_identifier(
+    queue: Queue, carrying: Callable[[str], MessageDescriptor]
+) -> None:
     for number in range(50):
-        await queue.put(b"%d" % number, MessageDescriptor(**{field: name_of(f"id {number}")}))
+        await queue.put(b"%d" % number, carrying(f"id {number}"))
     for number in (49, 0, 25):
-        found = await queue.get(MessageDescriptor(**{field: name_of(f"id {number}")}))
+        found = await queue.get(carrying(f"id {number}"))
         assert found.data == b"%d" % number
     assert len(await drained(queue)) == 47

@@ -115,6 +115,7 @@ class Model:
         self.queues: dict[str, ModelQueue] = {}
         self.journal: list[tuple[ModelUnit, bool]] = []
         self.held = False
+        self.settling = False
 
     # Calls
 
@@ -235,8 +236,13 @@ class Model:
             self.settle()
 
     def settle(self) -> None:
+        """One after the other: what a unit leads to stands behind those that are frozen already."""
+        if self.settling:
+            return
+        self.settling = True
         while self.journal:
             self.settle_next(written=True)
+        self.settling = False
 
     def settle_next(self, *, written: bool) -> None:
         unit, commit = self.journal.pop(0)

@@ -29,8 +29,7 @@ class Shelf:
         for key in rows.dropped:
             number = self.objects.pop(key).number
             self.messages = {id: row for id, row in self.messages.items() if row.queue != number}
-        for row in rows.objects:
-            self.objects[row.space, row.name] = row
+        self.objects |= {(row.space, row.name): row for row in rows.objects}
         self.high_water = max(self.high_water, rows.high_water)
 
     def load(self) -> list[MessageRow]:

@@ -120,10 +120,11 @@ def test_a_message_that_expires_in_a_unit_of_work_is_expired_only_after_a_backou
             access.get()
 
 
-def test_a_message_that_expired_under_the_cursor_is_not_there(world: World, access: Access) -> None:
+@pytest.mark.parametrize("waited", [1.0, 2.0])
+def test_a_message_that_expired_under_the_cursor_is_not_there(world: World, access: Access, waited: float) -> None:
     put(access, b"A", 10)
     access.get(MQGMO.BROWSE_FIRST)
-    world.pass_time(2)
+    world.pass_time(waited)
     for options in (MQGMO.BROWSE_MSG_UNDER_CURSOR, MQGMO.MSG_UNDER_CURSOR):
         with fails(MQRC.NO_MSG_UNDER_CURSOR):
             access.get(options)

@@ -117,6 +117,16 @@ def test_a_browse_that_waits_asks_for_what_is_behind_its_cursor(world: World, ac
     assert browser.get(MQGMO.BROWSE_MSG_UNDER_CURSOR).data == b"same"
 
 
+def test_a_browse_that_waits_is_not_given_the_message_under_its_cursor_again(world: World, access: Access) -> None:
+    access.put(b"A")
+    browser, other = world.open(), world.open()
+    browser.get(NEXT)
+    other.get(MQGMO.SYNCPOINT)
+    wait = browser.wait(NEXT)
+    other.program.backout()
+    assert got(wait) == ["waits"]
+
+
 def test_a_browser_waits_for_the_id_that_it_asks_for(world: World, access: Access) -> None:
     wait = world.open().wait(BROWSE, correl("X"))
     access.put(b"Y", 0, correl("Y"))
@@ -210,6 +220,8 @@ def test_closing_the_handle_ends_its_waits_and_no_others(world: World, access: A
     assert got(*waits) == ["HOBJ_ERROR", "HOBJ_ERROR", "waits"]
     access.put(b"A")
     assert got(waits[2]) == ["A"]
+    other.close()
+    assert waits[2].ended is None
 
 
 def test_a_wait_that_timed_out_is_given_nothing_any_more(access: Access) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 MAX_CALLS = 5
 QUEUES = {"Q": {"MSGDLVSQ": 0, "MAXDEPTH": 12}, "F": {"MSGDLVSQ": 1, "MAXDEPTH": 6}}
-TRIGGERED = {"TRIGGER": 1, "TRIGTYPE": 2, "PROCESS": "P"}
+TRIGGERED: dict[str, int | str] = {"TRIGGER": 1, "TRIGTYPE": 2, "PROCESS": "P"}
 SLOTS = ((0, "Q"), (0, "Q"), (0, "F"), (1, "Q"), (1, "F"))
 """Two programs and the queues they open, one of them twice."""
 

@@ -134,16 +134,16 @@ class World:
 
     # Definitions
 
-    def define(self, name: str = "Q", **attributes: int | str) -> LocalQueue:
+    def define(self, name: str = "Q", /, **attributes: int | str) -> LocalQueue:
         """DEFINE QLOCAL, with MQ's numbers for values: PUT=1 is PUT(DISABLED)."""
         self._change(Define(create("QLOCAL", name, datetime.fromtimestamp(self.now, UTC), **attributes)))
         return self.manager.queues[name]
 
-    def define_process(self, name: str = "P", **attributes: int | str) -> None:
+    def define_process(self, name: str = "P", /, **attributes: int | str) -> None:
         """DEFINE PROCESS."""
         self._change(Define(create("PROCESS", name, datetime.fromtimestamp(self.now, UTC), **attributes)))
 
-    def alter(self, name: str = "Q", **attributes: int | str) -> None:
+    def alter(self, name: str = "Q", /, **attributes: int | str) -> None:
         """ALTER QLOCAL."""
         self._change(Define(self._altered(self.manager.definitions["QUEUE", name], attributes)))
 

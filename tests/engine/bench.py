@@ -70,7 +70,10 @@ async def opened(store: FaultStore | None = None, *, body_bytes: int | None = No
         await connection.mqsc("DEFINE QLOCAL(Q) DEFPSIST(YES)")
         async with connection.open("Q", ALL) as queue:
             store.written.clear()
-            yield Bench(manager, store, connection, queue)
+            try:
+                yield Bench(manager, store, connection, queue)
+            finally:
+                store.release()
             manager.core.check_invariants()
 
 

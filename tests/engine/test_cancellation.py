@@ -19,7 +19,7 @@ from broker.config import Config
 from broker.mqi import MQGMO, MQRC
 from tests.conformance.system import System
 from tests.conformance.ways import Tcp
-from tests.engine.trial import Account, Program, found_on, slow_store, turns
+from tests.engine.trial import Account, Program, Work, found_on, slow_store, turns
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -92,11 +92,32 @@ async def browse(program: Program) -> None:
         await program.queue.get(options=MQGMO.BROWSE_NEXT)
 
 
+async def get_and_commit_at_once(program: Program) -> None:
+    """The commit covers the get that was made before it, whether the message has reached the program or not.
+
+    So a line that is cut may take the message with it, as with a get outside syncpoint: the commit stands as a whole.
+    """
+    unit = Work()
+    program.account.unknown.append(unit)
+
+    async def take() -> None:
+        try:
+            unit.got.append((await program.queue.get(options=MQGMO.SYNCPOINT)).data)
+        except MQError as error:
+            program.account.at_most_once += error.reason == MQRC.CONNECTION_BROKEN
+            raise
+
+    await asyncio.gather(take(), program.connection.commit())
+    program.account.unknown.remove(unit)
+    program.account.delivered += unit.got
+
+
 PROGRAMS = [
     get,
     get_two,
     get_in_unit,
     get_and_commit,
+    get_and_commit_at_once,
     get_and_back_out,
     put,
     put_and_commit,
@@ -280,7 +301,7 @@ async def test_a_waiting_program_may_be_cancelled_while_its_message_comes(
 async def test_the_line_may_be_cut_at_any_turn(end: str, kind: str, act: Callable[[Program], Awaitable[None]]) -> None:
     for after in count():
         async with trial("tcp", kind, BEFORE) as (system, program, _):
-            task = asyncio.create_task(act(program))  # type: ignore[arg-type]
+            task = asyncio.ensure_future(act(program))
             await turns(after + 1)
             ended = task.done()
             if end == "client":

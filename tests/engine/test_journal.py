@@ -195,7 +195,7 @@ async def test_nonpersistent_messages_are_never_in_the_store(bench: Bench) -> No
 
 async def test_rule_6_a_put_that_finds_no_room_is_undone(bench: Bench) -> None:
     bench.store.fail_next(StoreFullError("full"))
-    assert await reason_of(bench.queue.put(b"A")) == MQRC.Q_SPACE_NOT_AVAILABLE
+    assert await reason_of(bench.queue.put(b"A")) == MQRC.STORAGE_MEDIUM_FULL
     assert (bench.depth, await bench.stored()) == (0, [])
     await bench.queue.put(b"B")
     assert await drained(bench) == [b"B"]
@@ -221,7 +221,7 @@ async def test_rule_6_the_whole_batch_is_undone_and_the_manager_lives_on(bench: 
         others = [tasks.create_task(reason_of(bench.queue.put(b"%d" % number))) for number in range(5)]
         await bench.until(lambda: bench.depth == 6)
         bench.store.release()
-        assert [await first] + [await each for each in others] == [MQRC.NONE] + [MQRC.Q_SPACE_NOT_AVAILABLE] * 5
+        assert [await first] + [await each for each in others] == [MQRC.NONE] + [MQRC.STORAGE_MEDIUM_FULL] * 5
     await bench.queue.put(b"B")
     assert await drained(bench) == [b"A", b"B"]
 
@@ -229,9 +229,9 @@ async def test_rule_6_the_whole_batch_is_undone_and_the_manager_lives_on(bench: 
 async def test_rule_6_a_get_whose_removal_finds_no_room_gives_the_message_back(bench: Bench) -> None:
     await bench.queue.put(b"A")
     bench.store.fail_next(StoreFullError("full"))
-    assert await reason_of(bench.queue.get()) == MQRC.Q_SPACE_NOT_AVAILABLE
+    assert await reason_of(bench.queue.get()) == MQRC.STORAGE_MEDIUM_FULL
     bench.store.fail_next(StoreFullError("full"))
-    assert await reason_of(bench.queue.get(options=MQGMO.SYNCPOINT)) == MQRC.Q_SPACE_NOT_AVAILABLE
+    assert await reason_of(bench.queue.get(options=MQGMO.SYNCPOINT)) == MQRC.STORAGE_MEDIUM_FULL
     await bench.connection.commit()
     message = await bench.queue.get()
     assert (message.data, message.md.backout_count) == (b"A", 0)
@@ -267,7 +267,7 @@ async def test_rule_10_a_mark_that_found_no_room_is_written_with_the_next_batch(
     async with opened(store) as bench:
         bench.manager.core.ids._reserved = 0  # a million numbers later
         store.fail_next(StoreFullError("full"))
-        assert await reason_of(bench.queue.put(b"A")) == MQRC.Q_SPACE_NOT_AVAILABLE
+        assert await reason_of(bench.queue.put(b"A")) == MQRC.STORAGE_MEDIUM_FULL
         await bench.queue.put(b"B")
         assert store.written[-1].high_water > 0
 
@@ -283,7 +283,7 @@ async def test_rule_7_a_failing_store_breaks_connections_and_stops_the_manager(l
         queue = await other.open("Q", ALL)
         calls = [bench.queue.put(b"A"), bench.connection.commit(), queue.get(wait=float("inf")), queue.put(b"B")]
         store.fail_next(StoreFailedError("no answer"), lose=lose)
-        outcomes = [tasks.create_task(reason_of(call)) for call in calls]  # type: ignore[arg-type]
+        outcomes = [tasks.create_task(reason_of(call)) for call in calls]
         error = await bench.manager.stopped()
         assert isinstance(error, StoreFailedError)
         assert [await each for each in outcomes] == [

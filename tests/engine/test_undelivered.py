@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from broker.engine.conversation import Conversation
+    from broker.interface import Call
 
 SYNCPOINT = GetMessageOptions(options=MQGMO.SYNCPOINT)
 
@@ -142,7 +143,7 @@ async def test_cancelled_calls_that_wait_their_turn_are_still_made(bench: Bench,
     bench.store.hold()
     first = port.put(1, None, PutMessageOptions(), b"B")
     getting = port.get(1, None, SYNCPOINT, None)  # waits its turn behind the put
-    later = [
+    later: list[Call[Any]] = [
         port.put(1, None, PutMessageOptions(options=MQPMO.SYNCPOINT), b"C"),
         port.commit(),
         port.close(99, 0),
@@ -169,8 +170,9 @@ async def test_a_cancelled_disconnection_disconnects(bench: Bench) -> None:
     bench.store.hold()
     task = asyncio.ensure_future(program())
     await bench.store.wait_held()
-    task.cancel()
-    await asyncio.wait([task])
+    while not task.done():  # first what it does, then the disconnection, which waits its turn behind the put
+        task.cancel()
+        await asyncio.sleep(0)
     bench.store.release()
     await bench.until(lambda: bench.manager.status()["connections"] == 1)
     assert bench.manager.core.queues["Q"].input_count == 1

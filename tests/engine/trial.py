@@ -76,8 +76,8 @@ class Account:
         left = Counter(found)
         left.subtract(self.there)
         left.update(self.delivered)
-        for work in self.unknown:
-            done = all(left[data] > 0 for data in work.put) if work.put else all(left[data] < 0 for data in work.got)
+        for work in reversed(self.unknown):  # what was put by one may have been got by a later one
+            done = any(left[data] > 0 for data in work.put) or any(left[data] < 0 for data in work.got)
             if done:
                 left.subtract(work.put)
                 left.update(work.got)

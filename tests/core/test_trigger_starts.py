@@ -1,0 +1,230 @@
+"""Starts: how they are taken, leased, given back, and what changes of the queue do to them: R-1, R-11 to R-14."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker.mqi import MQGMO, MQOO, MQPMO, MQTMC2, MessageDescriptor
+from tests.core.triggered import EVERY, FIRST, OUT, SWITCHED_OFF, TRIGGERED, put, take
+
+if TYPE_CHECKING:
+    from broker.core.queue import LocalQueue
+    from tests.core.world import World
+
+
+def test_r1_the_count_falls_when_a_start_is_taken_and_never_below_zero(world: World, every: LocalQueue) -> None:
+    put(world, 0, 0, 0)
+    assert len(take(world, every, 2)) == 2
+    assert every.pending_starts == 1
+    assert len(take(world, every, 2)) == 1
+    assert take(world, every, 2) == []
+    assert every.pending_starts == 0
+
+
+def test_a_start_says_what_the_definitions_say(world: World) -> None:
+    world.define_process("MYPROCESS", APPLICID="APPL", ENVRDATA="MYENVR", USERDATA="TESTING")
+    queue = world.define("TESTQ", TRIGGER=1, TRIGTYPE=EVERY, PROCESS="MYPROCESS", TRIGDATA="THISISTRIGGER")
+    world.open("TESTQ").put(b"A")
+    ((_, message),) = world.manager.triggers.take(queue, world.connect().hconn, 10)
+    assert message == bytes(
+        MQTMC2(
+            q_name="TESTQ",
+            process_name="MYPROCESS",
+            trigger_data="THISISTRIGGER",
+            appl_id="APPL",
+            env_data="MYENVR",
+            user_data="TESTING",
+            q_mgr_name="QM1",
+        )
+    )
+    assert len(message) == 732
+
+
+def test_a_start_that_is_done_is_over(world: World, every: LocalQueue) -> None:
+    monitor = world.connect()
+    triggers = world.manager.triggers
+    put(world, 0)
+    (lease,) = take(world, every, 10, monitor)
+    assert triggers.leased(every) == 1
+    assert triggers.done(monitor.hconn, lease) is every
+    assert triggers.done(monitor.hconn, lease) is None
+    triggers.give_back(monitor.hconn, lease)
+    assert (triggers.leased(every), every.pending_starts) == (0, 0)
+
+
+def test_what_a_broken_connection_held_is_pending_again(world: World, every: LocalQueue) -> None:
+    monitor, other = world.connect(), world.connect()
+    triggers = world.manager.triggers
+    put(world, 0, 0, 0, 0)
+    done, *_ = take(world, every, 2, monitor)
+    take(world, every, 1, other)
+    triggers.done(monitor.hconn, done)
+    for lease in triggers.held_by(monitor.hconn):
+        triggers.give_back(monitor.hconn, lease)
+    assert (every.pending_starts, triggers.leased(every)) == (2, 1)
+    assert triggers.held_by(monitor.hconn) == []
+
+
+def test_a_lease_of_another_connection_can_be_neither_done_nor_given_back(world: World, every: LocalQueue) -> None:
+    monitor, other = world.connect(), world.connect()
+    triggers = world.manager.triggers
+    put(world, 0)
+    (lease,) = take(world, every, 10, monitor)
+    assert triggers.done(other.hconn, lease) is None
+    triggers.give_back(other.hconn, lease)
+    assert (every.pending_starts, triggers.held_by(monitor.hconn)) == (0, [lease])
+
+
+def test_a_start_of_first_given_back_stays_one_bit(world: World, first: LocalQueue) -> None:
+    world.alter_manager(TRIGINT=0)
+    monitor = world.connect()
+    put(world, 0)
+    (lease,) = take(world, first, 10, monitor)
+    put(world, 0)
+    assert first.pending_starts == 1
+    world.manager.triggers.give_back(monitor.hconn, lease)
+    assert first.pending_starts == 1
+
+
+@pytest.mark.parametrize("change", SWITCHED_OFF, ids=str)
+def test_r13_a_start_given_back_after_triggering_was_switched_off_is_dropped(
+    world: World, every: LocalQueue, change: dict[str, int | str]
+) -> None:
+    monitor = world.connect()
+    put(world, 0)
+    (lease,) = take(world, every, 10, monitor)
+    world.alter(**change)
+    world.manager.triggers.give_back(monitor.hconn, lease)
+    assert every.pending_starts == 0
+
+
+def test_a_start_of_a_deleted_queue_is_dropped(world: World, every: LocalQueue) -> None:
+    monitor = world.connect()
+    put(world, 0, 0)
+    (lease,) = take(world, every, 1, monitor)
+    world.delete()
+    assert every.pending_starts == 0  # R-14
+    world.manager.triggers.give_back(monitor.hconn, lease)
+    assert every.pending_starts == 0
+
+
+def test_every_post_wakes_the_monitors(world: World, every: LocalQueue) -> None:
+    triggers = world.manager.triggers
+    posts = [triggers.posts]
+    put(world, 0)
+    posts.append(triggers.posts)
+    monitor = world.connect()
+    (lease,) = take(world, every, 10, monitor)
+    assert triggers.posts == posts[-1]
+    triggers.give_back(monitor.hconn, lease)
+    posts.append(triggers.posts)
+    world.alter(GET=1)
+    world.alter(GET=0)
+    posts.append(triggers.posts)
+    world.alter(TRIGMPRI=0, TRIGGER=0)
+    world.alter(TRIGGER=1)
+    posts.append(triggers.posts)
+    assert posts == sorted(set(posts))
+
+
+# Changes
+
+
+def test_r11_a_queue_inhibited_for_gets_counts_but_gives_no_starts(world: World, every: LocalQueue) -> None:
+    world.alter(GET=1)
+    put(world, 0, 0)
+    assert every.pending_starts == 2
+    assert take(world, every) == []
+    world.alter(GET=0)
+    assert len(take(world, every)) == 2
+
+
+def test_r12_a_restart_counts_the_messages_that_wait(world: World, every: LocalQueue) -> None:
+    world.define("F", TRIGTYPE=FIRST, **TRIGGERED)
+    world.alter(TRIGMPRI=3, DEFPSIST=1)
+    world.alter("F", DEFPSIST=1)
+    put(world, 2, 3, 4, 5)
+    world.open("F").put_all([b"A", b"B"])
+    assert len(take(world, every)) == 3
+    world.restart()
+    assert {name: queue.pending_starts for name, queue in world.manager.queues.items()} == {"Q": 3, "F": 1}
+
+
+def test_r12_a_restart_finds_nothing_to_start_on_empty_queues(world: World, every: LocalQueue) -> None:
+    world.define("F", TRIGTYPE=FIRST, **TRIGGERED)
+    put(world, 0)
+    world.restart()
+    assert {name: queue.pending_starts for name, queue in world.manager.queues.items()} == {"Q": 0, "F": 0}
+
+
+@pytest.mark.parametrize("change", SWITCHED_OFF, ids=str)
+def test_r13_switching_triggering_off_forgets_the_count(
+    world: World, every: LocalQueue, change: dict[str, int | str]
+) -> None:
+    put(world, 0, 0)
+    world.alter(**change)
+    assert every.pending_starts == 0
+
+
+@pytest.mark.parametrize(("type_", "pending"), [(EVERY, 2), (FIRST, 1)])
+def test_r13_switching_triggering_on_counts_the_messages_that_wait(world: World, type_: int, pending: int) -> None:
+    world.define_process("P")
+    queue = world.define("Q", TRIGMPRI=5, TRIGTYPE=type_, PROCESS="P")
+    put(world, 5, 6, 7, 4)
+    other = world.open("Q", OUT)
+    other.put(b"pending", MQPMO.SYNCPOINT, MessageDescriptor(priority=9))
+    getter = world.connect()
+    access = getter.open()
+    access.get(MQGMO.SYNCPOINT)
+    access.close()
+    world.alter(TRIGGER=1)
+    assert queue.pending_starts == pending
+    other.program.commit()
+    assert queue.pending_starts == (3 if type_ == EVERY else 1)
+
+
+def test_r13_first_does_not_fire_at_a_change_while_the_queue_is_open_for_input(world: World) -> None:
+    world.define_process("P")
+    queue = world.define("Q", TRIGTYPE=FIRST, PROCESS="P")
+    put(world, 0)
+    server = world.open("Q", MQOO.INPUT_SHARED)
+    world.alter(TRIGGER=1)
+    assert queue.pending_starts == 0
+    server.close()
+    assert queue.pending_starts == 1
+
+
+def test_r13_a_change_from_every_to_first_leaves_one_start(world: World, every: LocalQueue) -> None:
+    put(world, 0, 0, 0)
+    world.alter(TRIGTYPE=FIRST)
+    assert every.pending_starts == 1
+
+
+def test_a_change_of_other_attributes_leaves_the_count_as_it_is(world: World, every: LocalQueue) -> None:
+    put(world, 0, 0, 0)
+    take(world, every, 2)
+    world.alter(MAXDEPTH=10, TRIGDATA="other", GET=1)
+    assert every.pending_starts == 1
+
+
+def test_r14_clearing_the_queue_forgets_the_count(world: World, every: LocalQueue) -> None:
+    put(world, 0, 0)
+    world.clear()
+    assert (every.pending_starts, every.depth) == (0, 0)
+
+
+def test_r14_a_queue_of_the_same_name_starts_from_nothing(world: World, every: LocalQueue) -> None:
+    put(world, 0, 0)
+    world.delete()
+    assert world.define("Q", TRIGTYPE=EVERY, **TRIGGERED).pending_starts == 0
+
+
+def test_a_missing_process_holds_starts_back_until_it_is_defined_again(world: World, every: LocalQueue) -> None:
+    put(world, 0)
+    world.delete("P", "PROCESS")
+    assert take(world, every) == []
+    put(world, 0)
+    world.define_process("P")
+    assert len(take(world, every)) == 1
