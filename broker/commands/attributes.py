@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.commands.processes import PROCESS
 from broker.commands.queue_managers import QMGR
-from broker.commands.queues import QLOCAL, QUEUE_TYPES
+from broker.commands.queues import QALIAS, QLOCAL, QMODEL, QREMOTE, QUEUE_TYPES
 from broker.commands.row import Attribute, Origin
 from broker.core.definitions import Definition
 
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 TABLE: dict[str, dict[str, Attribute]] = {
     kind: {row.keyword: row for row in rows}
-    for kind, rows in {"QLOCAL": QLOCAL, "PROCESS": PROCESS, "QMGR": QMGR}.items()
+    for kind, rows in {
+        "QLOCAL": QLOCAL,
+        "QALIAS": QALIAS,
+        "QREMOTE": QREMOTE,
+        "QMODEL": QMODEL,
+        "PROCESS": PROCESS,
+        "QMGR": QMGR,
+    }.items()
 }
 
 SELECTORS: dict[str, dict[int, Attribute]] = {

@@ -15,7 +15,7 @@ from broker.commands.kinds import SHOWN
 from broker.commands.requests import AlterRequest, ClearRequest, DefineRequest, DeleteRequest, DisplayRequest
 from broker.commands.row import Attribute, Origin
 from broker.commands.selection import OPERATORS, condition
-from broker.commands.words import COMMANDS, DISPLAY_OPTIONS, NOUNS, OPTIONS, VERBS, is_zmqsc, syntax_error
+from broker.commands.words import COMMANDS, DISPLAY_OPTIONS, KEYWORDS, NOUNS, OPTIONS, VERBS, is_zmqsc, syntax_error
 from broker.core.definitions import QUEUE_KINDS
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def _option_value(command: syntax.Command, parameter: syntax.Parameter, option: 
 
 def _row_given(kind: str, keyword: str) -> Attribute | None:
     """The attribute that the keyword sets; NO before a flag's keyword clears it."""
-    row = TABLE[kind].get(keyword)
+    row = TABLE[kind].get(KEYWORDS.get(keyword, keyword))
     if row is None and keyword.startswith("NO"):
         row = TABLE[kind].get(keyword.removeprefix("NO"))
         row = row if row is not None and isinstance(row.form, Flag) else None
@@ -157,21 +157,24 @@ def _check_together(given: Attributes) -> None:
 
 def _display(command: syntax.Command, noun: str) -> DisplayRequest:
     pattern = _name(command, noun, generic=True)
-    rows = {row.keyword: row for kind in SHOWN[noun].kinds for row in TABLE[kind].values()}
-    kinds = QUEUE_KINDS if noun == "QUEUE" else SHOWN[noun].kinds
+    kinds = SHOWN[noun].kinds
+    rows = {
+        row.keyword: row for kind in reversed(kinds) for row in TABLE[kind].values()
+    }  # of two forms the first kind's
     seen: dict[str, Value] = {}
     named: list[str] = []
     found: Condition | None = None
     for parameter in command.parameters:
-        _add(seen, parameter.keyword, "")
-        option = parameter.keyword if parameter.keyword in DISPLAY_OPTIONS[noun] else ""
+        keyword = KEYWORDS.get(parameter.keyword, parameter.keyword)
+        _add(seen, keyword, "")
+        option = keyword if keyword in DISPLAY_OPTIONS[noun] else ""
         if option == "WHERE":
             found = _where(command, parameter, rows)
         elif option == "TYPE" and parameter.items is not None:
             kinds = _queue_kinds(command, parameter, kinds)
-        elif option == "ALL" or parameter.keyword in rows:
+        elif option == "ALL" or keyword in rows:
             _alone(command, parameter)
-            named.append(parameter.keyword)
+            named.append(keyword)
         else:
             raise syntax_error(command.text, parameter.end)
     return DisplayRequest(noun, pattern, kinds, tuple(named), found, everything="ALL" in seen)
@@ -190,7 +193,7 @@ def _where(command: syntax.Command, parameter: syntax.Parameter, rows: dict[str,
     if parameter.items is None or len(parameter.items) != 3:
         raise syntax_error(command.text, parameter.end)
     keyword, comparison, operand = parameter.items
-    row = rows.get(keyword.text.upper())
+    row = rows.get(KEYWORDS.get(keyword.text.upper(), keyword.text.upper()))
     if row is None or row.keyword in NOT_FOR_WHERE or comparison.text.upper() not in OPERATORS:
         raise syntax_error(command.text, parameter.end)
     return condition(row.form, row.keyword, comparison.text.upper(), operand.folded)

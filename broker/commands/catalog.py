@@ -27,5 +27,6 @@ class Catalog(Protocol):
         """What is counted while the queue manager runs; empty for what counts nothing, and zeroes may be left out.
 
         For DISPLAY and MQINQ: CURDEPTH, IPPROCS, OPPROCS. For the checks of commands: HANDLES, the number of open
-        handles of any sort, and UNCOM, 1 while units of work on the queue are unfinished.
+        handles of any sort (for the queue manager, those that depend on its DEFXMITQ), and UNCOM, 1 while units of work
+        on the queue are unfinished.
         """

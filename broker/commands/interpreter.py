@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from broker.core.definitions import Attributes, Change
 
 
+_DIRECTIONS = ("TARGET", "TARGTYPE", "RNAME", "RQMNAME", "XMITQ", "DEFXMITQ")
+"""The attributes that decide where a name leads, of an alias, a remote queue or the queue manager."""
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """The reply to a command, true once the changes are made. A command that failed changes nothing."""
@@ -136,11 +140,13 @@ def _check_unused(definition: Definition, catalog: Catalog) -> None:
 
 
 def _check_handles(definition: Definition, changed: Attributes, catalog: Catalog) -> None:
-    """Refuse a change that open handles depend on: of USAGE while there are handles or messages, from SHARE to NOSHARE
-    while more than one handle is open for input.
+    """Refuse a change that open handles depend on: of where a name leads while it is open, of USAGE while there are
+    handles or messages, from SHARE to NOSHARE while more than one handle is open for input.
     """
     before = definition.attributes
     status = catalog.status(definition.space, definition.name)
+    if status.get("HANDLES") and any(changed.get(word, before.get(word)) != before.get(word) for word in _DIRECTIONS):
+        raise errors.in_use()
     if changed.get("USAGE", before.get("USAGE")) != before.get("USAGE") and (
         status.get("HANDLES") or status.get("CURDEPTH") or status.get("UNCOM")
     ):

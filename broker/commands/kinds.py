@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from broker.core.definitions import QUEUE_KINDS
+
 
 @dataclass(frozen=True, slots=True)
 class Kind:
@@ -26,6 +28,9 @@ KINDS = {
     kind.noun: kind
     for kind in (
         Kind("QLOCAL", "QUEUE", "queue", "SYSTEM.DEFAULT.LOCAL.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
+        Kind("QALIAS", "QUEUE", "queue", "SYSTEM.DEFAULT.ALIAS.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
+        Kind("QREMOTE", "QUEUE", "queue", "SYSTEM.DEFAULT.REMOTE.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
+        Kind("QMODEL", "QUEUE", "queue", "SYSTEM.DEFAULT.MODEL.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
         Kind("PROCESS", "PROCESS", "process", "SYSTEM.DEFAULT.PROCESS", "AMQ8010I", "AMQ8012I", "AMQ8011I"),
         Kind("QMGR", "QMGR", "queue manager", "", "", "AMQ8005I", ""),
     )
@@ -43,8 +48,8 @@ class Shown:
 
 
 SHOWN = {
-    "QUEUE": Shown("QUEUE", ("QLOCAL",), "AMQ8409I", "Display Queue details."),
-    "QLOCAL": Shown("QUEUE", ("QLOCAL",), "AMQ8409I", "Display Queue details."),
+    "QUEUE": Shown("QUEUE", QUEUE_KINDS, "AMQ8409I", "Display Queue details."),
+    **{kind: Shown("QUEUE", (kind,), "AMQ8409I", "Display Queue details.") for kind in QUEUE_KINDS},
     "PROCESS": Shown("PROCESS", ("PROCESS",), "AMQ8407I", "Display Process details."),
     "QMGR": Shown("QMGR", ("QMGR",), "AMQ8408I", "Display Queue Manager details."),
 }

@@ -6,11 +6,13 @@ between queue managers keeps them.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from broker.commands.forms import Choice, Flag, Integer, Name, Text
 from broker.commands.row import Attribute, Origin
 from broker.mqi.attribute_values import MQBND, MQCLWL, MQIT, MQMDS, MQMON, MQNPM, MQPROP, MQPRT, MQREADA, MQTT, MQUS
 from broker.mqi.attributes import MQCA, MQIA
-from broker.mqi.objects import MQQDT, MQQT
+from broker.mqi.objects import MQOT, MQQDT, MQQT
 from broker.mqi.options import MQOO
 
 COUNT = Integer(0, 999999999)
@@ -168,3 +170,56 @@ QLOCAL = (
         MQUS.NORMAL.value,
     ),
 )
+
+LOCAL: dict[str, Attribute] = {row.keyword: row for row in QLOCAL}
+
+_NOT_OF_A_MODEL = (
+    "CLUSNL", "CLUSTER", "CLCHNAME", "CLWLPRTY", "CLWLRANK", "CLWLUSEQ", "CURDEPTH", "DEFBIND", "IPPROCS", "OPPROCS",
+    "SCOPE",
+)  # fmt: skip
+_OF_A_MODEL = {
+    "DEFSOPT": MQOO.INPUT_EXCLUSIVE.value,
+    "HARDENBO": 0,
+    "SHARE": 0,
+}
+"""Where the defaults of a model queue are not those of a local one."""
+
+
+def _of_a_model(row: Attribute) -> Attribute:
+    """The row of QMODEL for one of QLOCAL. MQSET cannot come to a model queue: opening it makes another one."""
+    if row.keyword == "DEFTYPE":
+        kinds = {word: DEFINITION_TYPES[word] for word in ("TEMPDYN", "PERMDYN")}
+        return replace(row, form=Choice(kinds), default=MQQDT.TEMPORARY_DYNAMIC.value, origin=Origin.GIVEN)
+    return replace(row, default=_OF_A_MODEL.get(row.keyword, row.default), settable=False)
+
+
+QMODEL = tuple(_of_a_model(row) for row in QLOCAL if row.keyword not in _NOT_OF_A_MODEL)
+
+QALIAS = (
+    *(
+        LOCAL[keyword]
+        for keyword in (
+            "QUEUE", "TYPE", "ALTDATE", "ALTTIME", "CAPEXPRY", "CLUSNL", "CLUSTER", "CLWLPRTY", "CLWLRANK", "CUSTOM",
+            "DEFBIND", "DEFPRTY", "DEFPSIST", "DEFPRESP", "DEFREADA", "DESCR", "GET", "PUT", "PROPCTL", "QSGDISP",
+            "SCOPE",
+        )
+    ),
+    Attribute("TARGET", MQCA.BASE_OBJECT_NAME, Name()),
+    Attribute(
+        "TARGTYPE", MQIA.BASE_TYPE, Choice({"QUEUE": MQOT.Q.value, "TOPIC": MQOT.TOPIC.value}), MQOT.Q.value
+    ),
+)  # fmt: skip
+
+QREMOTE = (
+    *(
+        LOCAL[keyword]
+        for keyword in (
+            "QUEUE", "TYPE", "ALTDATE", "ALTTIME", "CAPEXPRY", "CLUSNL", "CLUSTER", "CLWLPRTY", "CLWLRANK", "CUSTOM",
+            "DEFBIND", "DEFPRTY", "DEFPSIST", "DEFPRESP", "DESCR", "PUT", "QSGDISP",
+        )
+    ),
+    Attribute("RQMNAME", MQCA.REMOTE_Q_MGR_NAME, Name()),
+    Attribute("RNAME", MQCA.REMOTE_Q_NAME, Name()),
+    LOCAL["SCOPE"],
+    Attribute("XMITQ", MQCA.XMIT_Q_NAME, Name()),
+)  # fmt: skip

@@ -10,6 +10,7 @@ from broker.commands.attributes import TABLE
 from broker.commands.forms import Choice, Flag
 from broker.commands.kinds import SHOWN
 from broker.commands.row import Attribute, Origin
+from broker.core.definitions import QUEUE_KINDS
 
 VERBS = {
     "ALTER": "ALTER", "ALT": "ALTER",
@@ -21,17 +22,23 @@ VERBS = {
 
 NOUNS = {
     "PROCESS": "PROCESS", "PRO": "PROCESS",
+    "QALIAS": "QALIAS", "QA": "QALIAS",
     "QLOCAL": "QLOCAL", "QL": "QLOCAL",
     "QMGR": "QMGR",
+    "QMODEL": "QMODEL", "QM": "QMODEL",
+    "QREMOTE": "QREMOTE", "QR": "QREMOTE",
     "QUEUE": "QUEUE", "Q": "QUEUE",
 }  # fmt: skip
 
+KEYWORDS = {"TARGQ": "TARGET"}
+"""Other words for keywords of attributes."""
+
 COMMANDS = {
-    "ALTER": ("QLOCAL", "PROCESS", "QMGR"),
+    "ALTER": (*QUEUE_KINDS, "PROCESS", "QMGR"),
     "CLEAR": ("QLOCAL",),
-    "DEFINE": ("QLOCAL", "PROCESS"),
-    "DELETE": ("QLOCAL", "PROCESS"),
-    "DISPLAY": ("QUEUE", "QLOCAL", "PROCESS", "QMGR"),
+    "DEFINE": (*QUEUE_KINDS, "PROCESS"),
+    "DELETE": (*QUEUE_KINDS, "PROCESS"),
+    "DISPLAY": ("QUEUE", *QUEUE_KINDS, "PROCESS", "QMGR"),
 }
 
 
@@ -55,26 +62,28 @@ DEFINE_OPTIONS = {
 FORCE_OPTION = {"FORCE": Option("FORCE", value=True)}
 IGNORE_STATE_OPTION = {"IGNSTATE": Option("IGNSTATE", words=YES_NO)}
 DELETE_QUEUE_OPTIONS = {
-    "PURGE": Option("PURGE", value=True),
-    "NOPURGE": Option("PURGE", value=False),
     "AUTHREC": Option("AUTHREC", words=YES_NO),  # there are no authority records to keep or drop
     **IGNORE_STATE_OPTION,
 }
+DELETE_LOCAL_OPTIONS = {
+    "PURGE": Option("PURGE", value=True),
+    "NOPURGE": Option("PURGE", value=False),
+    **DELETE_QUEUE_OPTIONS,
+}
 OPTIONS: dict[tuple[str, str], dict[str, Option]] = {
-    ("DEFINE", "QLOCAL"): DEFINE_OPTIONS,
-    ("DEFINE", "PROCESS"): DEFINE_OPTIONS,
-    ("ALTER", "QLOCAL"): FORCE_OPTION,
+    **{("DEFINE", kind): DEFINE_OPTIONS for kind in (*QUEUE_KINDS, "PROCESS")},
+    **{("ALTER", kind): FORCE_OPTION for kind in ("QLOCAL", "QALIAS", "QREMOTE", "QMGR")},
+    ("ALTER", "QMODEL"): {},
     ("ALTER", "PROCESS"): {},
-    ("ALTER", "QMGR"): FORCE_OPTION,
-    ("DELETE", "QLOCAL"): DELETE_QUEUE_OPTIONS,
+    **{("DELETE", kind): DELETE_QUEUE_OPTIONS for kind in ("QALIAS", "QREMOTE", "QMODEL")},
+    ("DELETE", "QLOCAL"): DELETE_LOCAL_OPTIONS,
     ("DELETE", "PROCESS"): IGNORE_STATE_OPTION,
     ("CLEAR", "QLOCAL"): {},
 }
 
 # What can follow DISPLAY of a noun, besides the attributes that are to be shown.
 DISPLAY_OPTIONS = {
-    "QUEUE": ("ALL", "TYPE", "WHERE"),
-    "QLOCAL": ("ALL", "TYPE", "WHERE"),
+    **dict.fromkeys(("QUEUE", *QUEUE_KINDS), ("ALL", "TYPE", "WHERE")),
     "PROCESS": ("ALL", "WHERE"),
     "QMGR": ("ALL",),
 }
@@ -82,19 +91,29 @@ DISPLAY_OPTIONS = {
 # ZMQSC: verbs by any unambiguous start of three letters or more, the rest as it stands here.
 ZMQSC_VERBS = ("ALTER", "DEFINE", "DELETE", "DISPLAY")
 ZMQSC_VERBS_NOT_SUPPORTED = ("DBREBUILD", "MIGRATE", "MOVE", "RESET", "RESOLVE", "START", "STOP", "SWEEP", "TRACE")
-ZMQSC_NOUNS = {"QL": "QLOCAL", "PROCESS": "PROCESS", "QMGR": "QMGR"}
-ZMQSC_NOUNS_NOT_SUPPORTED = ("CHL", "MQP", "QA", "QR")
+ZMQSC_NOUNS = {"QL": "QLOCAL", "QA": "QALIAS", "QR": "QREMOTE", "PROCESS": "PROCESS", "QMGR": "QMGR"}
+ZMQSC_NOUNS_NOT_SUPPORTED = ("CHL", "MQP")
 ZMQSC_KEYWORDS_NOT_SUPPORTED = ("SWEEP",)
 _ALTERABLE = (
     "DEFPSIST", "GET", "MAXDEPTH", "MAXMSGL", "NOTRIGGER", "PROCESS", "PUT", "QDEPTHHI", "SWEEP", "TRIGDATA",
     "TRIGGER", "TRIGTYPE",
 )  # fmt: skip
+_ALIAS_KEYWORDS = ("DEFPSIST", "GET", "PUT", "TARGET", "TARGQ")
+_REMOTE_KEYWORDS = ("DEFPSIST", "PUT", "RNAME", "RQMNAME", "XMITQ")
 _PROCESS_KEYWORDS = ("APPLICID", "ENVRDATA", "USERDATA")
 ZMQSC_KEYWORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("DEFINE", "QL"): ("COMMON", "USAGE", *_ALTERABLE),
     ("ALTER", "QL"): _ALTERABLE,
     ("DELETE", "QL"): (),
     ("DISPLAY", "QL"): (),
+    ("DEFINE", "QA"): _ALIAS_KEYWORDS,
+    ("ALTER", "QA"): _ALIAS_KEYWORDS,
+    ("DELETE", "QA"): (),
+    ("DISPLAY", "QA"): (),
+    ("DEFINE", "QR"): _REMOTE_KEYWORDS,
+    ("ALTER", "QR"): _REMOTE_KEYWORDS,
+    ("DELETE", "QR"): (),
+    ("DISPLAY", "QR"): (),
     ("DEFINE", "PROCESS"): _PROCESS_KEYWORDS,
     ("ALTER", "PROCESS"): _PROCESS_KEYWORDS,
     ("DELETE", "PROCESS"): (),

@@ -18,6 +18,7 @@ from broker.commands.words import (
     syntax_error,
     zmqsc_verb,
 )
+from broker.core.definitions import QUEUE_KINDS
 
 PROGRAM_NAME_LENGTH_MAX = 4
 UNLIMITED_DEPTH = "999999999"
@@ -52,13 +53,13 @@ def _not_supported(command: Command, parameter: Parameter) -> errors.CommandErro
 
 
 def _object(command: Command, verb: str) -> Parameter:
-    """The noun and name. No local queue may be called ALL, which means all of them in DISPLAY."""
+    """The noun and name. No queue may be called ALL, which means all of the kind in DISPLAY."""
     written = command.object
     noun = ZMQSC_NOUNS[written.keyword]
     items = written.items and (Item(written.items[0].folded, quoted=True),)
-    if noun == "QLOCAL" and items and items[0].text == "ALL":
+    if noun in QUEUE_KINDS and items and items[0].text == "ALL":
         if verb != "DISPLAY":
-            raise errors.bad_name("QL", "ALL")
+            raise errors.bad_name(written.keyword, "ALL")
         items = (Item("*", quoted=True),)
     return Parameter(noun, items, written.end)
 

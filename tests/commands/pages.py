@@ -31,10 +31,12 @@ on with the first character of the next line that is not blank, one that ends in
 begin with `*` are comments. `END` ends a script.
 
 `DEFINE` takes what it is not given from the object named by `LIKE`, or else from the default object of the kind
-(`SYSTEM.DEFAULT.LOCAL.QUEUE`, `SYSTEM.DEFAULT.PROCESS`). With `REPLACE` it alters an existing object so; messages stay.
-`ALTER` changes only what it is given; a change that open handles depend on needs `FORCE`. `DELETE` of a queue that
-holds messages needs `PURGE`. While handles are open or units of work unfinished, a queue can be neither deleted nor
-cleared.
+(`SYSTEM.DEFAULT.LOCAL.QUEUE`, `.ALIAS.QUEUE`, `.REMOTE.QUEUE`, `.MODEL.QUEUE`, `SYSTEM.DEFAULT.PROCESS`), which a queue
+manager creates when it is new. With `REPLACE` it alters an existing object so; messages stay.
+`ALTER` changes only what it is given; a change that open handles depend on needs `FORCE`, and makes those handles
+unusable (`MQRC_OBJECT_CHANGED`). A change of what an alias or a remote queue leads to is such a change. `DELETE` of a
+queue that holds messages needs `PURGE`. While handles are open or units of work unfinished, a queue can be neither
+deleted nor cleared.
 
 `DISPLAY` of a whole name shows every attribute; of a generic name, which ends in an asterisk, only names and types.
 Keywords after the name, or `ALL`, ask for more. `WHERE(keyword operator value)` takes one condition: LT, GT, EQ, NE,

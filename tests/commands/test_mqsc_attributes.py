@@ -10,6 +10,7 @@ import pytest
 from broker.commands.attributes import TABLE, by_selector, create, defaults, validate, value_of
 from broker.commands.forms import Choice, Flag, Integer, Name, Text
 from broker.commands.row import Attribute, Origin
+from broker.core.definitions import QUEUE_KINDS
 from broker.mqi.attributes import MQCA, MQIA
 from tests.commands.catalog import NOON
 
@@ -24,7 +25,7 @@ GIVEN = [
     for row in rows.values()
     if row.origin is Origin.GIVEN
 ]
-SUBJECTS = {"QLOCAL": "DEFINE QLOCAL(A)", "PROCESS": "DEFINE PROCESS(A)", "QMGR": "ALTER QMGR"}
+SUBJECTS = {kind: "ALTER QMGR" if kind == "QMGR" else f"DEFINE {kind}(A)" for kind in TABLE}
 REFUSALS = ("AMQ8412E", "AMQ8413E", "AMQ8424E", "AMQ8425E")
 
 
@@ -60,7 +61,7 @@ def test_an_attribute_takes_the_ends_of_its_range_and_nothing_beyond(
     manager: Manager, kind: str, row: Attribute
 ) -> None:
     manager.run("ALTER QMGR MAXMSGL(104857600)")
-    space = "QUEUE" if kind == "QLOCAL" else kind
+    space = "QUEUE" if kind in QUEUE_KINDS else kind
     for text, value in _good(row):
         manager.objects.clear()
         assert manager.run(f"{SUBJECTS[kind]} {text}").ok, text
@@ -120,6 +121,9 @@ def test_mqset_may_change_just_these() -> None:
     settable = {kind: {row.keyword for row in rows.values() if row.settable} for kind, rows in TABLE.items()}
     assert settable == {
         "QLOCAL": {"DISTL", "GET", "PUT", "TRIGDATA", "TRIGDPTH", "TRIGGER", "TRIGMPRI", "TRIGTYPE"},
+        "QALIAS": {"GET", "PUT"},
+        "QREMOTE": {"PUT"},
+        "QMODEL": set(),
         "PROCESS": set(),
         "QMGR": set(),
     }

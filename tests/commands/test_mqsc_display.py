@@ -88,6 +88,51 @@ def test_a_generic_name_without_attributes_shows_names_and_types(manager: Manage
     assert manager.run("DIS PROCESS(*)").text == "AMQ8407I: Display Process details.\n   PROCESS(B.P)"
 
 
+DUMPS = {
+    "QALIAS": """\
+QUEUE(X) TYPE(QALIAS) ALTDATE(2026-03-04) ALTTIME(12.30.15) CLUSNL( ) CLUSTER( ) CLWLPRTY(0) CLWLRANK(0) CUSTOM( )
+DEFBIND(OPEN) DEFPRTY(0) DEFPSIST(NO) DEFPRESP(SYNC) DEFREADA(NO) DESCR( ) GET(ENABLED) PUT(ENABLED) PROPCTL(COMPAT)
+SCOPE(QMGR) TARGET( ) TARGTYPE(QUEUE)""",
+    "QREMOTE": """\
+QUEUE(X) TYPE(QREMOTE) ALTDATE(2026-03-04) ALTTIME(12.30.15) CLUSNL( ) CLUSTER( ) CLWLPRTY(0) CLWLRANK(0) CUSTOM( )
+DEFBIND(OPEN) DEFPRTY(0) DEFPSIST(NO) DEFPRESP(SYNC) DESCR( ) PUT(ENABLED) RQMNAME( ) RNAME( ) SCOPE(QMGR) XMITQ( )""",
+}
+
+
+@pytest.mark.parametrize("kind", DUMPS)
+def test_queues_that_hold_no_messages_are_shown_in_the_order_of_runmqsc(manager: Manager, kind: str) -> None:
+    manager.run(f"DEF {kind}(X)")
+    for noun in (kind, "QUEUE"):
+        shown = manager.run(f"DIS {noun}(X)").text.removeprefix("AMQ8409I: Display Queue details.")
+        assert shown.replace("( )", "()").split() == DUMPS[kind].replace("( )", "()").split()
+
+
+def test_a_model_queue_is_for_temporary_queues_of_one_getter(manager: Manager) -> None:
+    manager.run("DEF QM(X)")
+    (shown,) = manager.run("DIS QM(X)").attributes
+    defaults = {keyword: shown[keyword] for keyword in ("TYPE", "DEFTYPE", "DEFSOPT", "SHARE", "HARDENBO", "MAXDEPTH")}
+    expected = {"TYPE": "QMODEL", "DEFTYPE": "TEMPDYN", "DEFSOPT": "EXCL", "SHARE": False, "HARDENBO": False}
+    assert defaults == expected | {"MAXDEPTH": 5000}
+    assert not {"CURDEPTH", "IPPROCS", "CLUSTER", "DEFBIND", "SCOPE"} & set(shown)
+    assert manager.run("ALTER QM(X) DEFTYPE(PERMDYN)").ok
+    assert manager.run("ALTER QM(X) DEFTYPE(PREDEFINED)").code == "AMQ8425E"
+
+
+def test_queues_of_all_kinds_are_shown_together(manager: Manager) -> None:
+    manager.script("DEF QL(L) MAXDEPTH(7)\nDEF QA(A) TARGQ(L)\nDEF QR(R) RNAME(L)\nDEF QM(M)\nDEF PRO(P)")
+    shown = manager.run("DIS Q(*) MAXDEPTH TARGQ").attributes
+    assert shown == (
+        {"QUEUE": "A", "TYPE": "QALIAS", "TARGET": "L"},
+        {"QUEUE": "L", "TYPE": "QLOCAL", "MAXDEPTH": 7},
+        {"QUEUE": "M", "TYPE": "QMODEL", "MAXDEPTH": 5000},
+        {"QUEUE": "R", "TYPE": "QREMOTE"},
+    )
+    for condition in ("DIS Q(*) TYPE(QALIAS)", "DIS Q(*) WHERE(TARGQ EQ L)", "DIS QA(*)"):
+        assert [each["QUEUE"] for each in manager.run(condition).attributes] == ["A"]
+    assert [each["QUEUE"] for each in manager.run("DIS Q(*) WHERE(DEFTYPE EQ PREDEFINED)").attributes] == ["L"]
+    assert manager.run("DIS QA(L)").code == "AMQ8147E"
+
+
 def test_attributes_are_shown_in_the_table_s_order_whatever_the_command_s(manager: Manager) -> None:
     manager.run("DEF QL(A)")
     assert list(manager.run("DIS QL(A) USAGE GET DESCR").attributes[0]) == ["QUEUE", "TYPE", "DESCR", "GET", "USAGE"]

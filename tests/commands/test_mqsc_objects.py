@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from broker.commands.default_objects import default_objects
 from broker.core.definitions import Clear, Define, Definition, Delete
 
 if TYPE_CHECKING:
@@ -152,6 +153,53 @@ def test_changes_name_what_the_engine_is_to_do(manager: Manager) -> None:
         Clear("A"),
         Delete("QUEUE", "A"),
         Delete("PROCESS", "P"),
+    ]
+
+
+ELSEWHERE = [
+    ("ALTER QA(A) TARGET(R)", "AMQ8148E"),
+    ("ALTER QA(A) TARGTYPE(TOPIC)", "AMQ8148E"),
+    ("ALTER QA(A) TARGQ(Q)", "AMQ8008I"),
+    ("ALTER QA(A) PUT(DISABLED) DEFPRTY(3)", "AMQ8008I"),
+    ("ALTER QA(A) TARGET(R) FORCE", "AMQ8008I"),
+    ("DEF QA(A) REPLACE TARGET(R)", "AMQ8148E"),
+    ("DEF QA(A) REPLACE TARGET(Q)", "AMQ8006I"),
+    ("DELETE QA(A)", "AMQ8148E"),
+    ("ALTER QR(A) RNAME(S)", "AMQ8148E"),
+    ("ALTER QR(A) RQMNAME(QM3)", "AMQ8148E"),
+    ("ALTER QR(A) XMITQ(Y)", "AMQ8148E"),
+    ("ALTER QR(A) XMITQ(Y) FORCE", "AMQ8008I"),
+    ("ALTER QR(A) PUT(DISABLED)", "AMQ8008I"),
+]
+
+
+@pytest.mark.parametrize(("text", "code"), ELSEWHERE)
+def test_handles_hold_what_a_name_leads_to(manager: Manager, text: str, code: str) -> None:
+    manager.run("DEF QR(A) RNAME(R) RQMNAME(QM2) XMITQ(X)" if "QR(" in text else "DEF QA(A) TARGET(Q)")
+    manager.live["A"] = {"HANDLES": 1}
+    assert manager.run(text).code == code
+
+
+@pytest.mark.parametrize("kind", ["QALIAS", "QREMOTE", "QMODEL"])
+def test_queues_of_other_kinds_are_defined_altered_and_deleted(manager: Manager, kind: str) -> None:
+    manager.run(f"DEF {kind}(SYSTEM.DEFAULT.{kind.removeprefix('Q')}.QUEUE) DEFPRTY(4)")
+    texts = ["DEF {}(A) DESCR('d')", "DEF {}(A)", "ALTER {}(A) DEFPRTY(5)", "DEF {}(B) LIKE(A)", "DELETE {}(A)"]
+    codes = [manager.run(text.format(kind)).code for text in texts]
+    assert codes == ["AMQ8006I", "AMQ8150E", "AMQ8008I", "AMQ8006I", "AMQ8007I"]
+    assert (manager.queue("B")["DEFPRTY"], manager.queue("B")["DESCR"]) == (5, "d")
+    assert manager.run("DEF QL(B) REPLACE").code == "AMQ8151E"
+    assert manager.run(f"DEF {kind}(C)").ok
+    assert manager.queue("C")["DEFPRTY"] == 4
+
+
+def test_a_new_queue_manager_has_its_default_objects() -> None:
+    assert [(each.kind, each.name) for each in default_objects(LATER)] == [
+        ("QLOCAL", "SYSTEM.DEFAULT.LOCAL.QUEUE"),
+        ("QALIAS", "SYSTEM.DEFAULT.ALIAS.QUEUE"),
+        ("QREMOTE", "SYSTEM.DEFAULT.REMOTE.QUEUE"),
+        ("QMODEL", "SYSTEM.DEFAULT.MODEL.QUEUE"),
+        ("PROCESS", "SYSTEM.DEFAULT.PROCESS"),
+        ("QLOCAL", "SYSTEM.DEAD.LETTER.QUEUE"),
     ]
 
 

@@ -84,6 +84,9 @@ INVALID = [
     ("AMQ8405I", "condition on TYPE", "DIS QL(*) WHERE(TYPE EQ QLOCAL)", "DIS QL(*) WHERE(TYPE EQ QLOCAL)"),
     ("AMQ8405I", "unknown operator", "DIS QL(*) WHERE(PUT IS ENABLED)", "DIS QL(*) WHERE(PUT IS ENABLED)"),
     ("AMQ8405I", "L16 no continuation inside", "DEF QL(A) + REPLACE", "DEF QL(A) +"),
+    ("AMQ8405I", "attribute of another kind", "DEF QA(A) MAXDEPTH(1)", "DEF QA(A) MAXDEPTH(1)"),
+    ("AMQ8405I", "FORCE where nothing is open", "ALTER QM(M) FORCE", "ALTER QM(M) FORCE"),
+    ("AMQ8411E", "two words for one attribute", "DEF QA(A) TARGET(Q) TARGQ(Q)", None),
     ("AMQ8405I", "noun of a later day", "DEFINE CHANNEL(C) CHLTYPE(SDR)", "DEFINE CHANNEL(C)"),
     ("AMQ8405I", "noun for another verb", "CLEAR PROCESS(P)", "CLEAR PROCESS(P)"),
     ("AMQ8405I", "no noun", "DEFINE", "DEFINE"),
@@ -123,7 +126,8 @@ def test_an_unknown_verb_is_answered_with_the_verbs(manager: Manager) -> None:
     ("text", "usage"),
     [
         ("CLEAR QL(A) X", "CLEAR QLOCAL(name)"),
-        ("DEFINE CHANNEL(A)", "DEFINE QLOCAL | PROCESS"),
+        ("DEFINE CHANNEL(A)", "DEFINE QLOCAL | QALIAS | QREMOTE | QMODEL | PROCESS"),
+        ("DELETE QALIAS(A) PURGE", "DELETE QALIAS(name) [AUTHREC(NO | YES)] [IGNSTATE(NO | YES)]"),
         ("DELETE PROCESS(A) X", "DELETE PROCESS(name) [IGNSTATE(NO | YES)]"),
         (
             "DEF PRO(P) X",

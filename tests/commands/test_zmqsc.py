@@ -165,9 +165,25 @@ def test_delete_needs_an_empty_queue(manager: Manager) -> None:
 
 
 def test_a_syntax_error_is_answered_with_the_syntax_of_the_verb(manager: Manager) -> None:
-    assert manager.run("ZMQSC DEL QA").text.endswith("ZMQSC QA is not supported.")
+    assert manager.run("ZMQSC DEL CHL").text.endswith("ZMQSC CHL is not supported.")
     assert manager.run("ZMQSC DEL XX-A").text.split("\n")[3:] == [
         "AMQ8427I: Valid syntax for the ZMQSC command:",
         "    ZMQSC DELETE QL-name",
+        "    ZMQSC DELETE QA-name",
+        "    ZMQSC DELETE QR-name",
         "    ZMQSC DELETE PROCESS-name",
     ]
+
+
+def test_aliases_and_remote_queues_are_queues_too(manager: Manager) -> None:
+    codes = ["ZMQSC DEF QA-A TARGQ-Q PUT-DISABLED", "ZMQSC DEF QR-R RNAME-'there' RQMNAME-QM2 XMITQ-X DEFPSIST-YES"]
+    assert [manager.run(text).code for text in codes] == ["AMQ8006I", "AMQ8006I"]
+    alias, remote = manager.queue("A"), manager.queue("R")
+    assert (alias["TARGET"], alias["PUT"]) == ("Q", 1)
+    assert (remote["RNAME"], remote["RQMNAME"], remote["XMITQ"], remote["DEFPSIST"]) == ("there", "QM2", "X", 1)
+    assert manager.run("ZMQSC ALT QA-A TARGET-R").code == "AMQ8008I"
+    assert manager.run("ZMQSC DISP QA-ALL").attributes == ({"QUEUE": "A", "TYPE": "QALIAS"},)
+    assert "TARGET-R" in manager.run("ZMQSC DISP QA-A").text
+    assert manager.run("ZMQSC DEF QA-ALL").code == "AMQ8424E"
+    assert manager.run("ZMQSC DEL QR-R").code == "AMQ8007I"
+    assert manager.run("ZMQSC DEF QR-S MAXDEPTH-1").code == "AMQ8405I"
