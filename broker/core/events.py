@@ -1,0 +1,209 @@
+"""Event messages: what the queue manager tells its administrators when a switch asks for it (messages.md 13).
+
+Performance events are about the depth of a queue and about how soon its messages are got. So that a queue at the edge
+of a limit does not flood them, an event disarms itself until its opposite has happened:
+
+    full, high   disarm full and high, or high alone; arm low
+    low          disarms itself; arms full and high
+    slow         no get for longer than QSVCINT: disarms itself, arms prompt
+    prompt       a get within it: disarms itself, arms slow
+
+What arms an event is what happens to the queue, whether or not the other event is switched on. Inhibit events tell of
+each call that PUT(DISABLED) or GET(DISABLED) refuses. An event changes nothing in the outcome of a call; its message
+is put outside any unit of work, and is lost where its queue does not take it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from broker.core.letters import Letter
+from broker.mqi.attributes import MQCA, MQIA
+from broker.mqi.descriptor import MQAT, MQFMT
+from broker.mqi.fields import encode_characters
+from broker.mqi.reasons import MQRC
+from broker.mqi.structures import MessageDescriptor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.core.definitions import Definition
+    from broker.core.handles import Hconn
+    from broker.core.identifiers import Identifiers
+    from broker.core.queue import LocalQueue
+
+PERFORMANCE_QUEUE = "SYSTEM.ADMIN.PERFM.EVENT"
+QUEUE_MANAGER_QUEUE = "SYSTEM.ADMIN.QMGR.EVENT"
+
+_HEADER = struct.Struct("<9i")  # MQCFH: Type, StrucLength, Version, Command, MsgSeqNumber, Control, CompCode, Reason,
+_INTEGER = struct.Struct("<4i")  # ParameterCount; MQCFIN: Type, StrucLength, Parameter, Value;
+_STRING = struct.Struct("<5i")  # MQCFST: Type, StrucLength, Parameter, CodedCharSetId, StringLength, then the string
+_CFT_INTEGER, _CFT_STRING, _CFT_EVENT = 3, 4, 7
+_COMMAND_Q_MGR_EVENT, _COMMAND_PERFM_EVENT = 44, 45
+_CFC_LAST = 1
+_CC_WARNING = 1
+_APPL_NAME = 3024  # MQCACF_APPL_NAME
+_UTF_8 = 1208
+_NAME_SIZE = 48
+_APPL_NAME_SIZE = 28
+
+_Q_FULL = int(MQRC.Q_FULL)
+_INHIBITED = (int(MQRC.GET_INHIBITED), int(MQRC.PUT_INHIBITED))
+_SERVICE_HIGH, _SERVICE_OK = 1, 2  # values of QSVCIEV
+_QUEUE_MANAGER = MQAT.QMGR.value
+
+
+class Gauge:
+    """What is remembered of one queue: which events are armed, and figures since the last event about it."""
+
+    __slots__ = ("dequeued", "enqueued", "full", "high", "highest", "low", "mode", "prompt", "served", "since", "slow")
+
+    def __init__(self, now: float, depth: int) -> None:
+        self.full = self.high = True
+        self.low = False
+        self.served: float | None = None  # when the service interval began; None while the queue is empty
+        self.arm_service(0)
+        self.reset(now, depth)
+
+    def arm_service(self, mode: int) -> None:
+        """QSVCIEV has this value now: HIGH looks for a slow get first, OK for a prompt one."""
+        self.mode = mode
+        self.slow, self.prompt = True, mode == _SERVICE_OK
+
+    def reset(self, now: float, depth: int) -> None:
+        """Begin to count anew."""
+        self.since = now
+        self.highest = depth
+        self.enqueued = self.dequeued = 0
+
+
+class Events:
+    """The events of a queue manager. `letters` are event messages that are still to be put."""
+
+    def __init__(self, ids: Identifiers) -> None:
+        self.letters: list[Letter] = []
+        self._ids = ids
+        self._gauges: dict[LocalQueue, Gauge] = {}
+        self._performance = self._inhibit = False
+
+    def configure(self, definition: Definition) -> None:
+        """Take over PERFMEV and INHIBTEV of the queue manager."""
+        self._performance = bool(definition.attributes["PERFMEV"])
+        self._inhibit = bool(definition.attributes["INHIBTEV"])
+        if not self._performance:
+            self._gauges.clear()
+
+    def put(self, queue: LocalQueue, now: float) -> None:
+        """A message was put to the queue and counts in its depth."""
+        if not self._performance:
+            return
+        gauge = self._gauge(queue, now)
+        gauge.enqueued += 1
+        gauge.highest = max(gauge.highest, queue.depth)
+        if gauge.served is None:
+            gauge.served = now
+        self._late(queue, gauge, now)
+        if gauge.high and _reaches(queue, "QDEPTHHI"):
+            gauge.high, gauge.low = False, True
+            self._tell(queue, gauge, MQRC.Q_DEPTH_HIGH, "QDPHIEV", now)
+
+    def got(self, queue: LocalQueue, messages: int, now: float) -> None:
+        """A get took so many messages off the queue."""
+        if not self._performance:
+            return
+        gauge = self._gauge(queue, now)
+        gauge.dequeued += messages
+        if not self._late(queue, gauge, now) and gauge.prompt and gauge.served is not None:
+            gauge.prompt, gauge.slow = False, True
+            self._tell(queue, gauge, MQRC.Q_SERVICE_INTERVAL_OK, "QSVCIEV", now)
+        gauge.served = now if queue.depth else None
+        if gauge.low and queue.depth * 100 <= queue.max_depth * _number(queue, "QDEPTHLO"):
+            gauge.low, gauge.high, gauge.full = False, True, True
+            self._tell(queue, gauge, MQRC.Q_DEPTH_LOW, "QDPLOEV", now)
+
+    def refused(self, queue: LocalQueue, name: str, reason: int, hconn: Hconn, now: float) -> None:
+        """A call failed with this reason, on a queue that the program knows by this name."""
+        if reason == _Q_FULL and self._performance:
+            gauge = self._gauge(queue, now)
+            if gauge.full:
+                gauge.full, gauge.high, gauge.low = False, False, True
+                self._tell(queue, gauge, MQRC.Q_FULL, "QDPMAXEV", now)
+        elif reason in _INHIBITED and self._inhibit:
+            parameters = (
+                _string(MQCA.Q_MGR_NAME, self._ids.q_mgr_name, _NAME_SIZE),
+                _string(MQCA.Q_NAME, name, _NAME_SIZE),
+                _integer(MQIA.APPL_TYPE, hconn.appl_type),
+                _string(_APPL_NAME, hconn.appl_name, _APPL_NAME_SIZE),
+            )
+            self._send(QUEUE_MANAGER_QUEUE, _COMMAND_Q_MGR_EVENT, reason, parameters, now)
+
+    def _late(self, queue: LocalQueue, gauge: Gauge, now: float) -> bool:
+        """Whether the last get, or the put that ended the queue's emptiness, is longer ago than QSVCINT."""
+        if gauge.served is None or (now - gauge.served) * 1000 <= _number(queue, "QSVCINT"):
+            return False
+        if gauge.slow:
+            gauge.slow, gauge.prompt = False, True
+            if gauge.mode == _SERVICE_HIGH:
+                self._tell(queue, gauge, MQRC.Q_SERVICE_INTERVAL_HIGH, "QSVCIEV", now)
+        return True
+
+    def _gauge(self, queue: LocalQueue, now: float) -> Gauge:
+        gauge = self._gauges.get(queue)
+        if gauge is None:
+            self._gauges = {known: each for known, each in self._gauges.items() if not known.deleted}
+            gauge = self._gauges[queue] = Gauge(now, queue.depth)
+        mode = _number(queue, "QSVCIEV")
+        if mode != gauge.mode:
+            gauge.arm_service(mode)
+        return gauge
+
+    def _tell(self, queue: LocalQueue, gauge: Gauge, reason: int, switch: str, now: float) -> None:
+        """A performance event has happened: tell it if its switch is on."""
+        if not _number(queue, switch):
+            return
+        parameters = (
+            _string(MQCA.Q_MGR_NAME, self._ids.q_mgr_name, _NAME_SIZE),
+            _string(MQCA.BASE_OBJECT_NAME, queue.name, _NAME_SIZE),
+            _integer(MQIA.TIME_SINCE_RESET, int(now - gauge.since)),
+            _integer(MQIA.HIGH_Q_DEPTH, gauge.highest),
+            _integer(MQIA.MSG_ENQ_COUNT, gauge.enqueued),
+            _integer(MQIA.MSG_DEQ_COUNT, gauge.dequeued),
+        )
+        gauge.reset(now, queue.depth)
+        self._send(PERFORMANCE_QUEUE, _COMMAND_PERFM_EVENT, reason, parameters, now)
+
+    def _send(self, q_name: str, command: int, reason: int, parameters: Sequence[bytes], now: float) -> None:
+        put_date, put_time = self._ids.stamp(now)
+        md = MessageDescriptor(
+            format=MQFMT.EVENT.value,
+            coded_char_set_id=self._ids.coded_char_set_id,
+            msg_id=self._ids.identifier(),
+            put_appl_type=_QUEUE_MANAGER,
+            put_appl_name=self._ids.q_mgr_name[:28],
+            put_date=put_date,
+            put_time=put_time,
+        )
+        header = _HEADER.pack(
+            _CFT_EVENT, _HEADER.size, 1, command, 1, _CFC_LAST, _CC_WARNING, int(reason), len(parameters)
+        )
+        self.letters.append(Letter(q_name, "", md, b"".join((header, *parameters)), precious=False))
+
+
+def _number(queue: LocalQueue, keyword: str) -> int:
+    return int(queue.definition.attributes[keyword])
+
+
+def _reaches(queue: LocalQueue, keyword: str) -> bool:
+    """Whether the depth is this percentage of MAXDEPTH or more."""
+    return queue.depth * 100 >= queue.max_depth * _number(queue, keyword)
+
+
+def _integer(parameter: int, value: int) -> bytes:
+    return _INTEGER.pack(_CFT_INTEGER, _INTEGER.size, parameter, value)
+
+
+def _string(parameter: int, text: str, size: int) -> bytes:
+    """A string of `size` characters, a multiple of four as the structure wants it."""
+    fixed = _STRING.pack(_CFT_STRING, _STRING.size + size, parameter, _UTF_8, size)
+    return fixed + encode_characters(text, size)

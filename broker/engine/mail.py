@@ -1,0 +1,103 @@
+"""What the queue manager puts of its own accord, outside every unit of work: expiration reports and event messages.
+
+The core has taken expired messages off their queues already. Their removal and the reports on them are written in one
+transaction (journal rule 9): after a crash before it a message is there again, expired as before, and its report is
+made then. Where a report carries data that is only on disk, it is read first, a run of messages at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING
+
+from broker.core import sending
+from broker.core.reports import EXPIRATION, unread
+from broker.engine.bodies import RUN_LENGTH
+from broker.storage.store import StoreFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from broker.core.entry import Entry
+    from broker.core.rows import Rows
+    from broker.core.unit import Unit
+    from broker.engine.conversation import Conversation
+    from broker.engine.manager import QueueManager
+
+logger = logging.getLogger(__name__)
+
+
+class Mail:
+    """Carries out what the core leaves to be removed, sent or told."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self._manager = manager
+
+    def follow_up(self, caller: Conversation | None) -> None:
+        """After a step of the core: write off what expired, send the events, tell what was lost. Calls of `caller` that
+        look at queues wait for it.
+        """
+        core = self._manager.core
+        if core.expired:
+            expired, core.expired = core.expired, []
+            self._write_off(expired, _done_for(caller))
+        if core.events.letters:
+            clock = self._manager.clock
+            self._submit(*sending.publish(core, clock.time(), clock.monotonic()), _done_for(caller))
+        if core.lost:
+            lost, core.lost = core.lost, []
+            for letter, error in lost:
+                logger.warning("message lost queue=%s feedback=%s: %s", letter.q_name, letter.md.feedback, error)
+
+    def _write_off(self, expired: Sequence[Entry], done: Callable[[], None]) -> None:
+        """Remove discarded messages and put the reports on them; call `done` when that has taken effect."""
+        for entry in expired:
+            self._manager.bodies.gone(entry)
+        on_disk = unread((entry, EXPIRATION) for entry in expired)
+        if not on_disk:
+            self._write(expired, done)
+            return
+        left_out = set(on_disk)
+        others = [entry for entry in expired if entry not in left_out]
+        self._write(others, partial(self._read, on_disk, done))
+
+    def _read(self, entries: Sequence[Entry], done: Callable[[], None]) -> None:
+        """Go on with messages whose bodies are to be read."""
+        run, rest = entries[:RUN_LENGTH], entries[RUN_LENGTH:]
+        then = partial(self._read, rest, done) if rest else done
+
+        def fetched(error: Exception | None) -> None:
+            if error is None:
+                self._write(run, then)
+            else:
+                logger.error("expired messages not removed messages=%d: %s", len(entries), error)
+                done()
+
+        self._manager.bodies.fetch(list(run), fetched)
+
+    def _write(self, expired: Sequence[Entry], then: Callable[[], None]) -> None:
+        core, clock = self._manager.core, self._manager.clock
+        self._submit(*sending.write_off(core, expired, clock.time(), clock.monotonic()), then)
+
+    def _submit(self, unit: Unit, rows: Rows, then: Callable[[], None]) -> None:
+        """Settle a frozen unit when it is durable, at once if it writes nothing."""
+        manager = self._manager
+
+        def written(error: Exception | None) -> None:
+            if error is None or isinstance(error, StoreFullError):
+                manager.settle(unit, committed=error is None)
+            then()
+
+        if rows:
+            manager.journal.submit(rows, written)
+        else:
+            written(None)
+
+
+def _done_for(caller: Conversation | None) -> Callable[[], None]:
+    return _nobody_waits if caller is None else caller.reveal()
+
+
+def _nobody_waits() -> None:
+    """It was no program's call that led to this."""
