@@ -1,0 +1,114 @@
+"""What a selector sees of a message: its properties by name, its descriptor as `Root.MQMD.Field`.
+
+Identifiers and the accounting token are byte strings, to be compared with `0x...`. Of Expiry only -1 (unlimited) is to
+be seen, otherwise it is NULL: it runs down while the message waits.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+
+from broker.core.selector.compiling import compile_text
+from broker.mqi.errors import MQError
+from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.reasons import MQRC
+from broker.mqi.rfh2 import unpack_properties
+
+if TYPE_CHECKING:
+    from broker.core.entry import Entry
+    from broker.mqi.folders import Value
+
+_PREFIX: Final = "Root.MQMD."
+_FIELDS: Final = {
+    f"{_PREFIX}{name}": field
+    for name, field in {
+        "Report": "report",
+        "MsgType": "msg_type",
+        "Expiry": "expiry",
+        "Feedback": "feedback",
+        "Encoding": "encoding",
+        "CodedCharSetId": "coded_char_set_id",
+        "Format": "format",
+        "Priority": "priority",
+        "Persistence": "persistence",
+        "MsgId": "msg_id",
+        "CorrelId": "correl_id",
+        "BackoutCount": "backout_count",
+        "ReplyToQ": "reply_to_q",
+        "ReplyToQMgr": "reply_to_q_mgr",
+        "UserIdentifier": "user_identifier",
+        "AccountingToken": "accounting_token",
+        "ApplIdentityData": "appl_identity_data",
+        "PutApplType": "put_appl_type",
+        "PutApplName": "put_appl_name",
+        "PutDate": "put_date",
+        "PutTime": "put_time",
+        "ApplOriginData": "appl_origin_data",
+        "GroupId": "group_id",
+        "MsgSeqNumber": "msg_seq_number",
+        "Offset": "offset",
+        "MsgFlags": "msg_flags",
+        "OriginalLength": "original_length",
+    }.items()
+}
+
+
+class Selector:
+    """A selector compiled. The same text is the same object while many do not come between."""
+
+    __slots__ = ("_evaluate", "text")
+
+    def __init__(self, text: str) -> None:
+        node = compile_text(text)
+        for name in node.names:
+            if name.startswith(_PREFIX) and name not in _FIELDS:
+                raise MQError(MQRC.SELECTOR_SYNTAX_ERROR, f"{name}: MQMD has no such field")
+        self.text = text
+        self._evaluate = node.evaluate
+
+    def matches(self, entry: Entry) -> bool:
+        """Whether the condition is true of the message; neither false nor unknown will do."""
+        return self._evaluate(_Message(entry)) is True
+
+    def __repr__(self) -> str:
+        return f"<Selector {self.text}>"
+
+
+@lru_cache(maxsize=256)
+def selector(text: str) -> Selector:
+    """The selector with this text. Raises SELECTOR_SYNTAX_ERROR (2459), SELECTION_STRING_ERROR (2519)."""
+    return Selector(text)
+
+
+class _Message:
+    """The lookup for one message; what is packed is unpacked when it is first asked for."""
+
+    __slots__ = ("_entry", "_kept", "_properties")
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self._kept: list[Any] | None = None
+        self._properties: dict[str, Value] | None = None
+
+    def __call__(self, name: str) -> Value:
+        field = _FIELDS.get(name)
+        return self._property(name) if field is None else self._field(field)
+
+    def _property(self, name: str) -> Value:
+        if self._properties is None:
+            self._properties = unpack_properties(self._entry.properties) if self._entry.properties else {}
+        return self._properties.get(name.removeprefix("usr."))
+
+    def _field(self, field: str) -> Value:
+        if field == "expiry":
+            return -1 if self._entry.deadline is None else None
+        if field in KEPT_FIELDS:
+            if self._kept is None:
+                self._kept = msgpack.unpackb(self._entry.kept)
+            value: Value = self._kept[KEPT_FIELDS.index(field)]
+            return value
+        own: Value = getattr(self._entry, field)
+        return own

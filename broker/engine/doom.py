@@ -1,0 +1,48 @@
+"""The doom of a unit of work: a put whose caller did not wait for the outcome has failed in it, so that it can only be
+backed out. Its commit does that and says so (messages.md 14).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from broker.mqi.errors import MQError
+from broker.mqi.options import MQPMO
+from broker.mqi.reasons import MQCC, MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.mqi.structures import PutMessageOptions
+
+    Make: TypeAlias = Callable[..., None]
+
+_DOOMING = (MQPMO.SYNCPOINT | MQPMO.ASYNC_RESPONSE).value
+
+
+class Doom:
+    """Whether the unit of work of a connection is doomed."""
+
+    def __init__(self) -> None:
+        self._cause: MQError | None = None
+
+    def watched(self, make: Make, options: PutMessageOptions) -> Make:
+        """What makes a put, so that its failure dooms the unit where nobody waits for it."""
+        if int(options.options) & _DOOMING != _DOOMING:
+            return make
+
+        def put(*arguments: Any) -> None:
+            try:
+                make(*arguments)
+            except MQError as error:
+                self._cause = self._cause or error
+                raise
+
+        return put
+
+    def end(self) -> MQError | None:
+        """The unit of work ends: what its commit must answer when it is doomed."""
+        cause, self._cause = self._cause, None
+        if cause is None:
+            return None
+        return MQError(MQRC.BACKED_OUT, f"an asynchronous put failed: {cause}", MQCC.WARNING)

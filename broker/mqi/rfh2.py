@@ -1,0 +1,138 @@
+"""MQRFH2: the header before the data of a message in which its properties travel (rules and formatting header 2).
+
+    offset  0  StrucId `RFH `     8  StrucLength      16  CodedCharSetId   28  Flags
+            4  Version 2         12  Encoding         20  Format           32  NameValueCCSID
+           36  NameValueLength, NameValueData, and again, up to StrucLength: a folder each, padded to a multiple of four
+
+Encoding, CodedCharSetId and Format are those of the data behind the header; the header's own integers are in the
+encoding that the message descriptor names. What stands in a folder is the business of `broker.mqi.folders`. Every field
+is checked before it is used: bytes that are no MQRFH2 are RFH_ERROR (2334), text that is no folder RFH_FORMAT_ERROR
+(2421).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from struct import Struct
+from typing import TYPE_CHECKING, Final, Self
+
+from broker.mqi import folders as texts
+from broker.mqi.descriptor import MQENC, MQFMT
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from broker.mqi.fields import ByteOrder
+    from broker.mqi.folders import Value
+
+FORMAT: Final = MQFMT.RF_HEADER_2.value
+"""The format of data that begins with an MQRFH2."""
+
+INHERIT: Final = -2
+"""As CodedCharSetId: that of the header itself (MQCCSI_INHERIT)."""
+
+LENGTH_FIXED: Final = 36
+_TAG: Final = b"RFH "
+_VERSION: Final = 2
+_UTF_8: Final = 1208
+_UTF_16: Final = frozenset((1200, 13488, 17584))
+_FIXED: Final = {"little": Struct("<4siiii8sii"), "big": Struct(">4siiii8sii")}
+_LONG: Final = {"little": Struct("<i"), "big": Struct(">i")}
+_INTEGER_MASK: Final = 0xF
+_REVERSED: Final = 0x2
+
+
+def byte_order(encoding: int) -> ByteOrder:
+    """The order of bytes in integers of this MQENC."""
+    return "little" if encoding & _INTEGER_MASK == _REVERSED else "big"
+
+
+@dataclass(frozen=True, slots=True)
+class MQRFH2:
+    """A header: what the data behind it is, and its folders as texts without padding."""
+
+    folders: tuple[str, ...] = ()
+    format: str = ""
+    encoding: int = MQENC.NATIVE.value
+    coded_char_set_id: int = INHERIT
+    flags: int = 0
+
+    def to_bytes(self, byteorder: ByteOrder = "little") -> bytes:
+        """The header, its folders in UTF-8."""
+        packed = pack(self.folders, byteorder)
+        fixed = _FIXED[byteorder].pack(
+            _TAG, _VERSION, LENGTH_FIXED + len(packed), _long(self.encoding), _long(self.coded_char_set_id),
+            self.format.encode().ljust(8), _long(self.flags), _UTF_8,
+        )  # fmt: skip
+        return fixed + packed
+
+    @classmethod
+    def from_bytes(cls, data: bytes, byteorder: ByteOrder = "little") -> tuple[Self, int]:
+        """The header at the head of `data`, and its length. Raises RFH_ERROR (2334)."""
+        if len(data) < LENGTH_FIXED:
+            raise _bad(f"{len(data)} bytes, an MQRFH2 has {LENGTH_FIXED} or more")
+        tag, version, length, encoding, ccsid, format, flags, names_ccsid = _FIXED[byteorder].unpack_from(data)
+        if tag != _TAG or version != _VERSION:
+            raise _bad(f"the data begins with {tag!r}, version {version}")
+        if not LENGTH_FIXED <= length <= len(data) or length % 4:
+            raise _bad(f"StrucLength is {length}, of data of {len(data)} bytes")
+        if names_ccsid == _UTF_8:
+            codec = "utf-8"
+        elif names_ccsid in _UTF_16:
+            codec = "utf-16-le" if byteorder == "little" else "utf-16-be"
+        else:
+            raise _bad(f"NameValueCCSID is {names_ccsid}: 1208 for UTF-8, or one of UTF-16")
+        found = unpack(data[LENGTH_FIXED:length], byteorder, codec)
+        return cls(tuple(found), format.decode("ascii", "replace").rstrip(" \0"), encoding, ccsid, flags), length
+
+
+def pack(folders: Iterable[str], byteorder: ByteOrder = "little") -> bytes:
+    """Folders as they stand in a header: a length and padded UTF-8 each."""
+    parts = []
+    for folder in folders:
+        text = folder.encode()
+        text += b" " * (-len(text) % 4)
+        parts += [_LONG[byteorder].pack(len(text)), text]
+    return b"".join(parts)
+
+
+def unpack(packed: bytes, byteorder: ByteOrder = "little", codec: str = "utf-8") -> list[str]:
+    """The folders that `pack` packed, without their padding. Raises RFH_ERROR (2334)."""
+    found = []
+    position = 0
+    while position < len(packed):
+        if len(packed) - position < 4:
+            raise _bad("a NameValueLength is cut off")
+        (length,) = _LONG[byteorder].unpack_from(packed, position)
+        position += 4
+        if not 0 <= length <= len(packed) - position or length % 4:
+            raise _bad(f"NameValueLength is {length}, with {len(packed) - position} bytes left")
+        try:
+            text = packed[position : position + length].decode(codec).rstrip(" \0")
+        except UnicodeDecodeError as error:
+            raise _bad(f"NameValueData is not {codec}: {error.reason}") from error
+        if text:
+            found.append(text)
+        position += length
+    return found
+
+
+def pack_properties(properties: Mapping[str, Value]) -> bytes:
+    """Properties as a queue keeps them. Raises PROPERTY_NAME_ERROR (2442) and others, see `folders.encode`."""
+    return pack(texts.encode(properties))
+
+
+def unpack_properties(packed: bytes) -> dict[str, Value]:
+    """The properties that a queue keeps."""
+    return texts.decode(unpack(packed))
+
+
+def _long(number: int) -> int:
+    """The number in the 32 bits of an MQLONG, whose highest is its sign."""
+    return (number + 2**31) % 2**32 - 2**31
+
+
+def _bad(why: str) -> MQError:
+    return MQError(MQRC.RFH_ERROR, why)
