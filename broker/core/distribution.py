@@ -1,0 +1,334 @@
+"""Distribution lists: one call that puts a message to many queues (messages.md 11).
+
+A list is a handle whose destinations have handles of their own, so that each has its put position among groups and
+segments, and its own fate: what goes wrong at one undoes nothing at another. The call as a whole has the outcome that
+all of its destinations have, or MULTIPLE_REASONS (2136) where they differ. Outside syncpoint what a call puts is one
+implicit unit of work.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import msgpack
+
+from broker.core import logical, opening
+from broker.core.extension import take_extension
+from broker.core.handles import Handle
+from broker.core.putting import check_options
+from broker.core.resolution import resolve
+from broker.core.unit import Unit
+from broker.mqi.errors import MQError
+from broker.mqi.objects import MQOT
+from broker.mqi.options import MQOO, MQPMO, MQPMRF
+from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.reasons import MQCC, MQRC
+from broker.mqi.structures import DESCRIPTOR_SIZES, NO_ID, MessageDescriptor, ResponseRecord
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from broker.core.entry import Entry
+    from broker.core.handles import Hconn
+    from broker.core.manager import Manager
+    from broker.core.queue import LocalQueue
+    from broker.core.routes import Route
+    from broker.mqi.structures import ObjectDescriptor, ObjectRecord, PutMessageOptions, PutMessageRecord
+
+Destination: TypeAlias = Handle | MQError
+"""An open queue of the list, or why it could not be opened."""
+
+_OPEN_OPTIONS = (
+    MQOO.OUTPUT | MQOO.PASS_IDENTITY_CONTEXT | MQOO.PASS_ALL_CONTEXT | MQOO.SET_IDENTITY_CONTEXT | MQOO.SET_ALL_CONTEXT
+    | MQOO.ALTERNATE_USER_AUTHORITY | MQOO.FAIL_IF_QUIESCING | MQOO.BIND_ON_OPEN | MQOO.BIND_NOT_FIXED
+    | MQOO.BIND_ON_GROUP
+).value  # fmt: skip
+_SYNCPOINT = MQPMO.SYNCPOINT.value
+_NEW_CORREL_ID = MQPMO.NEW_CORREL_ID.value
+_LOGICAL_ORDER = MQPMO.LOGICAL_ORDER.value
+_SETS_CONTEXT = (MQPMO.SET_IDENTITY_CONTEXT | MQPMO.SET_ALL_CONTEXT).value
+_IN_GROUPS = logical.GROUPED | logical.SEGMENTS | logical.SEGMENTATION_ALLOWED
+
+_FIELDS = tuple((flag.value, flag.name.lower()) for flag in MQPMRF if flag.name)
+_ALL_FIELDS = sum(flag for flag, _ in _FIELDS)
+_CORREL_ID = MQPMRF.CORREL_ID.value
+_GROUP_ID = MQPMRF.GROUP_ID.value
+_ACCOUNTING_TOKEN = MQPMRF.ACCOUNTING_TOKEN.value
+_KEPT = MQPMRF.FEEDBACK.value | _ACCOUNTING_TOKEN
+_FEEDBACK_MAX = 999_999_999
+_TOLD = 3  # how many errors the detail of one error holds; the records tell of all
+
+_OF_ONE_DESTINATION = frozenset(
+    {
+        MQRC.PUT_INHIBITED, MQRC.Q_DELETED, MQRC.OBJECT_CHANGED, MQRC.REPORT_OPTIONS_ERROR, MQRC.INCOMPLETE_MSG,
+        MQRC.INCOMPLETE_GROUP, MQRC.INCONSISTENT_PERSISTENCE, MQRC.INCONSISTENT_UOW, MQRC.PERSISTENT_NOT_ALLOWED,
+        MQRC.XQH_ERROR, MQRC.MSG_TOO_BIG_FOR_Q, MQRC.MSG_TOO_BIG_FOR_Q_MGR, MQRC.UOW_NOT_AVAILABLE, MQRC.Q_FULL,
+        MQRC.SYNCPOINT_LIMIT_REACHED, MQRC.STORAGE_NOT_AVAILABLE,
+    }
+)  # fmt: skip
+"""Why a put may fail at one queue and not at another. Any other reason is the whole call's."""
+
+
+class DistributionList(Handle):
+    """An open distribution list. `records` tells how the open went, destination by destination."""
+
+    def __init__(self, hconn: Hconn, options: int, destinations: Sequence[Destination]) -> None:
+        super().__init__(hconn, "QUEUE", "", options, None)
+        self.destinations = tuple(destinations)
+        self.records = tuple(map(_opened, destinations))
+        self.reason = outcome(self.records)[1]
+
+    @property
+    def opened(self) -> list[Handle]:
+        """The handles of the destinations that could be opened."""
+        return [each for each in self.destinations if isinstance(each, Handle)]
+
+    @property
+    def unknown_count(self) -> int:
+        """How many of these lead to other queue managers."""
+        return sum(each.route.remote for each in self.opened if each.route is not None)
+
+    def usable_queue(self) -> LocalQueue:
+        raise MQError(MQRC.NOT_OPEN_FOR_INPUT, "a distribution list is open for output and nothing else")
+
+
+class Distributed(NamedTuple):
+    """What a put to a list did: `records` by destination, `reason` of a warning, `unit` the implicit unit to freeze
+    (None under syncpoint), `first` the first message put, `kept` its kept fields without those of its record.
+    `unknown_count` is how many messages are for other queue managers.
+    """
+
+    records: tuple[ResponseRecord, ...]
+    unknown_count: int
+    reason: int
+    unit: Unit | None
+    first: Entry
+    kept: bytes
+
+
+def outcome(records: Sequence[ResponseRecord]) -> tuple[MQCC, int]:
+    """The completion and the reason of a call with these outcomes."""
+    completion, reason = records[0][:2]
+    if all(record[:2] == (completion, reason) for record in records):
+        return completion, int(reason)
+    failed = all(record.completion == MQCC.FAILED for record in records)
+    return MQCC.FAILED if failed else MQCC.WARNING, int(MQRC.MULTIPLE_REASONS)
+
+
+# MQOPEN and MQCLOSE
+
+
+def open_list(manager: Manager, hconn: Hconn, od: ObjectDescriptor, options: int) -> DistributionList:
+    """Open every destination that can be opened; the options have been checked by themselves.
+
+    Raises RECS_PRESENT_ERROR (2154), OBJECT_NAME_ERROR (2152), OBJECT_Q_MGR_NAME_ERROR (2153),
+    OPTION_NOT_VALID_FOR_TYPE (2045), SELECTOR_INVALID_FOR_TYPE (2516), HANDLE_NOT_AVAILABLE (2017), and when no
+    destination could be opened their reason, or MULTIPLE_REASONS (2136).
+    """
+    _check_descriptor(od, options)
+    if hconn.handle_count + len(od.records) > manager.max_handles:
+        raise MQError(
+            MQRC.HANDLE_NOT_AVAILABLE,
+            f"{hconn.handle_count} handles are open, and each destination needs one: MAXHANDS is {manager.max_handles}",
+        )
+    destinations = [_open(manager, hconn, record, options) for record in od.records]
+    opened = DistributionList(hconn, options, destinations)
+    if not opened.opened:
+        raise _failure(opened.records, (each for each in destinations if isinstance(each, MQError)))
+    hconn.add(opened)
+    hconn.in_lists += len(opened.opened) - 1
+    return opened
+
+
+def _check_descriptor(od: ObjectDescriptor, options: int) -> None:
+    if int(od.object_type) != MQOT.Q.value:
+        raise MQError(MQRC.RECS_PRESENT_ERROR, f"object_type={od.object_type}: a distribution list is of queues")
+    if od.object_name:
+        raise MQError(MQRC.OBJECT_NAME_ERROR, f"object_name={od.object_name!r} must be blank beside records")
+    if od.object_q_mgr_name:
+        raise MQError(MQRC.OBJECT_Q_MGR_NAME_ERROR, f"object_q_mgr_name={od.object_q_mgr_name!r} must be blank")
+    if options & ~_OPEN_OPTIONS:
+        raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, "a distribution list can only be opened for output")
+    if od.selection_string:
+        raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, "a selector is for a queue opened for input or to browse")
+
+
+def _open(manager: Manager, hconn: Hconn, record: ObjectRecord, options: int) -> Destination:
+    name = record.object_name
+    try:
+        found = resolve(manager.definitions, manager.definition, name, record.object_q_mgr_name)
+        opening.check_options(name, found, options)
+        return opening.enter_queue(hconn, name, manager.route(found), options)
+    except MQError as error:
+        return error.with_traceback(None)
+
+
+def _opened(destination: Destination) -> ResponseRecord:
+    if isinstance(destination, MQError):
+        return ResponseRecord(MQCC.FAILED, destination.reason)
+    return ResponseRecord(MQCC.OK, MQRC.NONE)
+
+
+# MQPUT and MQPUT1
+
+
+def put(
+    manager: Manager,
+    destinations: DistributionList,
+    md: MessageDescriptor | None,
+    pmo: PutMessageOptions,
+    data: bytes,
+    now: float,
+    tick: float,
+    *,
+    once: bool = False,
+) -> Distributed:
+    """Put a message to every destination that is open and takes it; `once` for MQPUT1, which no handle remembers.
+
+    Raises PMO_RECORD_FLAGS_ERROR (2158), PUT_MSG_RECORDS_ERROR (2159), GROUP_ID_ERROR (2258), what is wrong with the
+    call itself, and when no destination took the message their reason, or MULTIPLE_REASONS (2136).
+    """
+    check_options(pmo)
+    given = md or MessageDescriptor()
+    letter = _Letter(given, pmo, data, manager, len(destinations.destinations))
+    hconn = destinations.hconn
+    implicit = not int(pmo.options) & _SYNCPOINT
+    unit = Unit() if implicit else hconn.unit or Unit()
+    tally = _Tally()
+    for number, destination in enumerate(destinations.destinations):
+        try:
+            handle, route = _usable(destination, once=once)
+            through, message = None if once else handle, letter.to(number)
+            entry, reason = manager.put_into(unit, hconn, through, route, message, letter.pmo, letter.data, now, tick)
+        except MQError as error:
+            if isinstance(destination, Handle) and not tally.placed and error.reason not in _OF_ONE_DESTINATION:
+                raise  # what is wrong with the call itself shows at the first destination that is open
+            tally.fail(error)
+        else:
+            tally.place(entry, reason, remote=route.remote)
+    if not tally.placed:
+        raise _failure(tally.records, tally.errors)
+    kept = _kept_as_given(tally.placed[0], given, letter.fields)
+    reason = outcome(tally.records)[1]
+    return Distributed(tuple(tally.records), tally.remote, reason, unit if implicit else None, tally.placed[0], kept)
+
+
+class _Tally:
+    """What has become of one call so far."""
+
+    def __init__(self) -> None:
+        self.records: list[ResponseRecord] = []
+        self.errors: list[MQError] = []
+        self.placed: list[Entry] = []
+        self.remote = 0
+
+    def fail(self, error: MQError) -> None:
+        """Nothing was put at the next destination."""
+        self.errors.append(error)
+        self.records.append(ResponseRecord(MQCC.FAILED, error.reason))
+
+    def place(self, entry: Entry, reason: int, *, remote: bool) -> None:
+        """A message was put there, perhaps with a warning."""
+        self.placed.append(entry)
+        self.remote += remote
+        completion = MQCC.WARNING if reason else MQCC.OK
+        self.records.append(ResponseRecord(completion, MQRC(reason), entry.msg_id, entry.correl_id, entry.group_id))
+
+
+class _Letter:
+    """The message of one call, as each of `count` destinations gets it."""
+
+    def __init__(
+        self, md: MessageDescriptor, pmo: PutMessageOptions, data: bytes, manager: Manager, count: int
+    ) -> None:
+        options, ids = int(pmo.options), manager.ids
+        self._records = pmo.records[:count] if pmo.version > 1 else ()
+        self.fields = int(pmo.record_fields) if self._records else 0
+        _check_records(self._records, int(pmo.record_fields), options)
+        self._md, self.data = take_extension(md, data, ids.coded_char_set_id)
+        if not options & _LOGICAL_ORDER:
+            self._check_group(count)
+        if options & _NEW_CORREL_ID:  # one for all, and it counts for more than those in the records
+            self._md = _copy(self._md)
+            self._md.correl_id = ids.identifier()
+            self.fields &= ~_CORREL_ID
+        self.pmo = replace(pmo, options=options & ~_NEW_CORREL_ID, records=(), record_fields=0)
+
+    def to(self, number: int) -> MessageDescriptor:
+        """The descriptor for the destination of that number in the list."""
+        if not self.fields or number >= len(self._records):
+            return self._md
+        md, record = _copy(self._md), self._records[number]
+        for flag, name in _FIELDS:
+            if self.fields & flag:
+                setattr(md, name, getattr(record, name))
+        return md
+
+    def _check_group(self, count: int) -> None:
+        """One group id of the program's own cannot be that of several destinations."""
+        md = self._md
+        grouped = md.version > 1 and md.msg_flags & _IN_GROUPS and md.group_id != NO_ID
+        if grouped and (not self.fields & _GROUP_ID or len(self._records) < count):
+            raise MQError(MQRC.GROUP_ID_ERROR, "group_id must be zeros, or every destination have its own in a record")
+
+
+def _check_records(records: Sequence[PutMessageRecord], fields: int, options: int) -> None:
+    if not records:
+        return
+    if not fields or fields & ~_ALL_FIELDS:
+        raise MQError(MQRC.PMO_RECORD_FLAGS_ERROR, f"record_fields={fields:#x}: some of MQPMRF, and nothing else")
+    if fields & _ACCOUNTING_TOKEN and not options & _SETS_CONTEXT:
+        raise MQError(
+            MQRC.PMO_RECORD_FLAGS_ERROR, "MQPMRF_ACCOUNTING_TOKEN needs SET_IDENTITY_CONTEXT or SET_ALL_CONTEXT"
+        )
+    for record in records:
+        _check_record(record)
+
+
+def _check_record(record: PutMessageRecord) -> None:
+    for name in ("msg_id", "correl_id", "group_id", "accounting_token"):
+        size = DESCRIPTOR_SIZES[name]
+        if len(getattr(record, name)) != size:
+            raise MQError(MQRC.PUT_MSG_RECORDS_ERROR, f"{name} of a put message record: it has {size} bytes")
+    if not 0 <= record.feedback <= _FEEDBACK_MAX:
+        raise MQError(MQRC.FEEDBACK_ERROR, f"feedback={record.feedback}: 0 to {_FEEDBACK_MAX}")
+
+
+def _usable(destination: Destination, *, once: bool) -> tuple[Handle, Route]:
+    """A destination that can be used now, and the way to it."""
+    if isinstance(destination, Handle):
+        destination.usable_queue()
+        assert destination.route is not None
+        return destination, destination.route
+    if once:
+        raise destination
+    raise MQError(MQRC.OPEN_FAILED, f"this destination could not be opened: {destination}")
+
+
+# What both have
+
+
+def _failure(records: Sequence[ResponseRecord], errors: Iterable[MQError]) -> MQError:
+    """The error of a call that did nothing at any destination."""
+    _, reason = outcome(records)
+    if reason == MQRC.MULTIPLE_REASONS:
+        return MQError(reason, "; ".join(islice(map(str, errors), _TOLD)), records=tuple(records))
+    return MQError(reason, next(iter(errors)).detail)
+
+
+def _copy(md: MessageDescriptor) -> MessageDescriptor:
+    return MessageDescriptor.from_tuple(md.to_tuple())
+
+
+def _kept_as_given(entry: Entry, given: MessageDescriptor, record_fields: int) -> bytes:
+    """The kept fields of a message, but for what its record brought: that is as the caller's descriptor has it."""
+    if not record_fields & _KEPT:
+        return entry.kept
+    fields: list[Any] = msgpack.unpackb(entry.kept)
+    for flag, name in _FIELDS:
+        if flag & record_fields & _KEPT:
+            fields[KEPT_FIELDS.index(name)] = getattr(given, name)
+    packed: bytes = msgpack.packb(fields)
+    return packed
