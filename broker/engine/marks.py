@@ -1,0 +1,44 @@
+"""The end of browse marks while somebody waits for unmarked messages (MARKINT, messages.md 5.6).
+
+Marks of the co-operating set are taken off when the next of its browses looks. Only for one that waits somebody must
+look in time: one timer a queue, from the wait on.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.clock import Timer
+    from broker.core.queue import LocalQueue
+    from broker.engine.manager import QueueManager
+
+_SOONEST = 0.001  # seconds: a timer of the monotonic clock may come a little early for the wall clock
+
+
+class Marks:
+    """The timers of the queues on which a get waits until a mark ends."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self._manager = manager
+        self._timers: dict[LocalQueue, Timer] = {}
+
+    def watch(self, queue: LocalQueue) -> None:
+        """A get waits for a message without a mark of the co-operating set: look again when the oldest mark ends."""
+        left = self._manager.core.mark_left(queue, self._manager.clock.time())
+        if queue not in self._timers and left is not None:
+            self._timers[queue] = self._manager.clock.call_later(max(left, _SOONEST), partial(self._look, queue))
+
+    def end(self) -> None:
+        """The queue manager ends."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    def _look(self, queue: LocalQueue) -> None:
+        del self._timers[queue]
+        if queue.waiters.count:
+            self._manager.core.end_marks(queue, self._manager.clock.time())
+            self._manager.follow_up()
+            self.watch(queue)
