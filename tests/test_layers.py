@@ -22,6 +22,7 @@ MAY_IMPORT = {
     "interface": {"mqi", "clock"},
     "config": {"mqi"},
     "engine": {"clock", "commands", "config", "core", "interface", "mqi", "storage"},
+    "groups": {"interface", "mqi"},
     "wire": {"interface", "mqi"},
     "client": {"clock", "interface", "mqi", "wire"},
     "server": {"clock", "config", "engine", "interface", "mqi", "wire"},

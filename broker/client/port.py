@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from broker.client.line import Line
     from broker.interface.port import Opened, PendingStarts, Placed
+    from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
@@ -97,6 +98,11 @@ class RemotePort:
 
     def status(self) -> RemoteCall[dict[str, Any]]:
         return self.line.request(RemoteCall, self, Verb.STATUS)
+
+    def explain(
+        self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
+    ) -> RemoteCall[Explanation]:
+        return self.line.request(RemoteCall, self, Verb.EXPLAIN, q_name, msg_id, correl_id, group_id)
 
     def trigger_pending(self) -> RemoteCall[PendingStarts]:
         return self.line.request(RemoteCall, self, Verb.TRIGGER_PENDING)

@@ -33,11 +33,13 @@ class Definition:
 class Define:
     """Store this definition, new or in place of the one of the same name; messages stay.
 
-    `number` identifies the object to its messages in the store; the queue manager gives it.
+    `number` identifies the object to its messages in the store; the queue manager gives it. `alters`: there was a local
+    queue of this name and number when the change was made.
     """
 
     definition: Definition
     number: int = 0
+    alters: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from broker.core.entry import Entry
+    from broker.core.handles import Handle
+    from broker.core.logical import Position
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
+
+
+class Move(NamedTuple):
+    """Where a destructive get moved its handle among groups and segments."""
+
+    handle: Handle
+    before: Position
+    after: Position
+
+    def undo(self) -> None:
+        """Nobody took the message: the handle stands where it stood, unless a later get has moved it on."""
+        if self.handle.last_get is self.after:
+            self.handle.last_get = self.before
 
 
 @dataclass(slots=True)
@@ -18,13 +33,14 @@ class Grant:
     `unit` is the implicit unit of a destructive get outside syncpoint: its removal is to be made durable, then settled,
     then the getter answered. `reason` is NONE or the warning of the get; TRUNCATED_MSG_FAILED (2080) is answered as an
     error that carries what fits, and has changed nothing. `entries` are one message: several when it was put together
-    from its segments. None at all is the answer to UNLOCK.
+    from its segments. None at all is the answer to UNLOCK. `move` is to be undone when nobody takes the answer.
     """
 
     entries: list[Entry]
     reason: int = 0
     destructive: bool = False
     unit: Unit | None = None
+    move: Move | None = None
 
 
 @dataclass(slots=True)
@@ -33,3 +49,8 @@ class Effects:
 
     grants: list[tuple[Waiter, Grant]] = field(default_factory=list)
     ended: list[tuple[Waiter, int]] = field(default_factory=list)
+
+    def add(self, later: Effects) -> None:
+        """Take in those of a later step."""
+        self.grants += later.grants
+        self.ended += later.ended

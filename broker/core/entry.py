@@ -13,6 +13,7 @@ key is decided when it is put, and is kept by commit, backout and restart.
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING
 
 import msgpack
@@ -30,6 +31,7 @@ PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, GONE = range(5)
 STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "GONE")
 
 MAX_PRIORITY = 9
+_CLOCK_ERROR = 1e-5  # tenths of a second: what seconds since 1970 lose as floating-point numbers
 _RANK_SHIFT = 60
 
 
@@ -65,6 +67,7 @@ class Entry:
         "original_length",
         "persistence",
         "priority",
+        "properties",
         "queue",
         "state",
         "unit",
@@ -96,6 +99,7 @@ class Entry:
         self.priority = 0
         self.persistence = 0
         self.kept = b""
+        self.properties = b""  # packed (`broker.core.properties`), not part of the data
 
     @property
     def token(self) -> bytes:
@@ -107,18 +111,28 @@ class Entry:
         """Its place in its group and logical message."""
         return Item(self.group_id, self.msg_seq_number, self.offset)
 
+    @property
+    def span(self) -> int:
+        """How far a segment reaches: its length, or for a report about a segment the length of that."""
+        return max(self.length, self.original_length)
+
     def expired(self, now: float) -> bool:
         """Whether its time was up at `now` (wall-clock seconds)."""
         return self.deadline is not None and self.deadline <= now
 
+    def expiry_left(self, now: float) -> int:
+        """What is left of its life at `now`, in tenths of a second, rounded up; -1 for ever."""
+        if self.deadline is None:
+            return -1
+        return max(1, ceil((self.deadline - now) * 10 - _CLOCK_ERROR))
+
     def row(self) -> MessageRow:
         """What the store keeps of it."""
-        descriptor: bytes = msgpack.packb(
-            (
-                self.msg_id, self.correl_id, self.group_id, self.msg_seq_number, self.offset, self.msg_flags,
-                self.original_length, self.priority, self.deadline, self.kept,
-            )
+        fields = (
+            self.msg_id, self.correl_id, self.group_id, self.msg_seq_number, self.offset, self.msg_flags,
+            self.original_length, self.priority, self.deadline, self.kept,
         )  # fmt: skip
+        descriptor: bytes = msgpack.packb((*fields, self.properties) if self.properties else fields)
         return MessageRow(
             self.id,
             self.queue.number,
@@ -136,8 +150,9 @@ class Entry:
         entry = cls(queue, row.id, row.rank, row.data, row.length)
         (
             entry.msg_id, entry.correl_id, entry.group_id, entry.msg_seq_number, entry.offset, entry.msg_flags,
-            entry.original_length, entry.priority, entry.deadline, entry.kept,
+            entry.original_length, entry.priority, entry.deadline, entry.kept, *properties,
         ) = msgpack.unpackb(row.descriptor)  # fmt: skip
+        entry.properties = properties[0] if properties else b""
         entry.persistence = row.persistent
         entry.backout_count = row.backout_count + row.got
         return entry

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.handles import CO_OPERATING
-from broker.core.logical import CLOSED, Item
+from broker.core.handles import CO_OPERATING, FOR_CO_OP
+from broker.core.logical import CLOSED, NUMBER_MAX, Item
 from broker.core.options import check_get
-from broker.core.selection import ALWAYS, IF_PERSISTENT, Request
+from broker.core.properties import HOWS as PROPERTIES
+from broker.core.selection import ALWAYS, IF_PERSISTENT, Request, unmarked
 from broker.core.views import GROUP_START, MESSAGE_START, WHOLE_GROUP, WHOLE_MESSAGE
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQGMO, MQMO, MQOO
+from broker.mqi.options import MQGMO, MQMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID, NO_TOKEN
 
 if TYPE_CHECKING:
     from broker.core.handles import Handle
     from broker.core.logical import Position
+    from broker.core.queue import LocalQueue
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 
 _WAIT = MQGMO.WAIT.value
@@ -43,7 +45,7 @@ _UNMARK_HANDLE = MQGMO.UNMARK_BROWSE_HANDLE.value
 _UNMARK_CO_OP = MQGMO.UNMARK_BROWSE_CO_OP.value
 _UNMARKED = MQGMO.UNMARKED_BROWSE_MSG.value
 _MARKING = _MARK_HANDLE | _MARK_CO_OP | _UNMARK_HANDLE | _UNMARK_CO_OP | _UNMARKED
-_FOR_CO_OP = MQOO.CO_OP.value
+_GMO_VERSIONS = (1, 2, 3, 4)
 
 _MATCH_MSG_ID = MQMO.MATCH_MSG_ID.value
 _MATCH_CORREL_ID = MQMO.MATCH_CORREL_ID.value
@@ -59,11 +61,14 @@ _MATCH_KNOWN = _MATCH_IDS | _MATCH_ITEM | _MATCH_TOKEN
 def make_request(
     handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
 ) -> Request:
-    """What this call looks for; raises whatever is wrong with its options (checks in the order of messages.md 0.3)."""
+    """What this call wants apart from which message; raises what is wrong with its options, in the order of messages.md
+    0.3.
+    """
     options = int(gmo.options)
+    if gmo.version not in _GMO_VERSIONS:
+        raise MQError(MQRC.GMO_ERROR, f"version={gmo.version} of MQGMO: 1 to 4")
     check_get(options)
-    if options & _GROUPING or options & _MARKING:
-        _check_versions(handle, md, gmo, options)
+    _check_versions(handle, md, gmo, options)
     request = Request()
     request.browse = bool(options & _BROWSES)
     _check_open_options(handle, options, browse=request.browse)
@@ -75,6 +80,7 @@ def make_request(
     request.max_length = max_length
     request.accept_truncated = bool(options & _ACCEPT_TRUNCATED)
     request.fail_if_quiescing = bool(options & _FAIL_IF_QUIESCING)
+    request.extends = md is not None and md.version == 1
     if options & _SYNCPOINT:
         request.syncpoint = ALWAYS
     elif options & _SYNCPOINT_IF_PERSISTENT:
@@ -84,20 +90,31 @@ def make_request(
     request.lock = bool(options & _LOCK)
     request.logical = bool(options & _LOGICAL_ORDER)
     request.complete_message = bool(options & _COMPLETE_MSG)
-    if not options & UNDER_CURSOR:
-        _select(request, handle, md, gmo, options)
+    request.properties = options & PROPERTIES
+    request.selector = handle.selector
     return request
 
 
 def _check_versions(handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, options: int) -> None:
+    matching = _matching(gmo)
+    if md is not None and md.version != 2:
+        if md.version != 1:
+            raise MQError(MQRC.MD_ERROR, f"version={md.version}: 1 or 2")
+        if options & _LOGICAL_ORDER:
+            raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
+        if matching & _MATCH_ITEM and not options & UNDER_CURSOR:
+            raise MQError(MQRC.WRONG_MD_VERSION, "matching group fields needs a version 2 descriptor")
     if options & _GROUPING and gmo.version < 2:
         raise MQError(MQRC.WRONG_GMO_VERSION, "options about groups and segments need version 2 of MQGMO")
-    if options & _LOGICAL_ORDER and md is not None and md.version < 2:
-        raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
-    if options & _COMPLETE_MSG and int(gmo.match_options) & _MATCH_OFFSET:
+    if options & _COMPLETE_MSG and matching & _MATCH_OFFSET:
         raise MQError(MQRC.OPTIONS_ERROR, "MQGMO_COMPLETE_MSG with MQMO_MATCH_OFFSET: these do not go together")
-    if options & (_MARK_CO_OP | _UNMARK_CO_OP) and not handle.options & _FOR_CO_OP:
+    if options & (_MARK_CO_OP | _UNMARK_CO_OP) and not handle.options & FOR_CO_OP:
         raise MQError(MQRC.OPTIONS_ERROR, f"{handle.name} was opened without MQOO_CO_OP")
+
+
+def _matching(gmo: GetMessageOptions) -> int:
+    """The match options; version 1 of MQGMO has none and matches MsgId and CorrelId."""
+    return int(gmo.match_options) if gmo.version > 1 else _MATCH_IDS
 
 
 def _check_open_options(handle: Handle, options: int, *, browse: bool) -> None:
@@ -110,22 +127,27 @@ def _check_open_options(handle: Handle, options: int, *, browse: bool) -> None:
 
 
 def _marking(request: Request, handle: Handle, options: int) -> None:
-    if options & _MARK_HANDLE:
-        request.marks = handle.marker
-    elif options & _MARK_CO_OP:
-        request.marks = CO_OPERATING
-    if options & _UNMARK_HANDLE:
-        request.unmarks = handle.marker
-    elif options & _UNMARK_CO_OP:
-        request.unmarks = CO_OPERATING
-    if options & _UNMARKED:
-        request.unmarked_by = CO_OPERATING if handle.options & _FOR_CO_OP else handle.marker
+    own, together = handle.marker, CO_OPERATING
+    request.marks = [
+        marker for marker, option in ((own, _MARK_HANDLE), (together, _MARK_CO_OP)) if options & option
+    ]  # fmt: skip
+    request.unmarks = [
+        marker for marker, option in ((own, _UNMARK_HANDLE), (together, _UNMARK_CO_OP)) if options & option
+    ]  # fmt: skip
+    if options & _UNMARKED and handle.options & FOR_CO_OP:
+        request.unmarked_by = (own, together) if handle.marked else (together,)
+    elif options & _UNMARKED:
+        request.unmarked_by = (own,)
 
 
-def _select(
-    request: Request, handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, options: int
-) -> None:
-    """Which messages qualify, and from where on the queue."""
+def select(request: Request, handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions) -> None:
+    """Which messages qualify, and from where on the queue. Not for gets under the cursor: these look at nothing.
+
+    Raises MSG_SEQ_NUMBER_ERROR (2250), INCONSISTENT_BROWSE (2259), INCONSISTENT_UOW (2245), MATCH_OPTIONS_ERROR (2247).
+    """
+    options, matching = int(gmo.options), _matching(gmo)
+    if md is not None and matching & _MATCH_SEQ_NUMBER and not 1 <= md.msg_seq_number <= NUMBER_MAX:
+        raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, f"msg_seq_number={md.msg_seq_number}: 1 to {NUMBER_MAX}")
     position = CLOSED
     if request.browse:
         if options & _BROWSE_NEXT:
@@ -144,7 +166,7 @@ def _select(
     else:
         request.start = GROUP_START if request.logical else MESSAGE_START if request.complete_message else 0
         request.whole = _whole(options)
-    _match(request, md, gmo)
+    _match(request, md, gmo.msg_token, matching)
 
 
 def _go_on(request: Request, handle: Handle) -> Position:
@@ -177,12 +199,12 @@ def _whole_inside(position: Position, options: int) -> int:
     return WHOLE_MESSAGE if segments & _ALL_SEGMENTS and not position.open_message else 0
 
 
-def _match(request: Request, md: MessageDescriptor | None, gmo: GetMessageOptions) -> None:
-    matching = int(gmo.match_options) if gmo.version > 1 else _MATCH_IDS
+def _match(request: Request, md: MessageDescriptor | None, token: bytes, matching: int) -> None:
     if matching & ~_MATCH_KNOWN:
         raise MQError(MQRC.MATCH_OPTIONS_ERROR, f"match_options={matching:#x}: undefined bits")
-    if matching & _MATCH_TOKEN and gmo.msg_token != NO_TOKEN:
-        request.token = gmo.msg_token
+    if matching & _MATCH_TOKEN and token != NO_TOKEN:
+        request.token = token
+        matching &= _MATCH_IDS  # a token says which message it is: of the others only the identifiers still count
     if md is None:
         return
     if matching & _MATCH_ITEM:
@@ -194,10 +216,6 @@ def _match(request: Request, md: MessageDescriptor | None, gmo: GetMessageOption
 
 
 def _match_item(request: Request, md: MessageDescriptor, matching: int) -> None:
-    if md.version < 2:
-        raise MQError(MQRC.WRONG_MD_VERSION, "matching group fields needs a version 2 descriptor")
-    if matching & _MATCH_SEQ_NUMBER and not 1 <= md.msg_seq_number <= 999_999_999:
-        raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, f"msg_seq_number={md.msg_seq_number}: 1 to 999999999")
     if matching & _MATCH_GROUP_ID and md.group_id != NO_ID:
         request.group_id = md.group_id
     if matching & _MATCH_SEQ_NUMBER:
@@ -218,6 +236,20 @@ def _check_fits(request: Request) -> None:
     ):
         if asked is not None and asked != next_is:
             raise MQError(MQRC.MATCH_OPTIONS_ERROR, f"{asked!r} is not in the message that comes next: {next_is!r}")
+
+
+def explain_none(queue: LocalQueue, request: Request) -> None:
+    """No message was chosen: raise MATCH_OPTIONS_ERROR (2247) where the one that comes next in logical order has other
+    identifiers, MSG_MARKED_BROWSE_CO_OP (2200) where the one asked for by its token is marked.
+    """
+    if request.item is not None:
+        comes_next = queue.groups.first(request.item)
+        if comes_next is not None and not request.matches(queue.entries[comes_next]):
+            raise MQError(MQRC.MATCH_OPTIONS_ERROR, "the message that comes next has other identifiers")
+    if request.token is not None and request.unmarked_by is not None:
+        marked = queue.entries.get(int.from_bytes(request.token, "big"))
+        if marked is not None and not unmarked(marked, request.unmarked_by):
+            raise MQError(MQRC.MSG_MARKED_BROWSE_CO_OP, "the message of this token is marked")
 
 
 def waits(gmo: GetMessageOptions) -> bool:

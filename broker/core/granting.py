@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core import context
-from broker.core.effects import Grant
+from broker.core import assembly, context, properties, reports
+from broker.core.effects import Grant, Move
 from broker.core.entry import AVAILABLE
 from broker.core.logical import CLOSED, SEGMENTS, Position
 from broker.core.selection import IF_PERSISTENT, NEVER, START
@@ -39,7 +39,7 @@ def under_cursor(handle: Handle, queue: LocalQueue, request: Request, now: float
     if request.complete_message:
         if entry.offset:
             raise MQError(MQRC.INVALID_MSG_UNDER_CURSOR, "the segment under the cursor is not the first of its message")
-        if not queue.groups.message_complete(entry):
+        if not queue.groups.whole_from(entry):
             raise MQError(MQRC.NO_MSG_UNDER_CURSOR, "not all segments of the message under the cursor are there")
     return entry
 
@@ -50,32 +50,38 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
     Raises SYNCPOINT_LIMIT_REACHED (2024), UOW_NOT_AVAILABLE (2255), having changed nothing.
     """
     entries, reason = _whole_message(queue, entry) if request.complete_message else ([entry], 0)
-    length = sum(each.length for each in entries)
+    length = assembly.length_of(entries, extends=request.extends)
+    length += properties.header_length(entry, request.properties)
     truncated = request.max_length is not None and length > request.max_length
     if truncated and not request.accept_truncated:
         if request.browse_first:
             _rewind(handle)
         return Grant(entries, _TRUNCATED_FAILED)
     if request.browse:
-        _browse(handle, queue, request, entries, now)
+        _browse(handle, queue, request, entries, reason, now)
         return Grant(entries, _TRUNCATED_ACCEPTED if truncated else reason)
     in_unit = request.syncpoint != NEVER and (request.syncpoint != IF_PERSISTENT or bool(entry.persistence))
+    before = handle.last_get
+    if request.item is not None and in_unit != before.in_unit:
+        raise MQError(MQRC.INCONSISTENT_UOW, "all gets of a group or logical message are under syncpoint, or none is")
     if not in_unit and len(entries) > 1 and entry.persistence and handle.hconn.unit is not None:
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message in segments, outside syncpoint beside an open unit")
     unit = (handle.hconn.unit or Unit()) if in_unit else Unit()
     check_room(unit, max_calls)
     warning = _get_warning(handle, request, entry, in_unit=in_unit)
     if in_unit:
-        handle.hconn.unit = unit
-        unit.remember(handle)
+        handle.hconn.enter(unit, now)
+    unit.remember_get(handle)
     unit.calls += 1
     for each in entries:
         queue.take(each, unit)
         unit.gets[each] = each is entry
+        if reports.asked(each, reports.COD):
+            unit.confirm(each, reports.COD)
     context.save(handle, entry)
     handle.last_get = _position(request, entries, reason, in_unit=in_unit)
     reason = _TRUNCATED_ACCEPTED if truncated else reason or warning
-    return Grant(entries, reason, destructive=True, unit=None if in_unit else unit)
+    return Grant(entries, reason, True, None if in_unit else unit, Move(handle, before, handle.last_get))
 
 
 def check_room(unit: Unit, max_calls: int) -> None:
@@ -94,19 +100,19 @@ def _rewind(handle: Handle) -> None:
     handle.browsed_logically = None
 
 
-def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[Entry], now: float) -> None:
+def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[Entry], reason: int, now: float) -> None:
     first = entries[0]
     handle.saved_context = None
-    if request.logical and request.item is None:
+    looks_again = handle.browsed_logically and first.key == handle.cursor
+    if request.logical and request.item is None and not looks_again:
         handle.anchor = first.key
     handle.cursor = first.key
     handle.browsed_logically = request.logical
-    handle.last_browse = _position(request, entries, 0, in_unit=False)
-    if request.marks is not None:
-        queue.mark(first, request.marks, now)
-        handle.marked.add(first)
-    if request.unmarks is not None:
-        queue.unmark(first, request.unmarks)
+    handle.last_browse = _position(request, entries, reason, in_unit=False)
+    for marker in request.marks:
+        queue.mark(first, marker, now)
+    for marker in request.unmarks:
+        queue.unmark(first, marker)
     if request.lock:
         handle.locked = entries
         for each in entries:
@@ -116,9 +122,7 @@ def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[E
 def _position(request: Request, entries: list[Entry], reason: int, *, in_unit: bool) -> Position:
     """Where the handle stands after this message."""
     first = entries[0]
-    length = sum(each.length for each in entries)
-    if len(entries) == 1 and first.original_length > first.length:
-        length = first.original_length  # a report about a segment
+    length = sum(each.span for each in entries)
     flags = entries[-1].msg_flags
     if request.complete_message and flags & SEGMENTS and not reason:
         flags &= ~SEGMENTS

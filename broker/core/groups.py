@@ -1,16 +1,17 @@
 """The groups and segmented messages of a queue: what comes where in them, and which are complete.
 
 Only available messages are in here, so completeness is what a getter would find. It is kept up to date with each
-message that appears or goes, not searched for: a logical message is complete when its segments, laid end to end from
-offset 0, reach the end of its last segment; a group when its messages 1 to the last are all there and complete.
+message that appears or goes, not searched for: a logical message is complete when a walk from offset 0, from the end of
+each segment to the next, comes to its last segment; a group when a walk from its message 1 over complete messages comes
+to its last. What no walk meets does not count.
 
 Messages with the same group, sequence number and offset are allowed; the first in queue order is used, the others stay.
 """
 
 from __future__ import annotations
 
-from bisect import insort
-from typing import TYPE_CHECKING, TypeAlias
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.core.logical import GROUPED, LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
 
@@ -20,95 +21,138 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.logical import Item
 
-Piece: TypeAlias = tuple[int, int, bool]  # key, length, whether it is the last
+Piece: TypeAlias = tuple[int, int, bool, bool]  # key, length, whether it is the last, whether it is a segment
 
 
 class LogicalMessage:
     """The available segments of one logical message; a message that is not segmented is one piece that is the last."""
 
-    __slots__ = ("_bytes", "_ends", "pieces")
+    __slots__ = ("_segments", "_walk", "complete", "pieces")
 
     def __init__(self) -> None:
         self.pieces: dict[int, list[Piece]] = {}  # by offset, in queue order
-        self._bytes = 0  # of the pieces used, one an offset
-        self._ends: dict[int, int] = {}  # offset of a last piece used to the offset behind it
-
-    @property
-    def complete(self) -> bool:
-        """Whether the pieces reach from 0 to the end. Lengths say so as long as pieces do not overlap."""
-        return bool(self._ends) and 0 in self.pieces and self._bytes == max(self._ends.values())
+        self.complete = False
+        self._segments = 0  # how many of the pieces are
+        self._walk: list[int] = []  # the offsets from 0 on, each the end of the one before
 
     def add(self, offset: int, piece: Piece) -> None:
         same = self.pieces.setdefault(offset, [])
-        if same:
-            self._use(offset, same[0], -1)
         insort(same, piece)
-        self._use(offset, same[0], 1)
+        self._segments += piece[3]
+        if same[0] is piece:
+            self._walk_from(offset)
 
     def discard(self, offset: int, piece: Piece) -> None:
         same = self.pieces[offset]
-        self._use(offset, same[0], -1)
+        first = same[0]
         same.remove(piece)
-        if same:
-            self._use(offset, same[0], 1)
-        else:
+        self._segments -= piece[3]
+        if not same:
             del self.pieces[offset]
+        if piece == first:
+            self._walk_from(offset)
+
+    def first(self) -> int | None:
+        """The key of the piece with which the message begins; None also when there are no segments, and so each piece
+        is a message.
+        """
+        return self.pieces[0][0][0] if self._segments and 0 in self.pieces else None
+
+    def run(self, offset: int, length: int) -> list[int]:
+        """The keys of the pieces end to end from `offset`, where a piece of `length` ends the ones before."""
+        run, last = [], False
+        offset += length
+        while not last and offset in self.pieces:
+            key, length, last, _ = self.pieces[offset][0]
+            if not length and not last:
+                break
+            run.append(key)
+            offset += length
+        return run
 
     def keys(self) -> Iterator[int]:
         """The keys of all pieces."""
         for same in self.pieces.values():
-            for key, _, _ in same:
-                yield key
+            for piece in same:
+                yield piece[0]
 
-    def _use(self, offset: int, piece: Piece, step: int) -> None:
-        _, length, last = piece
-        self._bytes += step * length
-        if last and step > 0:
-            self._ends[offset] = offset + length
-        elif last:
-            del self._ends[offset]
+    def _walk_from(self, offset: int) -> None:
+        """The piece used at `offset` is another now: walk on from there, if the walk came or comes by."""
+        walk = self._walk
+        place = bisect_left(walk, offset)
+        if place < len(walk) and walk[place] == offset:
+            del walk[place:]
+            self.complete = False
+        if self.complete or offset != self._reach():
+            return
+        while offset in self.pieces:
+            _, length, last, _ = self.pieces[offset][0]
+            if not length and not last:
+                return
+            walk.append(offset)
+            offset += length
+            if last:
+                self.complete = True
+                return
+
+    def _reach(self) -> int:
+        """Where the next piece of the walk would begin."""
+        if not self._walk:
+            return 0
+        offset = self._walk[-1]
+        return offset + self.pieces[offset][0][1]
 
 
 class Group:
     """The available messages of one group id."""
 
-    __slots__ = ("_complete", "_lasts", "messages")
+    __slots__ = ("_lasts", "_reach", "complete", "messages")
 
     def __init__(self) -> None:
         self.messages: dict[int, LogicalMessage] = {}  # by sequence number
-        self._complete = 0  # how many of them are complete
+        self.complete = False
         self._lasts: dict[int, int] = {}  # sequence number to its pieces that carry LAST_MSG_IN_GROUP
-
-    @property
-    def complete(self) -> bool:
-        """Whether every logical message from 1 to the last is there, each with all its segments."""
-        return bool(self._lasts) and self._complete == len(self.messages) == max(self._lasts)
+        self._reach = 0  # messages 1 to this one are complete, and none before it is the last
 
     def add(self, entry: Entry) -> None:
-        message = self.messages.setdefault(entry.msg_seq_number, LogicalMessage())
-        self._complete -= message.complete
-        message.add(entry.offset, _piece(entry))
-        self._complete += message.complete
+        number = entry.msg_seq_number
         if entry.msg_flags & LAST_MSG_IN_GROUP:
-            self._lasts[entry.msg_seq_number] = self._lasts.get(entry.msg_seq_number, 0) + 1
+            self._lasts[number] = self._lasts.get(number, 0) + 1
+        self.messages.setdefault(number, LogicalMessage()).add(entry.offset, _piece(entry))
+        self._walk_from(number)
 
     def discard(self, entry: Entry) -> None:
         number = entry.msg_seq_number
-        message = self.messages[number]
-        self._complete -= message.complete
-        message.discard(entry.offset, _piece(entry))
-        self._complete += message.complete
-        if not message.pieces:
-            del self.messages[number]
         if entry.msg_flags & LAST_MSG_IN_GROUP:
             self._lasts[number] -= 1
             if not self._lasts[number]:
                 del self._lasts[number]
+        message = self.messages[number]
+        message.discard(entry.offset, _piece(entry))
+        if not message.pieces:
+            del self.messages[number]
+        self._walk_from(number)
 
     def keys(self) -> Iterator[int]:
         """The keys of all messages of the group."""
         for message in self.messages.values():
             yield from message.keys()
+
+    def _walk_from(self, number: int) -> None:
+        """Message `number` has changed: walk on from there, if the walk came or comes by."""
+        if number <= self._reach:
+            self._reach = number - 1
+            self.complete = False
+        if self.complete or number != self._reach + 1:
+            return
+        message = self.messages.get(number)
+        while message is not None and message.complete:
+            self._reach = number
+            if number in self._lasts:
+                self.complete = True
+                return
+            number += 1
+            message = self.messages.get(number)
 
 
 class Groups:
@@ -122,14 +166,14 @@ class Groups:
     def add(self, entry: Entry) -> list[int]:
         """A message with a group id is available. The keys of those whose completeness may have changed with it."""
         group = self._groups.setdefault(entry.group_id, Group())
-        before = group.complete, self._message_complete(group, entry)
+        before = _state(group, entry)
         group.add(entry)
         return self._changed(group, entry, before)
 
     def discard(self, entry: Entry) -> list[int]:
         """It is not available any more. The keys of those whose completeness may have changed with it."""
         group = self._groups[entry.group_id]
-        before = group.complete, self._message_complete(group, entry)
+        before = _state(group, entry)
         group.discard(entry)
         if not group.messages:
             del self._groups[entry.group_id]
@@ -146,21 +190,23 @@ class Groups:
         message = self._message(entry.group_id, entry.msg_seq_number)
         if message is None or not entry.msg_flags & SEGMENTS:
             return [entry.key]
-        run = [entry.key]
-        offset, last = entry.offset + entry.length, bool(entry.msg_flags & LAST_SEGMENT)
-        while not last and offset in message.pieces:
-            key, length, last = message.pieces[offset][0]
-            if not length and not last:
-                break
-            run.append(key)
-            offset += length
-        return run
+        last = bool(entry.msg_flags & LAST_SEGMENT)
+        return [entry.key, *(() if last else message.run(entry.offset, entry.span))]
+
+    def whole_from(self, entry: Entry) -> bool:
+        """Whether the logical message of an available entry is complete and begins with just this entry: of several
+        segments with offset 0 the first in queue order is used.
+        """
+        if not entry.msg_flags & SEGMENTS:
+            return True
+        message = self._groups[entry.group_id].messages[entry.msg_seq_number]
+        return message.complete and message.first() == entry.key
 
     def message_complete(self, entry: Entry) -> bool:
         """Whether all segments of the logical message of an available entry are available."""
         if not entry.msg_flags & SEGMENTS:
             return True
-        return self._message_complete(self._groups[entry.group_id], entry)
+        return self._groups[entry.group_id].messages[entry.msg_seq_number].complete
 
     def group_complete(self, entry: Entry) -> bool:
         """Whether the whole group of an available entry is; for a message in no group, the whole message."""
@@ -172,24 +218,31 @@ class Groups:
         group = self._groups.get(group_id)
         return None if group is None else group.messages.get(number)
 
-    def _message_complete(self, group: Group, entry: Entry) -> bool:
-        message = group.messages.get(entry.msg_seq_number)
-        return message is not None and message.complete
-
-    def _changed(self, group: Group, entry: Entry, before: tuple[bool, bool]) -> list[int]:
-        if group.complete != before[0]:
+    def _changed(self, group: Group, entry: Entry, before: _State) -> list[int]:
+        after = _state(group, entry)
+        if after.group_complete != before.group_complete:
             return list(group.keys())
-        if self._message_complete(group, entry) != before[1]:
+        if after != before:
             message = group.messages.get(entry.msg_seq_number)
             return list(message.keys()) if message is not None else []
         return []
 
 
+class _State(NamedTuple):
+    """What getters that want all of a message, or all of a group, judge the messages of one sequence number by."""
+
+    group_complete: bool
+    message_complete: bool
+    first: int | None  # the segment with which the message begins
+
+
+def _state(group: Group, entry: Entry) -> _State:
+    message = group.messages.get(entry.msg_seq_number)
+    if message is None:
+        return _State(group.complete, False, None)
+    return _State(group.complete, message.complete, message.first())
+
+
 def _piece(entry: Entry) -> Piece:
-    last = not entry.msg_flags & SEGMENTS or bool(entry.msg_flags & LAST_SEGMENT)
-    return entry.key, _span(entry), last
-
-
-def _span(entry: Entry) -> int:
-    """How far a segment reaches: its length, or for a report about a segment the length of that."""
-    return entry.original_length if entry.original_length > entry.length else entry.length
+    segment = bool(entry.msg_flags & SEGMENTS)
+    return entry.key, entry.span, not segment or bool(entry.msg_flags & LAST_SEGMENT), segment

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from broker.core.context import Context
     from broker.core.entry import Entry
     from broker.core.queue import LocalQueue
+    from broker.core.routes import Route
+    from broker.core.selector import Selector
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
 
 _REMOVING = (MQOO.INPUT_AS_Q_DEF | MQOO.INPUT_SHARED | MQOO.INPUT_EXCLUSIVE).value
 _BROWSE = MQOO.BROWSE.value
+FOR_CO_OP = MQOO.CO_OP.value
 _OUTPUT = MQOO.OUTPUT.value
 
 
@@ -30,9 +33,21 @@ class Hconn:
         self.appl_name = appl_name[:28]
         self.appl_type = MQAT.USER.value
         self.user = user[:12]
+        self.channel = ""  # where it comes from; empty in the queue manager's own process
         self.handles: dict[int, Handle] = {}
         self.unit: Unit | None = None
+        self.in_lists = 0  # destinations of open distribution lists, but for one of each list
         self._hobj = 0
+
+    @property
+    def handle_count(self) -> int:
+        """How many handles count towards MAXHANDS: each destination of a distribution list is one."""
+        return len(self.handles) + self.in_lists
+
+    def enter(self, unit: Unit, now: float) -> None:
+        """A call under syncpoint belongs to `unit`, which it begins if there was none."""
+        if self.unit is None:
+            self.unit, unit.owner, unit.since = unit, self, now
 
     def add(self, handle: Handle) -> None:
         """Give an object handle its number."""
@@ -50,12 +65,7 @@ class Hconn:
     def queue(self, hobj: int) -> tuple[Handle, LocalQueue]:
         """The handle and its queue; raises HOBJ_ERROR (2019), Q_DELETED (2052)."""
         handle = self.handle(hobj)
-        queue = handle.queue
-        if queue is None:
-            raise MQError(MQRC.HOBJ_ERROR, f"{handle.name} is not a queue: nothing can be put to it or got from it")
-        if queue.deleted:
-            raise MQError(MQRC.Q_DELETED, f"{queue.name} was deleted after it was opened")
-        return handle, queue
+        return handle, handle.usable_queue()
 
 
 class Marker(NamedTuple):
@@ -68,7 +78,7 @@ CO_OPERATING = Marker(None)
 
 
 class Handle:
-    """An open object. `queue` is None for objects that hold no messages."""
+    """An open object. `queue` is the local one where messages go, None for objects that hold no messages."""
 
     def __init__(self, hconn: Hconn, space: str, name: str, options: int, queue: LocalQueue | None) -> None:
         self.hconn = hconn
@@ -77,6 +87,9 @@ class Handle:
         self.name = name
         self.options = options
         self.queue = queue
+        self.route: Route | None = None  # of a queue: how its name leads to `queue`
+        self.changed = False  # the name leads elsewhere now: only MQCLOSE is possible
+        self.selector: Selector | None = None  # only messages of which this is true are there for it
         self.cursor = START  # the key of the message browsed last
         self.anchor = START  # in a browse in logical order, the key of the first message of the last group
         self.browsed_logically: bool | None = None  # by the last browse; None before the first
@@ -88,6 +101,21 @@ class Handle:
         self.marked: set[Entry] = set()
         self.marker = Marker(self)
         self.waiting: dict[Waiter, None] = {}
+
+    def usable_queue(self) -> LocalQueue:
+        """Its queue; raises HOBJ_ERROR (2019), Q_DELETED (2052), OBJECT_CHANGED (2041)."""
+        queue = self.queue
+        if queue is None:
+            raise MQError(MQRC.HOBJ_ERROR, f"{self.name} is not a queue: nothing can be put to it or got from it")
+        if queue.deleted:
+            raise MQError(MQRC.Q_DELETED, f"{queue.name} was deleted after it was opened")
+        self.check_unchanged()
+        return queue
+
+    def check_unchanged(self) -> None:
+        """Raise OBJECT_CHANGED (2041) when what the handle was opened for is no longer so."""
+        if self.changed:
+            raise MQError(MQRC.OBJECT_CHANGED, f"the way from {self.name} to its queue was changed after it was opened")
 
     @property
     def removes(self) -> bool:

@@ -115,25 +115,23 @@ def put_in_order(
 
 def put_as_given(flags: int, given: Item, new_group: Callable[[], bytes]) -> Item:
     """The item that a put without LOGICAL_ORDER is (rows 8 to 12): the descriptor's fields, where the flags need
-    them.
+    them, which have been checked.
     """
     if not flags & (GROUPED | SEGMENTS | SEGMENTATION_ALLOWED):
         return Item(NO_ID, 1, 0)
     number = given.msg_seq_number if flags & GROUPED else 1
     offset = given.offset if flags & SEGMENTS else 0
-    if not 1 <= number <= NUMBER_MAX:
-        raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, f"msg_seq_number={number}: 1 to {NUMBER_MAX}")
-    if not 0 <= offset <= NUMBER_MAX:
-        raise MQError(MQRC.OFFSET_ERROR, f"offset={offset}: 0 to {NUMBER_MAX}")
     return Item(new_group() if given.group_id == NO_ID else given.group_id, number, offset)
 
 
 def put_warning(position: Position, item: Item, flags: int, persistence: int, *, in_unit: bool) -> int:
-    """The warning of a put without LOGICAL_ORDER that leaves what one with it has begun (messages.md 3.4)."""
+    """The warning of a put without LOGICAL_ORDER that leaves what one with it has begun (messages.md 3.4): that
+    something is left incomplete comes before how it is continued.
+    """
     if not (position.logical and position.open):
         return 0
     reason = misfit(position, flags, persistence, in_unit=in_unit)
-    return reason or (position.unfinished if item != position.next_item() else 0)
+    return position.unfinished if item != position.next_item() and reason not in _LEFT else reason
 
 
 def misfit(position: Position, flags: int, persistence: int, *, in_unit: bool) -> int:
@@ -154,6 +152,7 @@ def misfit(position: Position, flags: int, persistence: int, *, in_unit: bool) -
     return 0
 
 
+_LEFT = (int(MQRC.INCOMPLETE_MSG), int(MQRC.INCOMPLETE_GROUP))
 _MISFITS = {
     int(MQRC.INCOMPLETE_MSG): "a logical message is open on this handle: its next segment must come first",
     int(MQRC.INCOMPLETE_GROUP): "a group is open on this handle: its last message must come first",

@@ -16,16 +16,20 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core import getting, granting, opening, putting
+from broker.core import defining, distribution, dynamic, getting, granting, opening, putting, reports, sending
 from broker.core import unit as units
 from broker.core.definitions import Define, Definition, Delete
+from broker.core.distribution import DistributionList
 from broker.core.effects import Effects, Grant
-from broker.core.entry import AVAILABLE, GET_PENDING, Entry
+from broker.core.entry import AVAILABLE, GET_PENDING, LOCKED, Entry
+from broker.core.events import Events
 from broker.core.granting import check_room
 from broker.core.handles import CO_OPERATING, Handle, Hconn
 from broker.core.identifiers import Identifiers
 from broker.core.options import check_open
-from broker.core.queue import LocalQueue
+from broker.core.properties import check_length as check_properties
+from broker.core.resolution import resolve
+from broker.core.routes import Route, Signpost
 from broker.core.rows import ObjectRow, Rows
 from broker.core.selection import choose
 from broker.core.triggering import Triggers
@@ -40,6 +44,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from broker.core.definitions import Change
+    from broker.core.letters import Lost
+    from broker.core.queue import LocalQueue
+    from broker.core.resolution import Resolution
     from broker.core.selection import Request
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
@@ -47,8 +54,9 @@ _SYNCPOINT = MQPMO.SYNCPOINT.value
 _OPEN_FAIL_IF_QUIESCING = MQOO.FAIL_IF_QUIESCING.value
 _NO_MSG_LOCKED = int(MQRC.NO_MSG_LOCKED)
 _TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
-_PUT_FAIL_IF_QUIESCING = MQPMO.FAIL_IF_QUIESCING.value
 _SPACES = {MQOT.Q.value: "QUEUE", MQOT.PROCESS.value: "PROCESS", MQOT.Q_MGR.value: "QMGR"}
+_QUEUE = MQOT.Q.value
+_OUTPUT = MQOO.OUTPUT.value
 _INQUIRE_ONLY = (MQOO.INQUIRE | MQOO.FAIL_IF_QUIESCING).value
 
 
@@ -59,40 +67,49 @@ class Manager:
         self.name = definition.name
         self.definitions: dict[tuple[str, str], Definition] = {}
         self.queues: dict[str, LocalQueue] = {}
+        self.signposts: dict[str, Signpost] = {}
         self.processes: dict[str, Definition] = {}
+        self._leaving: dict[str, LocalQueue] = {}  # deleted dynamic queues that are still open or have open units
         self.ids = Identifiers(self.name, now, high_water, int(definition.attributes["CCSID"]))
         self.triggers = Triggers(self.name, self.processes)
+        self.events = Events(self.ids)
         self.expired: list[Entry] = []  # discarded; the engine removes the persistent ones from the store
-        self.freed: list[Entry] = []  # no longer locked, to be offered to those who wait
+        self.lost: list[Lost] = []  # letters that could not even be put to the dead-letter queue; the engine logs them
+        self.freed: list[Entry] = []  # no longer locked, or revealed by a queue: to be offered to those who wait
         self.quiescing = False
         self.unit_bytes_max = 64 * 1024 * 1024
-        self._configure(definition)
+        self.configure(definition)
 
-    def _configure(self, definition: Definition) -> None:
+    def configure(self, definition: Definition) -> None:
+        """Take over the attributes of the queue manager itself."""
         self.definition = definition
         self.definitions["QMGR", self.name] = definition
         self.max_length = int(definition.attributes["MAXMSGL"])
+        self.max_properties = int(definition.attributes["MAXPROPL"])
         self.max_calls = int(definition.attributes["MAXUMSGS"])
         self.max_handles = int(definition.attributes["MAXHANDS"])
         self.mark_seconds = _mark_seconds(int(definition.attributes["MARKINT"]))
         self.triggers.interval_ms = int(definition.attributes["TRIGINT"])
+        self.events.configure(definition)
 
     # Handles
 
     def open(self, hconn: Hconn, od: ObjectDescriptor, options: int) -> Handle:
         """MQOPEN. Raises OPTIONS_ERROR (2046), UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042) and others."""
-        check_open(options)
-        if self.quiescing and options & _OPEN_FAIL_IF_QUIESCING:
-            raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
-        if len(hconn.handles) >= self.max_handles:
-            raise MQError(MQRC.HANDLE_NOT_AVAILABLE, f"{len(hconn.handles)} handles are open, MAXHANDS of {self.name}")
+        self._check_open(hconn, options)
+        if od.records:
+            return distribution.open_list(self, hconn, od, options)
         space = _SPACES.get(int(od.object_type))
         if space is None:
             raise MQError(MQRC.OBJECT_TYPE_ERROR, f"object_type={od.object_type}: a queue, process or queue manager")
-        if od.object_q_mgr_name not in ("", self.name):
-            raise MQError(MQRC.UNKNOWN_REMOTE_Q_MGR, f"there is no route from {self.name} to {od.object_q_mgr_name}")
         if space == "QUEUE":
-            return opening.open_queue(hconn, self.queue(od.object_name), options)
+            found = resolve(self.definitions, self.definition, od.object_name, od.object_q_mgr_name)
+            opening.check_options(od.object_name, found, options)
+            return opening.open_queue(hconn, od.object_name, self.route(found), options, od.selection_string)
+        if od.object_q_mgr_name not in ("", self.name):
+            raise MQError(MQRC.UNKNOWN_OBJECT_Q_MGR, f"{od.object_q_mgr_name} is not this queue manager, {self.name}")
+        if od.selection_string:
+            raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, f"a selector is for queues, not for a {space.lower()}")
         name = self.name if space == "QMGR" else od.object_name
         if (space, name) not in self.definitions:
             raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{self.name} has no process definition {name}")
@@ -102,6 +119,13 @@ class Manager:
         hconn.add(handle)
         return handle
 
+    def _check_open(self, hconn: Hconn, options: int) -> None:
+        check_open(options)
+        if self.quiescing and options & _OPEN_FAIL_IF_QUIESCING:
+            raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
+        if hconn.handle_count >= self.max_handles:
+            raise MQError(MQRC.HANDLE_NOT_AVAILABLE, f"{hconn.handle_count} handles are open, MAXHANDS of {self.name}")
+
     def close(self, hconn: Hconn, hobj: int, tick: float) -> tuple[int, Effects]:
         """MQCLOSE. The reason is 0, or INCOMPLETE_MSG (2242) or INCOMPLETE_GROUP (2241) as a warning (messages.md 3.5).
 
@@ -109,19 +133,86 @@ class Manager:
         """
         handle = hconn.handle(hobj)
         effects = Effects()
-        self._end_waits(handle.waiting, MQRC.HOBJ_ERROR, effects)
         del hconn.handles[hobj]
+        if not isinstance(handle, DistributionList):
+            return self._close(handle, tick, effects), effects
+        reasons = [self._close(each, tick, effects) for each in handle.opened]
+        hconn.in_lists -= len(reasons) - 1
+        return next(filter(None, reasons), 0), effects
+
+    def _close(self, handle: Handle, tick: float, effects: Effects) -> int:
+        self.end_waits(handle.waiting, MQRC.HOBJ_ERROR, effects)
         queue = handle.queue
         if queue is not None:
             opening.close_queue(handle, queue)
             self._unlock(handle)
-            for entry in handle.marked:
-                queue.unmark(entry, handle.marker)
-            queue.views.pop(handle.marker, None)
-            if handle.removes and not queue.deleted:
+            if queue.creator is handle and not queue.deleted:
+                defining.delete(self, Delete("QUEUE", queue.name), effects)
+            elif handle.removes and not queue.deleted:
                 self.triggers.last_input_closed(queue, tick)
         unfinished = (position.unfinished for position in (handle.last_put, handle.last_get) if position.logical)
-        return next(filter(None, unfinished), 0), effects
+        return next(filter(None, unfinished), 0)
+
+    def destination(self, q_name: str, q_mgr_name: str) -> Route:
+        """The way that a message of the queue manager's own for this queue takes; raises UNKNOWN_OBJECT_NAME (2085),
+        UNKNOWN_REMOTE_Q_MGR (2087), Q_TYPE_ERROR (2057) and others.
+        """
+        found = resolve(self.definitions, self.definition, q_name, q_mgr_name)
+        opening.check_options(q_name, found, _OUTPUT)
+        return self.route(found)
+
+    def opens_model(self, od: ObjectDescriptor) -> bool:
+        """Whether this is the name of a model queue, so that MQOPEN makes a dynamic queue first (`make_dynamic`)."""
+        found = self.definitions.get(("QUEUE", od.object_name))
+        here = od.object_q_mgr_name in ("", self.name) and not od.records
+        return here and int(od.object_type) == _QUEUE and found is not None and found.kind == "QMODEL"
+
+    def make_dynamic(self, hconn: Hconn, od: ObjectDescriptor, options: int, now: float) -> Define:
+        """The dynamic queue that MQOPEN makes of a model queue: to be defined, then opened with `open_dynamic`.
+
+        Raises DYNAMIC_Q_NAME_ERROR (2011), OBJECT_ALREADY_EXISTS (2100), NAME_IN_USE (2201), and what `open` would.
+        """
+        self._check_open(hconn, options)
+        model = self.definitions.get(("QUEUE", od.object_name))
+        if model is None or model.kind != "QMODEL":
+            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{self.name} has no model queue {od.object_name!r} any more")
+        name = dynamic.name_for(od.dynamic_q_name, self.ids)
+        if ("QUEUE", name) in self.definitions:
+            raise MQError(MQRC.OBJECT_ALREADY_EXISTS, f"there is a queue {name} already")
+        if od.selection_string:
+            opening.selector_of(Handle(hconn, "QUEUE", name, options, None), od.selection_string)
+        left = self._leaving.get(name)
+        if left is not None and (left.handles or left.uncommitted):
+            raise MQError(MQRC.NAME_IN_USE, f"the dynamic queue {name} was deleted, but is still open somewhere")
+        return Define(dynamic.definition_of(model, name, now))
+
+    def open_dynamic(self, hconn: Hconn, od: ObjectDescriptor, name: str, options: int) -> Handle:
+        """Open the dynamic queue just made. If it is a temporary one it ends with this handle."""
+        queue = self.queues[name]
+        resolution = resolve(self.definitions, self.definition, name, "")
+        handle = opening.open_queue(hconn, name, self.route(resolution), options, od.selection_string)
+        if queue.temporary:
+            queue.creator = handle
+        return handle
+
+    def default_routes(self) -> list[Handle]:
+        """The open handles whose messages go by the default transmission queue."""
+        queue = self.queues.get(str(self.definition.attributes["DEFXMITQ"]))
+        handles = queue.handles if queue is not None else ()
+        return [handle for handle in handles if handle.route is not None and handle.route.by_default]
+
+    def leave(self, queue: LocalQueue) -> None:
+        """A queue was deleted: while it is open or units of work on it are unfinished, no dynamic queue takes its
+        name.
+        """
+        if queue.handles or queue.uncommitted:
+            self._leaving = {name: left for name, left in self._leaving.items() if left.handles or left.uncommitted}
+            self._leaving[queue.name] = queue
+
+    def route(self, found: Resolution) -> Route:
+        """The way that a name leads."""
+        levels = [self.signposts.get(name) or self.queues[name] for name in found.path]
+        return Route(levels, found)
 
     def queue(self, name: str) -> LocalQueue:
         """The local queue of that name; raises UNKNOWN_OBJECT_NAME (2085)."""
@@ -142,35 +233,76 @@ class Manager:
         data: bytes,
         now: float,
         tick: float,
+        route: Route | None = None,
     ) -> tuple[Entry, Unit | None, int]:
-        """MQPUT, or MQPUT1 when `handle` is None: the entry (the first, of a message that was cut), the implicit unit
-        to freeze (None under syncpoint), and the reason of a warning.
+        """MQPUT, or MQPUT1 when `handle` is None and only the `route` is known: the entry (the first, of a message that
+        was cut, and as it will be at its destination), the implicit unit to freeze (None under syncpoint), and the
+        reason of a warning.
         """
-        options = int(pmo.options)
-        if self.quiescing and options & _PUT_FAIL_IF_QUIESCING:
-            raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
+        route = route or (handle and handle.route) or Route.straight(queue)
+        implicit = not int(pmo.options) & _SYNCPOINT
+        unit = Unit() if implicit else hconn.unit or Unit()
+        entry, reason = self.put_into(unit, hconn, handle, route, md, pmo, data, now, tick)
+        return entry, unit if implicit else None, reason
+
+    def put_into(
+        self,
+        unit: Unit,
+        hconn: Hconn,
+        handle: Handle | None,
+        route: Route,
+        md: MessageDescriptor | None,
+        pmo: PutMessageOptions,
+        data: bytes,
+        now: float,
+        tick: float,
+    ) -> tuple[Entry, int]:
+        """Put one message as part of `unit`: the implicit unit of the call, or that of the connection, which it begins
+        if there was none. The entry and the reason are those that `put` returns.
+        """
+        queue = route.queue
         if queue.depth >= queue.max_depth:
             self.expire(queue, now)
-        put = putting.prepare(hconn, handle, queue, self.ids, md, pmo, data, self.max_length, now)
-        implicit = not options & _SYNCPOINT
-        unit = Unit() if implicit else hconn.unit or Unit()
-        check_room(unit, self.max_calls)
-        if unit.bytes + len(data) > self.unit_bytes_max and not implicit:
-            raise MQError(MQRC.STORAGE_NOT_AVAILABLE, f"the unit of work holds {unit.bytes} bytes, its limit is near")
+        try:
+            put = putting.prepare(
+                hconn, handle, route, self.ids, md, pmo, data, self.max_length, now, quiescing=self.quiescing
+            )
+        except MQError as error:
+            self.events.refused(queue, route.first.name, int(error.reason), hconn, now)
+            raise
+        if put.entries[0].properties:
+            check_properties(put.entries[0].properties, self.max_properties)
+        implicit = not int(pmo.options) & _SYNCPOINT
+        if not implicit:
+            check_room(unit, self.max_calls)
+            self._check_bytes(unit, len(data))
         unit.calls += 1
         unit.bytes += len(data)
-        for entry in put.entries:
+        self.place(put.entries, unit, now, tick)
+        if not implicit:
+            hconn.enter(unit, now)
+        if handle is not None and put.position is not None:
+            unit.remember_put(handle)
+            handle.last_put = put.position
+        return put.shown, put.reason
+
+    def _check_bytes(self, unit: Unit, length: int) -> None:
+        if unit.bytes + length > self.unit_bytes_max:
+            raise MQError(MQRC.STORAGE_NOT_AVAILABLE, f"the unit of work holds {unit.bytes} bytes, its limit is near")
+
+    def place(self, entries: Iterable[Entry], unit: Unit, now: float, tick: float) -> None:
+        """Let completed messages for one queue join a unit."""
+        met = False
+        for entry in entries:
+            queue = entry.queue
             queue.place(entry, unit)
             unit.puts.append(entry)
-        if any(self.triggers.meets_first(queue, entry, tick) for entry in put.entries):
+            self.events.put(queue, now)
+            if reports.asked(entry, reports.COA):
+                unit.confirm(entry, reports.COA)
+            met = self.triggers.meets_first(queue, entry, tick) or met
+        if met:
             unit.firsts.append(queue)
-        if not implicit:
-            hconn.unit = unit
-        if handle is not None and put.position is not None:
-            if not implicit:
-                unit.remember(handle)
-            handle.last_put = put.position
-        return put.entries[0], unit if implicit else None, put.reason
 
     def get(
         self,
@@ -187,18 +319,27 @@ class Manager:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         if int(gmo.options) & getting.UNLOCK:
             return Grant([], 0 if self._unlock(handle) else _NO_MSG_LOCKED)
-        if queue.get_inhibited:
-            raise MQError(MQRC.GET_INHIBITED, f"{queue.name} has GET(DISABLED)")
+        inhibited = handle.route.get_inhibited() if handle.route is not None else ""
+        if inhibited:
+            self.events.refused(queue, handle.name, int(MQRC.GET_INHIBITED), handle.hconn, now)
+            raise MQError(MQRC.GET_INHIBITED, f"{inhibited} has GET(DISABLED)")
+        if not int(gmo.options) & getting.UNDER_CURSOR:
+            getting.select(request, handle, md, gmo)
         with self._own_locks_open(handle, queue, request) as lock:
             entry = self._select(handle, queue, request, gmo, now)
             if entry is not None:
                 grant = granting.grant(handle, queue, request, entry, self.max_calls, now)
+                self._count_got(queue, grant, now)
                 lock.release = request.browse and grant.reason != _TRUNCATED_FAILED
                 return grant
             lock.release = request.browse
         if getting.waits(gmo):
             return request
         raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
+
+    def _count_got(self, queue: LocalQueue, grant: Grant, now: float) -> None:
+        if grant.destructive:
+            self.events.got(queue, len(grant.entries), now)
 
     def _select(
         self, handle: Handle, queue: LocalQueue, request: Request, gmo: GetMessageOptions, now: float
@@ -207,16 +348,14 @@ class Manager:
         if int(gmo.options) & getting.UNDER_CURSOR:
             return granting.under_cursor(handle, queue, request, now)
         entry = self._choose(queue, request, now)
-        if entry is None and request.item is not None:
-            comes_next = queue.groups.first(request.item)
-            if comes_next is not None and not request.matches(queue.entries[comes_next]):
-                raise MQError(MQRC.MATCH_OPTIONS_ERROR, "the message that comes next has other identifiers")
+        if entry is None:
+            getting.explain_none(queue, request)
         return entry
 
     def _choose(self, queue: LocalQueue, request: Request, now: float) -> Entry | None:
         if request.whole:
             self.expire(queue, now)  # an expired part makes the whole incomplete
-        if request.unmarked_by == CO_OPERATING:
+        if request.unmarked_by and CO_OPERATING in request.unmarked_by:
             queue.drop_old_marks(now - self.mark_seconds)
         expired: list[Entry] = []
         entry = choose(queue.candidates(request), request, queue, now, expired)
@@ -254,10 +393,23 @@ class Manager:
         self.freed += locked
         return bool(locked)
 
+    def mark_left(self, queue: LocalQueue, now: float) -> float | None:
+        """How many seconds the oldest mark of the co-operating set still lasts; None when none ends."""
+        made = queue.oldest_mark
+        return None if made is None or self.mark_seconds == float("inf") else made + self.mark_seconds - now
+
+    def end_marks(self, queue: LocalQueue, now: float) -> None:
+        """Take off the marks whose time is up; the messages are to be offered to those who wait."""
+        self.freed += queue.drop_old_marks(now - self.mark_seconds)
+
     def offer_freed(self, now: float) -> Effects:
-        """Offer what is no longer locked to those who wait."""
-        freed, self.freed = self.freed, []
-        return self._offer([entry for entry in freed if entry.state == AVAILABLE], now)
+        """Offer what is no longer locked, or has been revealed, to those who wait."""
+        effects = Effects()
+        while self.freed:
+            freed = [entry for entry in self.freed if entry.state == AVAILABLE]
+            self.freed.clear()
+            effects.add(self._offer(freed, now))
+        return effects
 
     def wait(self, handle: Handle, queue: LocalQueue, request: Request, owner: object) -> Waiter:
         """Let a get wait for what it looks for."""
@@ -274,9 +426,12 @@ class Manager:
 
     # Units of work
 
-    def commit(self, unit: Unit) -> Rows:
-        """Freeze a unit for its commit: what is to be made durable."""
+    def commit(self, unit: Unit, now: float = 0.0, tick: float = 0.0) -> Rows:
+        """Freeze a unit for its commit: what is to be made durable. The reports it causes become part of it now; the
+        bodies they carry must be in memory (`reports.unread`).
+        """
         unit.become(units.COMMITTING)
+        sending.send_reports(self, unit, now, tick)
         return unit.commit_rows()
 
     def backout(self, unit: Unit) -> Rows:
@@ -291,6 +446,8 @@ class Manager:
         """Let a frozen unit take effect, all of it in this step. Messages whose time is up at `now` are offered to
         nobody.
         """
+        if not committed and unit.state == units.COMMITTING:
+            unit.restore()  # as a backout does when it is asked for
         unit.become(units.COMMITTED if committed else units.BACKED_OUT)
         if committed:
             for entry in unit.gets:
@@ -312,7 +469,9 @@ class Manager:
         unit = entry.unit
         if unit is None or unit.state != units.ACTIVE or entry not in unit.gets:
             return Effects()
-        unit.calls -= unit.gets.pop(entry)
+        unit.forget(entry)
+        if not unit.calls and unit.owner is not None:
+            unit.owner.unit = None  # nothing is left of it
         self._reinstate(entry)
         return self._offer((entry,), now)
 
@@ -348,7 +507,8 @@ class Manager:
         effects = Effects()
         awaited = [entry for entry in entries if entry.queue.waiters.count and entry.state == AVAILABLE]
         for entry in sorted(awaited, key=_key):
-            self._serve(entry.queue, entry, effects, now)
+            if entry.state == AVAILABLE:  # and not a segment of what another was given
+                self._serve(entry.queue, entry, effects, now)
         return effects
 
     def _serve(self, queue: LocalQueue, entry: Entry, effects: Effects, now: float) -> None:
@@ -373,6 +533,7 @@ class Manager:
             except MQError as error:
                 effects.ended.append((waiter, int(error.reason)))
                 continue
+            self._count_got(queue, grant, now)
             effects.grants.append((waiter, grant))
             if entry.state != AVAILABLE:
                 break
@@ -382,8 +543,9 @@ class Manager:
     # Expiry
 
     def expire(self, queue: LocalQueue, now: float) -> None:
-        """Discard every available message whose time is up."""
-        self._discard(list(queue.overdue(now)))
+        """Discard every available message whose time is up. A queue that is being deleted takes its own with it."""
+        if not queue.deleted:
+            self._discard(list(queue.overdue(now)))
 
     def _discard(self, expired: Iterable[Entry]) -> None:
         for entry in expired:
@@ -399,7 +561,9 @@ class Manager:
         assert isinstance(change, Define)
         definition = change.definition
         queue = self.queues.get(definition.name) if definition.space == "QUEUE" else None
-        change = replace(change, number=queue.number if queue else self.ids.next())
+        change = replace(change, number=queue.number if queue else self.ids.next(), alters=queue is not None)
+        if dynamic.is_temporary(definition):
+            return change, Rows()
         attributes: bytes = msgpack.packb(definition.attributes)
         row = ObjectRow(definition.space, definition.name, change.number, definition.kind, attributes)
         return change, Rows(objects=[row])
@@ -408,9 +572,9 @@ class Manager:
         """Let a change of definitions take effect, now that it is durable."""
         effects = Effects()
         if isinstance(change, Define):
-            self._define(change, effects)
+            defining.define(self, change, effects)
         elif isinstance(change, Delete):
-            self._delete(change, effects)
+            defining.delete(self, change, effects)
         else:
             self.queues[change.name].pending_starts = 0  # R-14
         return effects
@@ -418,47 +582,12 @@ class Manager:
     def load_object(self, row: ObjectRow) -> None:
         """A definition as the store kept it."""
         attributes = msgpack.unpackb(row.attributes)
-        self._define(Define(Definition(row.kind, row.name, attributes), row.number), Effects())
+        defining.define(self, Define(Definition(row.kind, row.name, attributes), row.number), Effects())
 
     def start_triggers(self) -> None:
         """Everything is loaded: rebuild the trigger counts (R-12)."""
         for queue in self.queues.values():
             self.triggers.recount(queue)
-
-    def _define(self, change: Define, effects: Effects) -> None:
-        definition = change.definition
-        if definition.kind == "QMGR":
-            self._configure(definition)
-            return
-        self.definitions[definition.space, definition.name] = definition
-        if definition.kind == "PROCESS":
-            self.processes[definition.name] = definition
-            self.triggers.post()
-        elif definition.name in self.queues:
-            self._redefine(self.queues[definition.name], definition, effects)
-        else:
-            self.queues[definition.name] = LocalQueue(definition, change.number)
-
-    def _redefine(self, queue: LocalQueue, definition: Definition, effects: Effects) -> None:
-        before = _trigger_attributes(queue)
-        was_inhibited = queue.get_inhibited
-        queue.configure(definition)
-        if _trigger_attributes(queue) != before:
-            self.triggers.recount(queue)
-        if queue.get_inhibited and not was_inhibited:
-            self._end_waits(queue.waiters, MQRC.GET_INHIBITED, effects)
-        if was_inhibited and not queue.get_inhibited:
-            self.triggers.post()  # R-11
-
-    def _delete(self, change: Delete, effects: Effects) -> None:
-        self.definitions.pop((change.space, change.name), None)
-        if change.space == "PROCESS":
-            self.processes.pop(change.name, None)
-        elif change.space == "QUEUE":
-            queue = self.queues.pop(change.name)
-            queue.deleted = True
-            queue.pending_starts = 0
-            self._end_waits(queue.waiters, MQRC.Q_DELETED, effects)
 
     def clear(self, queue: LocalQueue) -> Unit:
         """A unit, not frozen yet, that removes every available message of the queue."""
@@ -477,23 +606,33 @@ class Manager:
         effects = Effects()
         for queue in self.queues.values():
             asked = [waiter for waiter in queue.waiters if waiter.request.fail_if_quiescing]
-            self._end_waits(asked, MQRC.Q_MGR_QUIESCING, effects)
+            self.end_waits(asked, MQRC.Q_MGR_QUIESCING, effects)
         return effects
 
-    def _end_waits(self, waiters: Iterable[Waiter], reason: MQRC, effects: Effects) -> None:
+    def nonpersistent_rows(self) -> Rows:
+        """The nonpersistent messages that an orderly stop keeps: those of queues with NPMCLASS(HIGH)."""
+        keeping = [queue for queue in self.queues.values() if queue.keeps_nonpersistent]
+        entries = (entry for queue in keeping for entry in queue.entries.values())
+        return Rows(inserts=[entry.row() for entry in entries if not entry.persistence and entry.state == AVAILABLE])
+
+    def end_waits(self, waiters: Iterable[Waiter], reason: MQRC, effects: Effects) -> None:
+        """These gets wait no longer: they end with a reason."""
         for waiter in list(waiters):
             effects.ended.append((waiter, int(reason)))
             self.stop_waiting(waiter)
 
     def check_invariants(self) -> None:
         """Raise AssertionError when a structure is broken. For tests."""
+        for signpost in self.signposts.values():
+            assert all(handle.route and signpost in handle.route.levels for handle in signpost.handles)
         for queue in self.queues.values():
             queue.check_invariants()
+            assert all(handle.route and handle.route.queue is queue for handle in queue.handles)
             assert queue.input_count == sum(handle.removes for handle in queue.handles)
             assert queue.output_count == sum(handle.puts for handle in queue.handles)
             assert queue.pending_starts >= 0
             for entry in queue.entries.values():
-                assert (entry.state == AVAILABLE) == (entry.unit is None)
+                assert (entry.state in (AVAILABLE, LOCKED)) == (entry.unit is None)
 
 
 class _Lock:
@@ -509,9 +648,3 @@ def _mark_seconds(interval_ms: int) -> float:
 
 def _key(entry: Entry) -> int:
     return entry.key
-
-
-def _trigger_attributes(queue: LocalQueue) -> tuple[object, ...]:
-    return (
-        queue.trigger_on, queue.trigger_type, queue.trigger_priority, queue.process_name, queue.initiation_q_name,
-    )  # fmt: skip

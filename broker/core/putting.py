@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core import context, logical
+from broker.core import context, logical, report_options, transmission
 from broker.core.entry import MAX_PRIORITY, Entry
 from broker.core.extension import take_extension
 from broker.core.logical import Item, Position
 from broker.core.options import check_put
+from broker.core.properties import FORMAT as PROPERTIES_FORMAT
+from broker.core.properties import take_properties
 from broker.core.segmentation import cut, piece_length
-from broker.mqi.descriptor import MQENC, MQMF, MQMT, MQRO
+from broker.mqi.descriptor import MQMF, MQMT, MQRO
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQRC
-from broker.mqi.structures import NO_ID, MessageDescriptor
+from broker.mqi.structures import DESCRIPTOR_SIZES, NO_ID, MessageDescriptor, too_long
 
 if TYPE_CHECKING:
     from broker.core.handles import Handle, Hconn
     from broker.core.identifiers import Identifiers
     from broker.core.queue import LocalQueue
+    from broker.core.routes import Route
     from broker.mqi.structures import PutMessageOptions
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value
@@ -27,6 +30,7 @@ _NEW_MSG_ID = MQPMO.NEW_MSG_ID.value
 _NEW_CORREL_ID = MQPMO.NEW_CORREL_ID.value
 _LOGICAL_ORDER = MQPMO.LOGICAL_ORDER.value
 _MSG_TYPES = frozenset({MQMT.REQUEST.value, MQMT.REPLY.value, MQMT.REPORT.value, MQMT.DATAGRAM.value, 112, 113})
+_FAIL_IF_QUIESCING = MQPMO.FAIL_IF_QUIESCING.value
 _REQUEST = MQMT.REQUEST.value
 _REPORT = MQMT.REPORT.value
 _APPL_LAST = 999_999_999
@@ -37,7 +41,8 @@ _REPORTS = (
 _KNOWN_FLAGS = (
     MQMF.SEGMENTATION_ALLOWED | MQMF.SEGMENT | MQMF.LAST_SEGMENT | MQMF.MSG_IN_GROUP | MQMF.LAST_MSG_IN_GROUP
 ).value
-_ACCEPTED_FLAGS = 0xFFF0_0000  # bits of flags to come that are kept and passed on
+_UNKNOWN_FLAGS = 0x000F_FFFF & ~_KNOWN_FLAGS  # the bits above these are flags to come, which are kept and passed on
+_PMO_VERSIONS = (1, 2, 3)
 _PERSISTENCE_AS_Q_DEF = 2
 _PRIORITY_EXCEEDS_MAXIMUM = int(MQRC.PRIORITY_EXCEEDS_MAXIMUM)
 _DEFAULTS = MessageDescriptor()
@@ -50,38 +55,70 @@ class Prepared(NamedTuple):
     reason: int
     position: Position | None
     """None for MQPUT1, which no handle remembers."""
+    shown: Entry
+    """What completes the caller's descriptor: the first entry, as it will be at its destination."""
 
 
 def prepare(
     hconn: Hconn,
     handle: Handle | None,
-    queue: LocalQueue,
+    route: Route,
     ids: Identifiers,
     md: MessageDescriptor | None,
     pmo: PutMessageOptions,
     data: bytes,
     max_length: int,
     now: float,
+    *,
+    quiescing: bool = False,
 ) -> Prepared:
-    """Check a message and complete it. `handle` is None for MQPUT1. Changes nothing but the counter of `ids`."""
+    """Check a message and complete it, in the order of messages.md 0.3. `handle` is None for MQPUT1. Changes nothing
+    but the counter of `ids`.
+    """
+    queue, first = route.queue, route.first
     options = int(pmo.options)
-    check_put(options)
+    check_options(pmo)
+    if pmo.records and pmo.version > 1:
+        raise MQError(MQRC.RECS_PRESENT_ERROR, "put message records are for distribution lists")
+    ordered = bool(options & _LOGICAL_ORDER)
+    if ordered and handle is None:
+        raise MQError(MQRC.OPTIONS_ERROR, "MQPMO_LOGICAL_ORDER is not for MQPUT1")
+    flags, original_length, warning, properties = 0, -1, 0, b""
     md = md or _DEFAULTS
     if md is not _DEFAULTS:
-        check_descriptor(md)
-        md, data = take_extension(md, data, MQENC.NATIVE)
+        md, data = take_extension(md, data, ids.coded_char_set_id)
+        if md.format == PROPERTIES_FORMAT:
+            md, data, properties = take_properties(md, data)
+        if ordered and md.version == 1:
+            raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
+        warning = check_descriptor(md, remote=route.remote)
+        flags = int(md.msg_flags) if md.version > 1 else 0
+        original_length = _check_group_fields(md, flags, len(data), ordered=ordered)
     taken = context.for_put(hconn, handle, options, pmo.context, md)
-    if queue.put_inhibited:
-        raise MQError(MQRC.PUT_INHIBITED, f"{queue.name} has PUT(DISABLED)")
-    persistence = queue.default_persistence if md.persistence == _PERSISTENCE_AS_Q_DEF else md.persistence
+    if quiescing and options & _FAIL_IF_QUIESCING:
+        raise MQError(MQRC.Q_MGR_QUIESCING, f"{ids.q_mgr_name} is quiescing")
+    inhibited = route.put_inhibited()
+    if inhibited:
+        raise MQError(MQRC.PUT_INHIBITED, f"{inhibited} has PUT(DISABLED)")
+    persistence = first.default_persistence if md.persistence == _PERSISTENCE_AS_Q_DEF else md.persistence
     in_unit = bool(options & _SYNCPOINT)
-    item, flags, warning = _item(handle, ids, md, options, persistence, in_unit=in_unit, length=len(data))
-    piece = _piece_length(queue, md, flags, len(data), max_length)
+    position = handle.last_put if handle is not None else logical.CLOSED
+    if ordered:
+        item = logical.put_in_order(position, flags, persistence, ids.identifier, in_unit=in_unit)
+    else:
+        given = Item(md.group_id, md.msg_seq_number, md.offset)
+        item = logical.put_as_given(flags, given, ids.identifier)
+        warning = logical.put_warning(position, item, flags, persistence, in_unit=in_unit) or warning
+    if persistence and queue.temporary:
+        raise MQError(MQRC.PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary dynamic queue")
+    if queue.transmits and not route.remote:
+        transmission.check_header(data, md.encoding)
+    piece = _piece_length(queue, item.offset, flags, len(data), max_length)
     if piece and persistence and not in_unit and hconn.unit is not None:
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message to be cut, outside syncpoint beside an open unit")
     if queue.depth >= queue.max_depth:
         raise MQError(MQRC.Q_FULL, f"{queue.name} holds {queue.depth} messages, its MAXDEPTH is {queue.max_depth}")
-    priority = md.priority if md.priority >= 0 else queue.default_priority
+    priority = md.priority if md.priority >= 0 else first.default_priority
     rank = queue.default_priority if queue.fifo else min(priority, MAX_PRIORITY)
     if priority > MAX_PRIORITY:
         warning = warning or _PRIORITY_EXCEEDS_MAXIMUM
@@ -93,22 +130,39 @@ def prepare(
     whole.correl_id = correl_id
     whole.group_id, whole.msg_seq_number, whole.offset = item
     whole.msg_flags = logical.stored_flags(flags)
-    whole.original_length = _original_length(md, flags, len(data))
+    whole.original_length = original_length
     whole.deadline = now + md.expiry / 10 if md.expiry > 0 else None
     whole.kept = context.pack(md, taken, stamp, hconn, ids)
+    whole.properties = properties
     entries = cut(whole, piece, ids) if piece else [whole]
+    shown = entries[0]
+    if route.remote:
+        entries = [transmission.transmitted(entry, route, ids, now) for entry in entries]
     if handle is None:
-        return Prepared(entries, warning, None)
-    reach = whole.original_length if md.msg_type == _REPORT and whole.original_length >= 0 else len(data)
-    ordered = bool(options & _LOGICAL_ORDER)
+        return Prepared(entries, warning, None, shown)
+    reach = max(original_length, len(data))  # of a report about a segment: that of the segment
     position = handle.last_put.after(item, reach, flags, persistence, in_unit=in_unit, logical=ordered)
-    return Prepared(entries, warning, position)
+    return Prepared(entries, warning, position, shown)
 
 
-def check_descriptor(md: MessageDescriptor) -> None:
-    """Raise what is wrong with a descriptor given to MQPUT (messages.md 1.1, 1.3, 2)."""
+def check_options(pmo: PutMessageOptions) -> None:
+    """Raise what is wrong with MQPMO by itself: PMO_ERROR (2173), OPTIONS_ERROR (2046)."""
+    if pmo.version not in _PMO_VERSIONS:
+        raise MQError(MQRC.PMO_ERROR, f"version={pmo.version} of MQPMO: 1 to 3")
+    check_put(int(pmo.options))
+
+
+def check_descriptor(md: MessageDescriptor, *, remote: bool = False) -> int:
+    """Raise what is wrong with a descriptor given to MQPUT (messages.md 1.1, 1.3, 2); the reason of a warning, or 0.
+    `remote`: the message is for another queue manager.
+    """
     if md.version not in (1, 2):
         raise MQError(MQRC.MD_ERROR, f"version={md.version}: 1 or 2")
+    name = too_long(md)
+    if name:
+        raise MQError(MQRC.MD_ERROR, f"{name} holds more than the {DESCRIPTOR_SIZES[name]} that MQMD has room for")
+    if not len(md.msg_id) == len(md.correl_id) == len(md.group_id) == len(NO_ID):
+        raise MQError(MQRC.MD_ERROR, "msg_id, correl_id, group_id: an identifier has 24 bytes")
     if md.msg_type not in _MSG_TYPES and not _APPL_FIRST <= md.msg_type <= _APPL_LAST:
         raise MQError(MQRC.MSG_TYPE_ERROR, f"msg_type={md.msg_type}: not a type that MQMT defines")
     if md.expiry < 1 and md.expiry != -1:
@@ -119,62 +173,49 @@ def check_descriptor(md: MessageDescriptor) -> None:
         raise MQError(MQRC.PRIORITY_ERROR, f"priority={md.priority}: 0 to 9, or -1 for the queue's default")
     if md.persistence not in (0, 1, _PERSISTENCE_AS_Q_DEF):
         raise MQError(MQRC.PERSISTENCE_ERROR, f"persistence={md.persistence}: 0, 1, or 2 for the queue's default")
+    warning = report_options.check(md.report, remote=remote)
+    if md.version > 1 and md.msg_flags & _UNKNOWN_FLAGS:
+        raise MQError(MQRC.MSG_FLAGS_ERROR, f"msg_flags={md.msg_flags:#x}: undefined bits")
     if (md.msg_type == _REQUEST or md.report & _REPORTS) and not md.reply_to_q:
         raise MQError(MQRC.MISSING_REPLY_TO_Q, "a request, or a message that asks for a report, needs reply_to_q")
-    for name, value in (("msg_id", md.msg_id), ("correl_id", md.correl_id), ("group_id", md.group_id)):
-        if len(value) != len(NO_ID):
-            raise MQError(MQRC.MD_ERROR, f"{name} has {len(value)} bytes: an identifier has 24")
-    if md.msg_flags & ~(_KNOWN_FLAGS | _ACCEPTED_FLAGS):
-        raise MQError(MQRC.MSG_FLAGS_ERROR, f"msg_flags={md.msg_flags:#x}: undefined bits")
+    return warning
 
 
-def _item(
-    handle: Handle | None,
-    ids: Identifiers,
-    md: MessageDescriptor,
-    options: int,
-    persistence: int,
-    *,
-    in_unit: bool,
-    length: int,
-) -> tuple[Item, int, int]:
-    """The item that the message is, its flags as given, and a warning (messages.md 3)."""
-    flags = md.msg_flags if md.version > 1 else 0
-    if flags & logical.SEGMENTS == logical.SEGMENT and not length:
+def _check_group_fields(md: MessageDescriptor, flags: int, length: int, *, ordered: bool) -> int:
+    """Check what the descriptor says about groups and segments, as far as the flags let it count (messages.md 3.2,
+    4.3). Returns OriginalLength as it is stored.
+
+    Raises MSG_SEQ_NUMBER_ERROR (2250), OFFSET_ERROR (2251), ORIGINAL_LENGTH_ERROR (2252), SEGMENT_LENGTH_ZERO (2253).
+    """
+    if not ordered and flags & logical.GROUPED and not 1 <= md.msg_seq_number <= logical.NUMBER_MAX:
+        raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, f"msg_seq_number={md.msg_seq_number}: 1 to {logical.NUMBER_MAX}")
+    if not flags & logical.SEGMENTS:
+        return -1
+    if not ordered and not 0 <= md.offset <= logical.NUMBER_MAX:
+        raise MQError(MQRC.OFFSET_ERROR, f"offset={md.offset}: 0 to {logical.NUMBER_MAX}")
+    lowest = max(length, 0 if flags & logical.LAST_SEGMENT else 1)
+    if md.msg_type == _REPORT and md.original_length < lowest:
+        raise MQError(MQRC.ORIGINAL_LENGTH_ERROR, f"original_length={md.original_length}: {lowest} or more here")
+    if not length and not flags & logical.LAST_SEGMENT:
         raise MQError(MQRC.SEGMENT_LENGTH_ZERO, "a segment that is not the last has no data")
-    position = handle.last_put if handle is not None else logical.CLOSED
-    if options & _LOGICAL_ORDER:
-        if handle is None:
-            raise MQError(MQRC.OPTIONS_ERROR, "MQPMO_LOGICAL_ORDER is not for MQPUT1")
-        if md.version < 2:
-            raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
-        return logical.put_in_order(position, flags, persistence, ids.identifier, in_unit=in_unit), flags, 0
-    item = logical.put_as_given(flags, Item(md.group_id, md.msg_seq_number, md.offset), ids.identifier)
-    return item, flags, logical.put_warning(position, item, flags, persistence, in_unit=in_unit)
+    return md.original_length if md.msg_type == _REPORT else length
 
 
-def _piece_length(queue: LocalQueue, md: MessageDescriptor, flags: int, length: int, max_length: int) -> int:
+def _piece_length(queue: LocalQueue, offset: int, flags: int, length: int, max_length: int) -> int:
     """The length of the pieces that the message must be cut into; 0 when it fits (messages.md 4.1)."""
-    if length <= max_length and length <= queue.max_length:
+    may_cut = flags & logical.SEGMENTATION_ALLOWED
+    if offset + length > logical.NUMBER_MAX and may_cut:
+        raise MQError(
+            MQRC.OFFSET_ERROR, f"{length} bytes at offset {offset}: a message has at most {logical.NUMBER_MAX}"
+        )
+    if length <= max_length and length <= queue.max_length and offset + length <= logical.NUMBER_MAX:
         return 0
     of_manager = length > max_length
-    if flags & logical.SEGMENTATION_ALLOWED:
+    if may_cut:
         piece = piece_length(min(queue.max_length, max_length))
-        if piece and md.offset + length <= logical.NUMBER_MAX:
+        if piece:
             return piece
         of_manager = max_length < queue.max_length
     if of_manager:
         raise MQError(MQRC.MSG_TOO_BIG_FOR_Q_MGR, f"{length} bytes, the queue manager's MAXMSGL is {max_length}")
-    raise MQError(MQRC.MSG_TOO_BIG_FOR_Q, f"{length} bytes, MAXMSGL of {queue.name} is {queue.max_length}")
-
-
-def _original_length(md: MessageDescriptor, flags: int, length: int) -> int:
-    """OriginalLength as stored (messages.md 4.3); raises ORIGINAL_LENGTH_ERROR (2252)."""
-    if not flags & logical.SEGMENTS:
-        return -1
-    if md.msg_type != _REPORT:
-        return length
-    lowest = max(length, 0 if flags & logical.LAST_SEGMENT else 1)
-    if md.original_length < lowest:
-        raise MQError(MQRC.ORIGINAL_LENGTH_ERROR, f"original_length={md.original_length}: {lowest} or more here")
-    return md.original_length
+    raise MQError(MQRC.MSG_TOO_BIG_FOR_Q, f"{length} bytes at {offset}, MAXMSGL of {queue.name} is {queue.max_length}")

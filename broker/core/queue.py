@@ -11,7 +11,7 @@ and GET_PENDING; no waiting getter would be given a message that is available.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 from broker.core.entry import AVAILABLE, GET_PENDING, GONE, LOCKED, MAX_PRIORITY, PUT_PENDING, Entry, rank_of
@@ -19,9 +19,11 @@ from broker.core.groups import Groups
 from broker.core.handles import CO_OPERATING
 from broker.core.identity import IdentityIndex
 from broker.core.order import SortedKeys
-from broker.core.selection import START
-from broker.core.views import WHOLE_GROUP, WHOLE_MESSAGE, View, starts
+from broker.core.selection import START, unmarked
+from broker.core.views import PART, WHOLE_GROUP, View, starts
 from broker.core.waiters import Waiters
+from broker.mqi.attribute_values import MQNPM, MQPRT, MQUS
+from broker.mqi.objects import MQQDT
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
@@ -30,7 +32,16 @@ if TYPE_CHECKING:
     from broker.core.definitions import Definition
     from broker.core.handles import Handle, Marker
     from broker.core.selection import Request
+    from broker.core.selector import Selector
     from broker.core.unit import Unit
+
+
+_TEMPORARY = MQQDT.TEMPORARY_DYNAMIC.value
+_TRANSMISSION = MQUS.TRANSMISSION.value
+_HIGH = MQNPM.CLASS_HIGH.value
+
+
+_ASYNC_RESPONSE = MQPRT.ASYNC_RESPONSE.value
 
 
 class LocalQueue:
@@ -46,14 +57,18 @@ class LocalQueue:
         self.by_correl_id = IdentityIndex()
         self.by_group_id = IdentityIndex()
         self.groups = Groups()
-        self.views: dict[object, View] = {}
-        self._co_op_marks: deque[tuple[float, Entry]] = deque()  # when made, oldest first
+        self.views: dict[tuple[object, ...], View] = {}  # by what it is about
+        self._co_op_marks: OrderedDict[Entry, float] = OrderedDict()  # when made, oldest first
+        self.co_op_count = 0  # handles open with MQOO_CO_OP
+        self.selectors: dict[Selector, int] = {}  # of how many handles
         self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of the available
         self.waiters = Waiters()
+        self.revealed: list[Entry] = []  # what can be got now that another is out of sight; the manager offers it
         self.handles: set[Handle] = set()
         self.input_count = 0
         self.output_count = 0
         self.exclusive: Handle | None = None
+        self.creator: Handle | None = None  # of a temporary dynamic queue, which ends with it
         self.depth = 0
         self.depths = [0] * (MAX_PRIORITY + 1)
         self.uncommitted = 0
@@ -75,6 +90,12 @@ class LocalQueue:
         self.fifo = bool(number["MSGDLVSQ"])
         self.shareable = bool(number["SHARE"])
         self.default_input = int(number["DEFSOPT"])
+        self.definition_type = int(number["DEFTYPE"])
+        self.temporary = self.definition_type == _TEMPORARY
+        self.transmits = int(number["USAGE"]) == _TRANSMISSION
+        self.keeps_nonpersistent = int(number["NPMCLASS"]) == _HIGH and not self.temporary  # over an orderly stop
+        self.property_control = int(number["PROPCTL"])
+        self.answers_puts_later = int(number["DEFPRESP"]) == _ASYNC_RESPONSE
         self.hardens_backout = bool(number["HARDENBO"])
         self.trigger_on = bool(number["TRIGGER"])
         self.trigger_type = int(number["TRIGTYPE"])
@@ -111,9 +132,9 @@ class LocalQueue:
     def take(self, entry: Entry, unit: Unit) -> None:
         """A destructive get: nobody sees the message, and it no longer counts."""
         self._hide(entry)
+        self._drop_marks(entry)  # for good, even if the get is backed out
         entry.state = GET_PENDING
         entry.unit = unit
-        entry.marks = None  # gone for good, even if the get is backed out
         self.uncommitted += 1
         self._count(entry, -1)
 
@@ -133,6 +154,7 @@ class LocalQueue:
     def discard(self, entry: Entry) -> None:
         """An available message goes, outside any unit of work: it is expired."""
         self._hide(entry)
+        self._drop_marks(entry)
         self._count(entry, -1)
         self._forget(entry)
 
@@ -187,6 +209,8 @@ class LocalQueue:
             view.keys.discard(key)
             for each in changed:
                 view.refresh(self.entries[each])
+        if changed and self.waiters.count and self.groups.first(entry.item) is not None:
+            self.revealed += [self.entries[each] for each in changed]  # the next in the same place counts now
 
     def _forget(self, entry: Entry) -> None:
         entry.state = GONE
@@ -220,22 +244,28 @@ class LocalQueue:
             keys = self._unmarked(request.unmarked_by).keys
         elif request.start or request.whole:
             keys = self._starting(request.start, request.whole).keys
+        elif request.selector is not None:
+            keys = self._selected(request.selector).keys
         return keys if request.after == START else keys.after(request.after)
 
     def admits(self, entry: Entry, start: int, whole: int) -> bool:
         """Whether a get may start with this available message, and as much is available with it as it must be."""
-        return starts(entry, start) and (
-            (whole != WHOLE_MESSAGE or self.groups.message_complete(entry))
-            and (whole != WHOLE_GROUP or self.groups.group_complete(entry))
-        )
+        if not starts(entry, start) or (whole == WHOLE_GROUP and not self.groups.group_complete(entry)):
+            return False
+        if whole == PART:
+            return True
+        return self.groups.whole_from(entry) if start else self.groups.message_complete(entry)
 
     def _starting(self, start: int, whole: int) -> View:
         return self._view((start, whole), lambda entry: self.admits(entry, start, whole))
 
-    def _unmarked(self, marker: Marker) -> View:
-        return self._view(marker, lambda entry: not entry.marks or marker.handle not in entry.marks)
+    def _selected(self, selector: Selector) -> View:
+        return self._view((selector,), selector.matches)
 
-    def _view(self, name: object, admits: Callable[[Entry], bool]) -> View:
+    def _unmarked(self, markers: tuple[Marker, ...]) -> View:
+        return self._view(markers, lambda entry: unmarked(entry, markers))
+
+    def _view(self, name: tuple[object, ...], admits: Callable[[Entry], bool]) -> View:
         view = self.views.get(name)
         if view is None:
             view = self.views[name] = View(admits, (self.entries[key] for key in self.available))
@@ -245,24 +275,67 @@ class LocalQueue:
         """A browse marks an available message. Marks of the co-operating set grow old from `now`."""
         entry.marks = (entry.marks or set()) | {marker.handle}
         if marker.handle is None:
-            self._co_op_marks.append((now, entry))
+            self._co_op_marks[entry] = now
+            self._co_op_marks.move_to_end(entry)
+        else:
+            marker.handle.marked.add(entry)
         self._refresh_marks(entry, marker)
-
-    def drop_old_marks(self, before: float) -> None:
-        """Take off the marks that the co-operating set made before this moment (MARKINT)."""
-        while self._co_op_marks and self._co_op_marks[0][0] <= before:
-            self.unmark(self._co_op_marks.popleft()[1], CO_OPERATING)
 
     def unmark(self, entry: Entry, marker: Marker) -> None:
         """Take a mark off; harmless when it is not there."""
         if entry.marks and marker.handle in entry.marks:
             entry.marks = entry.marks - {marker.handle} or None
+            self._forget_mark(entry, marker.handle)
             self._refresh_marks(entry, marker)
 
+    @property
+    def oldest_mark(self) -> float | None:
+        """When the co-operating set made the oldest of its marks."""
+        return next(iter(self._co_op_marks.values()), None)
+
+    def drop_old_marks(self, before: float) -> list[Entry]:
+        """Take off the marks that the co-operating set made until this moment (MARKINT); the messages."""
+        unmarked = []
+        while self._co_op_marks:
+            entry, made = next(iter(self._co_op_marks.items()))
+            if made > before:
+                break
+            self.unmark(entry, CO_OPERATING)
+            unmarked.append(entry)
+        return unmarked
+
+    def select_by(self, selector: Selector, step: int) -> None:
+        """A handle with this selector is opened (1) or closed (-1); the view goes with the last."""
+        count = self.selectors[selector] = self.selectors.get(selector, 0) + step
+        if not count:
+            del self.selectors[selector]
+            self.views.pop((selector,), None)
+
+    def drop_marks_of(self, handle: Handle) -> None:
+        """A handle is closed: its marks go, and with the last of the co-operating handles those of the set."""
+        for entry in list(handle.marked):
+            self.unmark(entry, handle.marker)
+        for name in [name for name in self.views if handle.marker in name]:
+            del self.views[name]
+        if not self.co_op_count:
+            self.drop_old_marks(float("inf"))
+
+    def _drop_marks(self, entry: Entry) -> None:
+        for handle in entry.marks or ():
+            self._forget_mark(entry, handle)
+        entry.marks = None
+
+    def _forget_mark(self, entry: Entry, handle: Handle | None) -> None:
+        if handle is None:
+            del self._co_op_marks[entry]
+        else:
+            handle.marked.discard(entry)
+
     def _refresh_marks(self, entry: Entry, marker: Marker) -> None:
-        view = self.views.get(marker)
-        if view is not None and entry.state == AVAILABLE:
-            view.refresh(entry)
+        if entry.state == AVAILABLE:
+            for name, view in self.views.items():
+                if marker in name:
+                    view.refresh(entry)
 
     def overdue(self, now: float) -> Iterator[Entry]:
         """The available messages whose time is up. Discard them after the walk, not during it."""

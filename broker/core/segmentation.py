@@ -8,7 +8,7 @@ import msgpack
 
 from broker.core.entry import Entry, rank_of
 from broker.core.logical import LAST_SEGMENT, SEGMENT, SEGMENTS
-from broker.mqi.descriptor import MQRO
+from broker.core.report_options import CHOICES, WITH_DATA_BYTES
 from broker.mqi.packing import KEPT_FIELDS
 
 if TYPE_CHECKING:
@@ -17,16 +17,7 @@ if TYPE_CHECKING:
 SHORTEST = 16
 """No piece but the last is shorter, and all are multiples of it, whatever the format."""
 
-WITH_DATA_BYTES = 100
-"""How much of the message a report WITH_DATA carries."""
-
 _REPORT = KEPT_FIELDS.index("report")
-_WITH_DATA = (
-    (MQRO.EXCEPTION.value, MQRO.EXCEPTION_WITH_DATA.value, MQRO.EXCEPTION_WITH_FULL_DATA.value),
-    (MQRO.EXPIRATION.value, MQRO.EXPIRATION_WITH_DATA.value, MQRO.EXPIRATION_WITH_FULL_DATA.value),
-    (MQRO.COA.value, MQRO.COA_WITH_DATA.value, MQRO.COA_WITH_FULL_DATA.value),
-    (MQRO.COD.value, MQRO.COD_WITH_DATA.value, MQRO.COD_WITH_FULL_DATA.value),
-)
 
 
 def piece_length(limit: int) -> int:
@@ -67,6 +58,7 @@ def _copy(whole: Entry, ids: Identifiers) -> Entry:
         "persistence",
         "deadline",
         "kept",
+        "properties",
     ):
         setattr(piece, field, getattr(whole, field))
     return piece
@@ -75,8 +67,8 @@ def _copy(whole: Entry, ids: Identifiers) -> Entry:
 def _without_data(kept: bytes) -> bytes:
     """The kept fields of a piece that holds none of the first bytes of data: reports on it carry none."""
     fields = list(msgpack.unpackb(kept))
-    for plain, with_data, with_full_data in _WITH_DATA:
-        if fields[_REPORT] & with_full_data == with_data:
-            fields[_REPORT] = fields[_REPORT] & ~with_full_data | plain
+    for choice in CHOICES:
+        if choice.of(fields[_REPORT]) == choice.with_data:
+            fields[_REPORT] = fields[_REPORT] & ~choice.with_full_data | choice.plain
     packed: bytes = msgpack.packb(fields)
     return packed

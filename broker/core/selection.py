@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from broker.core.views import ANY, PART
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from broker.core.entry import Entry
     from broker.core.handles import Marker
     from broker.core.logical import Item
     from broker.core.queue import LocalQueue
+    from broker.core.selector import Selector
 
 START = -1  # a cursor before every message
 
@@ -31,6 +32,7 @@ class Request:
         "browse_first",
         "complete_message",
         "correl_id",
+        "extends",
         "fail_if_quiescing",
         "group_id",
         "item",
@@ -41,6 +43,8 @@ class Request:
         "msg_id",
         "msg_seq_number",
         "offset",
+        "properties",
+        "selector",
         "start",
         "syncpoint",
         "token",
@@ -59,18 +63,21 @@ class Request:
         self.item: Item | None = None  # just the item that comes next in logical order
         self.start = ANY  # where in its group the message must be
         self.whole = PART  # what must be available with it
+        self.selector: Selector | None = None  # only messages of which this is true
         self.after = START  # only messages whose key is greater: BROWSE_NEXT
         self.browse = False
         self.browse_first = False
         self.logical = False
         self.complete_message = False
         self.lock = False
-        self.marks: Marker | None = None  # mark the message browsed
-        self.unmarks: Marker | None = None
-        self.unmarked_by: Marker | None = None  # only messages without this mark
+        self.extends = False  # the getter's descriptor is of version 1: group fields come as an MQMDE
+        self.marks: Sequence[Marker] = ()  # mark the message browsed
+        self.unmarks: Sequence[Marker] = ()
+        self.unmarked_by: tuple[Marker, ...] | None = None  # only messages without any of these marks
         self.syncpoint = NEVER
         self.max_length: int | None = None
         self.accept_truncated = False
+        self.properties = 0  # in which form they are wanted (`broker.core.properties.HOWS`)
         self.fail_if_quiescing = False
 
     @property
@@ -82,7 +89,7 @@ class Request:
             and self.offset is None
             and self.token is None
             and self.item is None
-            and (self.whole == PART or (self.msg_id is None and self.correl_id is None))
+            and (self.selector is None if self.msg_id is None and self.correl_id is None else self.whole == PART)
         )
 
     @property
@@ -108,8 +115,14 @@ class Request:
         return (
             self.matches(entry)
             and (not (self.start or self.whole) or queue.admits(entry, self.start, self.whole))
-            and (self.unmarked_by is None or not entry.marks or self.unmarked_by.handle not in entry.marks)
+            and (self.unmarked_by is None or not entry.marks or unmarked(entry, self.unmarked_by))
+            and (self.selector is None or self.selector.matches(entry))
         )
+
+
+def unmarked(entry: Entry, markers: Iterable[Marker]) -> bool:
+    """Whether none of these has marked the message."""
+    return not entry.marks or not any(marker.handle in entry.marks for marker in markers)
 
 
 NEVER, ALWAYS, IF_PERSISTENT = range(3)  # whether a get is under syncpoint

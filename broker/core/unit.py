@@ -12,9 +12,10 @@ from broker.core.rows import Rows
 
 if TYPE_CHECKING:
     from broker.core.entry import Entry
-    from broker.core.handles import Handle
+    from broker.core.handles import Handle, Hconn
     from broker.core.logical import Position
     from broker.core.queue import LocalQueue
+    from broker.core.reports import Kind
 
 ACTIVE, COMMITTING, BACKING_OUT, COMMITTED, BACKED_OUT = range(5)
 STATE_NAMES = ("ACTIVE", "COMMITTING", "BACKING_OUT", "COMMITTED", "BACKED_OUT")
@@ -31,25 +32,56 @@ TRANSITIONS = {
 class Unit:
     """The puts and gets of one unit of work, in the order in which they were made."""
 
-    __slots__ = ("bytes", "calls", "firsts", "gets", "positions", "puts", "state")
+    __slots__ = (
+        "bytes",
+        "calls",
+        "firsts",
+        "gets",
+        "last_gets",
+        "last_puts",
+        "owner",
+        "puts",
+        "reports",
+        "since",
+        "state",
+    )
 
     def __init__(self) -> None:
         self.state = ACTIVE
+        self.owner: Hconn | None = None  # the connection whose calls under syncpoint these are
+        self.since = 0.0  # when that connection began it, wall clock
         self.puts: list[Entry] = []
         self.gets: dict[Entry, bool] = {}  # whether the message is the first, or only, that its call got
         self.bytes = 0  # of the bodies put
         self.calls = 0  # what counts towards MAXUMSGS: one a call, however many segments it puts or gets
         self.firsts: list[LocalQueue] = []  # queues whose FIRST condition a put of this unit met
-        self.positions: dict[Handle, tuple[Position, Position]] = {}  # of put and get, before the unit's first call
+        self.reports: dict[Entry, Kind] = {}  # to be made of these messages when the unit is committed
+        self.last_puts: dict[Handle, Position] = {}  # from before the unit's first put with the handle
+        self.last_gets: dict[Handle, Position] = {}  # and first get
 
-    def remember(self, handle: Handle) -> None:
-        """A call of this unit is about to move the handle's position: a backout restores it (messages.md 3.5, 6.3)."""
-        self.positions.setdefault(handle, (handle.last_put, handle.last_get))
+    def confirm(self, entry: Entry, kind: Kind) -> None:
+        """The message asks for a report on what this unit does with it. The report counts towards MAXUMSGS."""
+        self.reports[entry] = kind
+        self.calls += 1
+
+    def forget(self, entry: Entry) -> None:
+        """A message got leaves the unit."""
+        self.calls -= self.gets.pop(entry) + (self.reports.pop(entry, None) is not None)
+
+    def remember_put(self, handle: Handle) -> None:
+        """A put of this unit is about to move the handle's position: a backout restores it (messages.md 3.5)."""
+        self.last_puts.setdefault(handle, handle.last_put)
+
+    def remember_get(self, handle: Handle) -> None:
+        """So is a get (6.3). What a handle did only outside the unit stays done."""
+        self.last_gets.setdefault(handle, handle.last_get)
 
     def restore(self) -> None:
         """Put back the positions."""
-        for handle, (last_put, last_get) in self.positions.items():
-            handle.last_put, handle.last_get = last_put, last_get
+        for handle, position in self.last_puts.items():
+            handle.last_put = position
+        for handle, position in self.last_gets.items():
+            handle.last_get = position
 
     def become(self, state: int) -> None:
         """Take a step of the life cycle; a step that the table does not have is our mistake."""

@@ -1,8 +1,9 @@
 """Waiting getters, found by what they wait for.
 
-Served when a message becomes available: all waiting browsers, then one destructive getter; among these first the ones
-that ask for specific messages and match, then general ones, first come first served inside a class. A put asks the
-waiters for its own MsgId and CorrelId by key, so ten thousand getters that each wait for a reply cost it nothing.
+Served when a message becomes available: all waiting browsers, then one getter that takes it out of sight, by a
+destructive get or by a browse with LOCK; among these first the ones that ask for specific messages and match, then
+general ones, first come first served inside a class. A put asks the waiters for its own MsgId and CorrelId by key, so
+ten thousand getters that each wait for a reply cost it nothing.
 
 A getter that asks for both MsgId and CorrelId waits under its MsgId; one that asks for other things than these two (a
 group, a token, an offset) waits among the `others`, which are asked one by one.
@@ -99,7 +100,7 @@ class Waiters:
         yield from self._browsers
 
     def _line(self, request: Request) -> Line:
-        if request.browse:
+        if request.browse and not request.lock:
             return self._browsers
         if request.narrow:
             return self._others

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
     from broker.engine.conversation import Conversation
+    from broker.engine.delivery import Form
 
 _TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
 
@@ -37,11 +38,10 @@ class GetCall(ReceivingCall[Delivery]):
     answer.
     """
 
-    def __init__(self, conversation: Conversation, max_length: int | None, version: int) -> None:
+    def __init__(self, conversation: Conversation, form: Form) -> None:
         super().__init__()
         self._conversation = conversation
-        self._max_length = max_length
-        self._version = version  # of the descriptor that the message is to be described by
+        self._form = form
         self._grant: Grant | None = None
         self._unit: Unit | None = None  # the unit of work, implicit or not, that got the message
         self.waiter: Waiter | None = None
@@ -75,7 +75,7 @@ class GetCall(ReceivingCall[Delivery]):
     def _secure(self, grant: Grant) -> None:
         """Make what the answer stands for durable: the removal, or that the message is in somebody's hands."""
         now = self._conversation.manager.clock.time()
-        answer = delivery(grant.entries, grant.reason, self._max_length, self._version, now)
+        answer = delivery(grant.entries, grant.reason, self._form, now)
         first = grant.entries[0]
         if grant.unit is not None:
             self._conversation.commit_unit(grant.unit, partial(self._removed, answer))
@@ -133,7 +133,8 @@ class GetCall(ReceivingCall[Delivery]):
     def _undo(self) -> None:
         """Put back a message that was removed for this call."""
         grant, self._grant = self._grant, None
-        if grant is not None and grant.destructive and self._unit is not None:
+        if grant is not None and grant.move is not None and self._unit is not None:
+            grant.move.undo()
             for entry in grant.entries:
                 self._conversation.put_back(entry, self._unit)
 

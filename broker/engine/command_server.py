@@ -1,4 +1,5 @@
-"""The command server: runs MQSC and ZMQSC scripts and MQSET, one change of definitions at a time over all connections.
+"""The command server: runs MQSC and ZMQSC scripts, and what calls change of definitions (MQSET, dynamic queues), one
+change at a time over all connections.
 
 A command is judged by what is in force, so the next one is not looked at before the changes of the last are durable and
 applied.
@@ -39,11 +40,11 @@ class CommandServer:
         """Run the commands of `text` in their turn, then call `done` with a reply to each."""
         self._add(self._script(text, done))
 
-    def set(self, make: Callable[[], Change], done: Callable[[Exception | None], None]) -> None:
-        """Make the change that `make` makes of what is then in force, then call `done`: with the MQError that `make`
-        raised, the error of the store, or None.
+    def submit(self, make: Callable[[], Change | None], done: Callable[[Exception | None], None]) -> None:
+        """Make the change, if any, that `make` makes of what is then in force, then call `done`: with the MQError that
+        `make` raised, the error of the store, or None.
         """
-        self._add(_setting(make, done))
+        self._add(_single(make, done))
 
     def _script(self, text: str, done: Callable[[list[CommandReply]], None]) -> Job:
         replies = []
@@ -82,13 +83,13 @@ class CommandServer:
             self._continue(error)
 
 
-def _setting(make: Callable[[], Change], done: Callable[[Exception | None], None]) -> Job:
+def _single(make: Callable[[], Change | None], done: Callable[[Exception | None], None]) -> Job:
     try:
         change = make()
     except MQError as error:
         done(error)
     else:
-        done((yield (change,)))
+        done(None if change is None else (yield (change,)))
 
 
 def _failed(error: Exception) -> CommandReply:

@@ -13,31 +13,44 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from broker.core import distribution, dynamic
 from broker.core import unit as units
+from broker.core.conversion import Coding
+from broker.core.definitions import Delete
+from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
+from broker.core.explaining import Wanted, explain
 from broker.core.handles import Hconn
+from broker.core.properties import HOWS as PROPERTY_FORMS
+from broker.core.reports import unread
 from broker.core.rows import Rows
 from broker.engine.calls import GetCall, HeldCall, ReceivingCall
+from broker.engine.delivery import Form
+from broker.engine.doom import Doom
 from broker.engine.objects import inquire, settings
-from broker.interface.port import Call, Delivery, Lease, Opened, PendingQueue, PendingStarts, Placed
+from broker.interface.port import Call, Delivery, Distribution, Lease, Opened, PendingQueue, PendingStarts, Placed
+from broker.mqi.descriptor import MQCCSI, MQENC
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQCO, MQOO
+from broker.mqi.explanations import Explanation
+from broker.mqi.options import MQGMO, MQOO
 from broker.mqi.reasons import MQRC
+from broker.mqi.structures import MessageDescriptor
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from broker.core.definitions import Define
+    from broker.core.definitions import Change, Define
     from broker.core.entry import Entry
     from broker.core.handles import Handle
     from broker.core.manager import Manager
     from broker.core.queue import LocalQueue
+    from broker.core.routes import Route
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
     from broker.interface.port import Port
     from broker.mqi.replies import CommandReply
-    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
+    from broker.mqi.structures import GetMessageOptions, ObjectDescriptor, PutMessageOptions
 
 logger = logging.getLogger(__name__)
 
@@ -46,12 +59,14 @@ C = TypeVar("C", bound=Call[Any])
 
 _INQUIRE = MQOO.INQUIRE.value
 _SET = MQOO.SET.value
-_CLOSE_KNOWN = (MQCO.DELETE | MQCO.DELETE_PURGE).value
+_CONVERT = MQGMO.CONVERT.value
+_OWN_CCSID = (MQCCSI.Q_MGR.value, MQCCSI.APPL.value)
 
 _DETAILS = {
     int(MQRC.NO_MSG_AVAILABLE): "no suitable message came before the wait interval was over",
     int(MQRC.GET_INHIBITED): "the queue was set to GET(DISABLED)",
     int(MQRC.Q_DELETED): "the queue was deleted",
+    int(MQRC.OBJECT_CHANGED): "the way from the name to its queue was changed",
     int(MQRC.HOBJ_ERROR): "the handle was closed while the call was waiting",
     int(MQRC.HCONN_ERROR): "the connection has ended",
     int(MQRC.CONNECTION_BROKEN): "the connection is broken",
@@ -67,11 +82,12 @@ class Conversation:
         self.manager = manager
         self.core: Manager = manager.core
         self.hconn = Hconn(appl_name, user)
-        self.channel = channel
+        self.hconn.channel = self.channel = channel
         self._unsettled = 0  # units of this connection in the journal
         self._revealing = 0  # those among them that will make messages visible
-        self._changing = 0  # 1 while a call of this connection changes definitions
+        self._changing = 0  # 1 while a call of this connection changes definitions, or a commit reads bodies
         self._deferred: deque[tuple[Call[Any], bool, Callable[..., None], tuple[Any, ...]]] = deque()
+        self._doom = Doom()
         self._ended: MQRC | None = None
 
     @property
@@ -88,22 +104,27 @@ class Conversation:
         return self._issue(HeldCall(self._close_unclaimed), True, self._open, descriptor, int(options))
 
     def close(self, hobj: int, options: int) -> Call[int]:
-        return self._issue(Call(), False, self._close, hobj, int(options))
+        deletes = bool(options)  # and looks at what is on the queue
+        return self._issue(Call(), deletes, self._close, hobj, int(options))
 
     def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
-        return self._issue(Call(), False, self._put, hobj, md, options, data)
+        return self._issue(Call(), False, self._doom.watched(self._put, options), hobj, md, options, data)
 
     def put1(
         self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> Call[Placed]:
-        return self._issue(Call(), False, self._put1, descriptor, md, options, data)
+        return self._issue(Call(), False, self._doom.watched(self._put1, options), descriptor, md, options, data)
 
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
     ) -> Call[Delivery]:
-        return self._issue(
-            GetCall(self, max_length, 2 if md is None else md.version), True, self._get, hobj, md, options, max_length
+        form = Form(
+            max_length,
+            2 if md is None else md.version,
+            self._coding(md) if options.options & _CONVERT else None,
+            int(options.options) & PROPERTY_FORMS,
         )
+        return self._issue(GetCall(self, form), True, self._get, hobj, md, options, max_length)
 
     def begin(self) -> Call[int]:
         return self._issue(Call(), False, self._begin)
@@ -125,6 +146,11 @@ class Conversation:
 
     def status(self) -> Call[dict[str, Any]]:
         return self._issue(Call(), True, self._status)
+
+    def explain(
+        self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
+    ) -> Call[Explanation]:
+        return self._issue(Call(), True, self._explain, q_name, Wanted(msg_id, correl_id, group_id))
 
     def trigger_pending(self) -> Call[PendingStarts]:
         return self._issue(Call(), True, self._trigger_pending)
@@ -176,7 +202,7 @@ class Conversation:
             make(call, *arguments)
         except MQError as error:
             call.set_exception(error)
-        self.manager.follow_up()
+        self.manager.follow_up(self)
 
     def _resume(self) -> None:
         """Make the calls that waited their turn, as far as they need not wait on."""
@@ -187,9 +213,39 @@ class Conversation:
             elif not isinstance(call, ReceivingCall):
                 self._make(_unheard(), make, arguments)  # who made it is not there to hear, and decides nothing
 
+    def reveal(self) -> Callable[[], None]:
+        """Something is under way that makes messages visible: until the function returned is called, calls that look
+        at queues wait their turn.
+        """
+        self._revealing += 1
+
+        def revealed() -> None:
+            self._revealing -= 1
+            self._resume()
+
+        return revealed
+
     def commit_unit(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
-        """Freeze a unit and have it written and settled; `then` gives the answer."""
-        self._settle_later(unit, self.core.commit(unit), then, committed=True)
+        """Freeze a unit and have it written and settled; `then` gives the answer.
+
+        A unit whose reports carry data that is only on disk waits for that, and the later calls with it.
+        """
+        on_disk = unread(unit.reports.items())
+        if not on_disk:
+            clock = self.manager.clock
+            self._settle_later(unit, self.core.commit(unit, clock.time(), clock.monotonic()), then, committed=True)
+            return
+
+        def fetched(error: Exception | None) -> None:
+            self._changing -= 1
+            if error is None:
+                self.commit_unit(unit, then)
+            else:
+                then(error)
+            self._resume()
+
+        self._changing += 1
+        self.manager.bodies.fetch(on_disk, fetched)
 
     def _settle_later(
         self, unit: Unit, rows: Rows, then: Callable[[Exception | None], None], *, committed: bool
@@ -247,7 +303,7 @@ class Conversation:
         """Put a message back after its removal became durable (journal rule 11)."""
         unit = self.core.put_again(entry)
         if unit is not None:
-            self._settle_later(unit, self.core.commit(unit), partial(_put_again, entry), committed=True)
+            self.commit_unit(unit, partial(_put_again, entry))
 
     # Answers
 
@@ -277,18 +333,65 @@ class Conversation:
     # Objects
 
     def _open(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
-        handle = self.core.open(self.hconn, descriptor, options)
-        call.set_result(Opened(handle.hobj, handle.name, handle.name, self.core.name, 0))
+        if self.core.opens_model(descriptor):
+            self._open_model(call, descriptor, options)
+        else:
+            call.set_result(self._opened(self.core.open(self.hconn, descriptor, options)))
+
+    def _opened(self, handle: Handle) -> Opened:
+        if isinstance(handle, DistributionList):
+            return _opened_list(handle)
+        route = handle.route
+        if route is None:
+            return Opened(handle.hobj, handle.name, handle.name, self.core.name, 0)
+        defaults = route.first.answers_puts_later, bool(route.first.default_persistence)
+        return Opened(handle.hobj, handle.name, route.q_name, route.q_mgr_name, 0, *defaults)
+
+    def _open_model(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
+        """Make a dynamic queue in the order of all changes of definitions, then open it."""
+        name = ""
+
+        def make() -> Define:
+            nonlocal name
+            define = self.core.make_dynamic(self.hconn, descriptor, options, self.manager.clock.time())
+            name = define.definition.name
+            return define
+
+        def made() -> None:
+            handle = self.core.open_dynamic(self.hconn, descriptor, name, options)
+            if self._ended is None and not call.done():
+                call.set_result(self._opened(handle))
+                return
+            self._close_handle(handle)
+            self.fail(call, self._ended or MQRC.CONNECTION_BROKEN)
+
+        self._define(call, make, made)
 
     def _close(self, call: Call[int], hobj: int, options: int) -> None:
         handle = self.hconn.handle(hobj)
-        if options & ~_CLOSE_KNOWN:
-            raise MQError(MQRC.OPTIONS_ERROR, f"close options {options:#x}: NONE, DELETE or DELETE_PURGE")
-        if options:
-            raise MQError(
-                MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{handle.name} is not a dynamic queue, closing cannot delete it"
-            )
-        call.set_result(self._close_handle(handle))
+        if dynamic.close_deletes(handle, options):
+            self._delete_dynamic(call, handle, options)
+        else:
+            call.set_result(self._close_handle(handle))
+
+    def _delete_dynamic(self, call: Call[int], handle: Handle, options: int) -> None:
+        """Delete a permanent dynamic queue, then close the handle. What keeps it from that leaves the handle open."""
+        queue = handle.queue
+        assert queue is not None
+
+        def make() -> Delete | None:
+            if queue.deleted:  # by another handle meanwhile
+                return None
+            self.core.expire(queue, self.manager.clock.time())
+            dynamic.check_deletable(queue, options)
+            return Delete("QUEUE", queue.name)
+
+        def deleted() -> None:
+            reason = self._close_handle(handle) if handle.hobj in self.hconn.handles else 0
+            if not call.done():
+                call.set_result(reason)
+
+        self._define(call, make, deleted)
 
     def _close_handle(self, handle: Handle) -> int:
         reason, effects = self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic())
@@ -307,19 +410,32 @@ class Conversation:
     def _set(self, call: Call[int], hobj: int, values: Mapping[int, int | str]) -> None:
         handle = self._open_for(hobj, _SET, MQRC.NOT_OPEN_FOR_SET)
 
-        def change() -> Define:
+        def make() -> Define:
             return settings(self.manager.catalog, handle.space, handle.name, values, self.manager.clock.time())
+
+        def made() -> None:
+            if not call.done():
+                call.set_result(0)
+
+        self._define(call, make, made)
+
+    def _define(self, call: Call[Any], make: Callable[[], Change | None], made: Callable[[], None]) -> None:
+        """Have a change of definitions made in its turn, then call `made`; later calls of this connection wait. What
+        goes wrong is the answer to the call.
+        """
 
         def done(error: Exception | None) -> None:
             self._changing -= 1
-            if isinstance(error, MQError):
+            if error is None:
+                made()
+            elif isinstance(error, MQError):
                 self.fail(call, error.reason, error.detail)
             else:
-                self._answered(call, 0, MQRC.STORAGE_MEDIUM_FULL)(error)
+                self.fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
             self._resume()
 
         self._changing += 1
-        self.manager.commands.set(change, done)
+        self.manager.commands.submit(make, done)
 
     def _mqsc(self, call: Call[list[CommandReply]], text: str) -> None:
         def done(replies: list[CommandReply]) -> None:
@@ -335,6 +451,7 @@ class Conversation:
         handle = self.hconn.handle(hobj)
         if handle.queue is not None and handle.queue.deleted:
             raise MQError(MQRC.Q_DELETED, f"{handle.name} was deleted after it was opened")
+        handle.check_unchanged()
         if not handle.options & option:
             raise MQError(reason, f"{handle.name} was opened without MQOO_{MQOO(option).name}")
         return handle
@@ -344,7 +461,11 @@ class Conversation:
     def _put(
         self, call: Call[Placed], hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> None:
-        handle, queue = self.hconn.queue(hobj)
+        handle = self.hconn.handle(hobj)
+        if isinstance(handle, DistributionList):
+            self._distribute(call, handle, md, options, data)
+            return
+        queue = handle.usable_queue()
         if not handle.puts:
             raise MQError(MQRC.NOT_OPEN_FOR_OUTPUT, f"{handle.name} was opened without MQOO_OUTPUT")
         self._place(call, handle, queue, md, options, data)
@@ -357,11 +478,12 @@ class Conversation:
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
+        route: Route | None = None,
     ) -> None:
-        """Put a message through a handle, or through none (MQPUT1)."""
+        """Put a message through a handle, or through none (MQPUT1) on the way that its name leads."""
         clock = self.manager.clock
         entry, unit, reason = self.core.put(
-            self.hconn, handle, queue, md, options, data, clock.time(), clock.monotonic()
+            self.hconn, handle, queue, md, options, data, clock.time(), clock.monotonic(), route
         )
         placed = Placed(
             entry.kept,
@@ -375,6 +497,39 @@ class Conversation:
             entry.persistence,
             reason,
         )
+        self._placed(call, placed, unit)
+
+    def _distribute(
+        self,
+        call: Call[Placed],
+        destinations: DistributionList,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+        *,
+        once: bool = False,
+    ) -> None:
+        """Put a message to a distribution list; `once` for MQPUT1."""
+        clock = self.manager.clock
+        put = distribution.put(self.core, destinations, md, options, data, clock.time(), clock.monotonic(), once=once)
+        given = md or MessageDescriptor()
+        placed = Placed(
+            put.kept,
+            given.msg_id,
+            given.correl_id,
+            given.group_id,
+            put.first.msg_seq_number,
+            put.first.offset,
+            put.first.original_length,
+            given.priority,
+            given.persistence,
+            put.reason,
+            Distribution(put.records, put.unknown_count),
+        )
+        self._placed(call, placed, put.unit)
+
+    def _placed(self, call: Call[Placed], placed: Placed, unit: Unit | None) -> None:
+        """Answer a put, when the implicit unit is durable that it is if it is outside syncpoint."""
         if unit is None:
             call.set_result(placed)
         else:
@@ -390,8 +545,10 @@ class Conversation:
     ) -> None:
         handle = self.core.open(self.hconn, descriptor, MQOO.OUTPUT.value)
         try:
-            _, queue = self.hconn.queue(handle.hobj)
-            self._place(call, None, queue, md, options, data)
+            if isinstance(handle, DistributionList):
+                self._distribute(call, handle, md, options, data, once=True)
+            else:
+                self._place(call, None, handle.usable_queue(), md, options, data, handle.route)
         finally:
             self._close_handle(handle)
 
@@ -410,8 +567,15 @@ class Conversation:
             call.granted(found)
             return
         call.waiter = self.core.wait(handle, queue, found, call)
+        if found.unmarked_by is not None:
+            self.manager.marks.watch(queue)
         if options.wait_interval > 0:
             call.timer = clock.call_later(options.wait_interval / 1000, partial(call.ended, MQRC.NO_MSG_AVAILABLE))
+
+    def _coding(self, md: MessageDescriptor | None) -> Coding:
+        """What a get with CONVERT wants data to be converted to."""
+        ccsid, encoding = (0, MQENC.NATIVE.value) if md is None else (md.coded_char_set_id, md.encoding)
+        return Coding(self.core.ids.coded_char_set_id if ccsid in _OWN_CCSID else ccsid, encoding)
 
     # Units of work
 
@@ -422,12 +586,29 @@ class Conversation:
 
     def _commit(self, call: Call[int]) -> None:
         unit, self.hconn.unit = self.hconn.unit, None
-        if unit is None:
+        self._commit_or_back_out(call, unit)
+
+    def _commit_or_back_out(self, call: Call[int], unit: Unit | None) -> None:
+        doomed = self._doom.end()
+        if doomed is not None:
+            self._back_out_doomed(call, unit, doomed)
+        elif unit is None:
             call.set_result(0)
         else:
             self.commit_unit(unit, self._answered(call, 0, MQRC.BACKED_OUT))
 
+    def _back_out_doomed(self, call: Call[int], unit: Unit | None, doomed: MQError) -> None:
+        def backed_out(_: Exception | None) -> None:
+            if not call.done():
+                call.set_exception(doomed)
+
+        if unit is None:
+            backed_out(None)
+        else:
+            self._settle_later(unit, self.core.backout(unit), backed_out, committed=False)
+
     def _backout(self, call: Call[int]) -> None:
+        self._doom.end()
         unit, self.hconn.unit = self.hconn.unit, None
         if unit is None:
             call.set_result(0)
@@ -462,18 +643,24 @@ class Conversation:
     def _status(self, call: Call[dict[str, Any]]) -> None:
         call.set_result(self.manager.status())
 
+    def _explain(self, call: Call[Explanation], q_name: str, wanted: Wanted) -> None:
+        route = self.core.destination(q_name, "")
+        findings = tuple(explain(route, wanted, self.manager.clock.time()))
+        call.set_result(Explanation(q_name=route.queue.name, findings=findings))
+
     def _connect(self, call: Call[Port], appl_name: str) -> None:
         call.set_result(self.manager.converse(appl_name or self.hconn.appl_name, self.hconn.user, self.channel))
 
     def _disconnect(self, call: Call[int], commit: bool) -> None:
         unit, self.hconn.unit = self.hconn.unit, None
         self._leave(MQRC.HCONN_ERROR)
-        if unit is None:
+        if commit:
+            self._commit_or_back_out(call, unit)
+        elif unit is None:
             call.set_result(0)
-            return
-        rows = self.core.commit(unit) if commit else self.core.backout(unit)
-        full = MQRC.BACKED_OUT if commit else MQRC.STORAGE_MEDIUM_FULL
-        self._settle_later(unit, rows, self._answered(call, 0, full), committed=commit)
+        else:
+            then = self._answered(call, 0, MQRC.STORAGE_MEDIUM_FULL)
+            self._settle_later(unit, self.core.backout(unit), then, committed=False)
 
     def _leave(self, reason: MQRC) -> None:
         """End all calls with `reason`, close all handles, give back the leases."""
@@ -488,6 +675,12 @@ class Conversation:
         self.manager.monitors.leave(self, reason)
         self.trigger_return(self.core.triggers.held_by(self.hconn))
         self.manager.forget(self)
+
+
+def _opened_list(handle: DistributionList) -> Opened:
+    persistent = any(each.route is not None and each.route.first.default_persistence for each in handle.opened)
+    found = Distribution(handle.records, handle.unknown_count)
+    return Opened(handle.hobj, "", "", "", handle.reason, False, persistent, found)
 
 
 def _break_unclaimed(port: Port) -> None:

@@ -1,17 +1,18 @@
 """What a getter receives: the descriptor and the data of a message, put together from its segments where it has
-several.
+several, and converted where it asked for that.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgpack
 
-from broker.core import extension
-from broker.core.logical import LAST_SEGMENT, SEGMENT, Item
+from broker.core import assembly, extension, properties
+from broker.core.conversion import Coding, convert
 from broker.interface.port import Delivery
 from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID, NO_TOKEN
 
 if TYPE_CHECKING:
@@ -22,26 +23,45 @@ if TYPE_CHECKING:
 _ENCODING = KEPT_FIELDS.index("encoding")
 _CCSID = KEPT_FIELDS.index("coded_char_set_id")
 _FORMAT = KEPT_FIELDS.index("format")
-_UNGROUPED = Item(NO_ID, 1, 0)
+_TRUNCATED = (int(MQRC.TRUNCATED_MSG_ACCEPTED), int(MQRC.TRUNCATED_MSG_FAILED))
+_TOO_BIG = int(MQRC.CONVERTED_MSG_TOO_BIG)
 
 NOTHING = Delivery(b"", NO_ID, NO_ID, NO_ID, 1, 0, 0, -1, 0, 0, -1, 0, NO_TOKEN, b"", 0, 0)
 """The answer to a get that gives no message: UNLOCK."""
 
 
-def delivery(entries: Sequence[Entry], reason: int, max_length: int | None, version: int, now: float) -> Delivery:
-    """The answer to a get. All bodies are in memory. `version` is that of the getter's descriptor."""
+class Form(NamedTuple):
+    """What the getter wants a message to look like: the length of its buffer, the version of its descriptor, for
+    CONVERT the coding of its data, and the form of its properties (`broker.core.properties.HOWS`).
+    """
+
+    max_length: int | None
+    version: int
+    coding: Coding | None = None
+    properties: int = 0
+
+
+def delivery(entries: Sequence[Entry], reason: int, form: Form, now: float) -> Delivery:
+    """The answer to a get. All bodies are in memory."""
     first = entries[0]
-    data = first.data or b"" if len(entries) == 1 else b"".join(entry.data or b"" for entry in entries)
-    kept, item, flags, original_length = first.kept, first.item, first.msg_flags, first.original_length
-    if len(entries) > 1:
-        flags |= SEGMENT | LAST_SEGMENT
-    if version == 1 and (item != _UNGROUPED or flags or original_length != -1):
+    data = assembly.data_of(entries)
+    kept, item, flags, original_length = first.kept, first.item, assembly.flags_of(entries), first.original_length
+    extends = form.version == 1 and assembly.needs_extension(entries)
+    header = properties.header_length(first, form.properties)
+    room = form.max_length
+    if form.coding is not None and reason not in _TRUNCATED:
+        less = header + (extension.LENGTH if extends else 0)
+        data, kept, unconverted = _converted(data, kept, form.coding, None if room is None else room - less)
+        reason = reason or unconverted
+    if header:
+        data, kept = properties.with_header(first.properties, data, kept)
+    if extends:
         fields = list(msgpack.unpackb(kept))
         encoding, ccsid, format = fields[_ENCODING], fields[_CCSID], fields[_FORMAT]
         data = extension.extension(item, flags, original_length, encoding, ccsid, format) + data
         fields[_FORMAT] = extension.FORMAT
         kept = msgpack.packb(fields)
-        item, flags, original_length = _UNGROUPED, 0, -1
+        item, flags, original_length = extension.UNGROUPED, 0, -1
     return Delivery(
         kept,
         first.msg_id,
@@ -51,17 +71,22 @@ def delivery(entries: Sequence[Entry], reason: int, max_length: int | None, vers
         original_length,
         first.priority,
         first.persistence,
-        _expiry(first, now),
+        first.expiry_left(now),
         first.backout_count,
         first.token,
-        data if max_length is None or len(data) <= max_length else data[:max_length],
+        data if room is None or len(data) <= room else data[:room],
         len(data),
         reason,
+        properties.in_mapping(first, form.properties),
     )
 
 
-def _expiry(entry: Entry, now: float) -> int:
-    """What is left of its life in tenths of a second, rounded up; -1 for ever."""
-    if entry.deadline is None:
-        return -1
-    return max(1, -int(-(entry.deadline - now) * 10 // 1))
+def _converted(data: bytes, kept: bytes, target: Coding, room: int | None) -> tuple[bytes, bytes, int]:
+    """The data in the getter's coding, with the descriptor that says so, or both as they are and the reason."""
+    fields = list(msgpack.unpackb(kept))
+    source = Coding(fields[_CCSID], fields[_ENCODING])
+    converted = convert(data, fields[_FORMAT], source, target)
+    if room is not None and len(converted.data) > room:
+        return data, kept, _TOO_BIG
+    fields[_CCSID], fields[_ENCODING] = converted.coding
+    return converted.data, msgpack.packb(fields), converted.reason

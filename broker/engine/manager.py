@@ -14,6 +14,7 @@ import anyio
 
 from broker.clock import Clock
 from broker.commands.attributes import create
+from broker.commands.default_objects import default_objects
 from broker.config import Config, load
 from broker.core.definitions import Clear, Define, Delete
 from broker.core.entry import Entry
@@ -23,6 +24,8 @@ from broker.engine.bodies import Bodies
 from broker.engine.command_server import CommandServer
 from broker.engine.conversation import Conversation
 from broker.engine.journal import Journal
+from broker.engine.mail import Mail
+from broker.engine.marks import Marks
 from broker.engine.monitors import Monitors
 from broker.engine.objects import LiveCatalog
 from broker.interface.connection import Connection
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
 
-    from broker.core.definitions import Change
+    from broker.core.definitions import Change, Definition
     from broker.core.effects import Effects
     from broker.core.unit import Unit
     from broker.storage.store import Store
@@ -62,7 +65,9 @@ class QueueManager:
         self.core: Manager
         self.journal: Journal
         self.bodies: Bodies
+        self.mail: Mail
         self.monitors: Monitors
+        self.marks: Marks
         self.catalog: LiveCatalog
         self.commands: CommandServer
 
@@ -143,13 +148,11 @@ class QueueManager:
             waiter.owner.ended(reason)
         self.follow_up()
 
-    def follow_up(self) -> None:
-        """After any step: remove what expired from the store, wake the trigger monitors."""
-        if self.core.expired:
-            expired, self.core.expired = self.core.expired, []
-            for entry in expired:
-                self.bodies.gone(entry)
-            self.journal.submit(Rows(removals=[entry.id for entry in expired if entry.persistence]), _nobody)
+    def follow_up(self, caller: Conversation | None = None) -> None:
+        """After any step: remove what expired from the store, send reports and events, wake the trigger monitors. If
+        the step was a call, its conversation's next call sees what follows.
+        """
+        self.mail.follow_up(caller)
         if self.core.freed:
             self.perform(self.core.offer_freed(self.clock.time()))
         self.monitors.wake()
@@ -157,7 +160,7 @@ class QueueManager:
     def change(self, change: Change, then: Callable[[Exception | None], None]) -> None:
         """Make a change of definitions durable, apply it, then call `then`."""
         unit = None
-        deleted = self.core.queues[change.name] if isinstance(change, Delete) and change.space == "QUEUE" else None
+        deleted = self.core.queues.get(change.name) if isinstance(change, Delete) and change.space == "QUEUE" else None
         if isinstance(change, Clear):
             unit = self.core.clear(self.core.queues[change.name])
             rows = self.core.commit(unit)
@@ -171,6 +174,8 @@ class QueueManager:
                 self.settle(unit, committed=error is None)
             if error is None:
                 self.perform(self.core.apply(change))
+                for entry in deleted.entries.values() if deleted is not None else ():
+                    self.bodies.gone(entry)
             elif deleted is not None:
                 deleted.deleted = False
             then(error)
@@ -184,6 +189,7 @@ class QueueManager:
             await self._store.open()
             stack.push_async_callback(self._close_store)
             await self._load()
+            stack.push_async_callback(self._keep_nonpersistent)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             tasks.start_soon(self._write, name=f"journal of {self.name}")
             stack.callback(self.journal.close)
@@ -264,12 +270,13 @@ class QueueManager:
         self.core.start_triggers()
         self.journal = Journal(self._store, self.core.ids, self._fail, self.config.journal.batch_rows_max)
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
+        self.mail = Mail(self)
         self.monitors = Monitors(self.core.triggers)
+        self.marks = Marks(self)
         self.catalog = LiveCatalog(self.core)
         self.commands = CommandServer(self)
         if kept is None:
-            _, rows = self.core.freeze(Define(definition))
-            self.journal.submit(rows, _nobody)
+            await self._create_objects(definition)
 
     async def _load_messages(self) -> None:
         queues = {queue.number: queue for queue in self.core.queues.values()}
@@ -283,6 +290,8 @@ class QueueManager:
                     orphans.append(row.id)
                     continue
                 entry = Entry.from_row(queue, row)
+                if not row.persistent:  # an orderly stop kept it for this start only, with its body
+                    entry.data = (await self._store.read_data([row.id]))[row.id]
                 queue.load(entry)
                 count += 1
                 if row.got:
@@ -290,6 +299,26 @@ class QueueManager:
         if orphans or marked:
             await self._store.write(Rows(removals=orphans, backouts=marked))
         logger.info("messages loaded name=%s messages=%d", self.name, count)
+
+    async def _create_objects(self, definition: Definition) -> None:
+        """A new queue manager: keep its definition, and make the default objects."""
+        created = Rows(high_water=self.core.ids.reserve())
+        for each in (definition, *default_objects(_moment(self.clock.time()))):
+            change, rows = self.core.freeze(Define(each))
+            self.core.apply(change)
+            created.extend(rows)
+        await self._store.write(created)
+
+    async def _keep_nonpersistent(self) -> None:
+        """An orderly stop keeps the nonpersistent messages of queues with NPMCLASS(HIGH) for the next start."""
+        rows = self.core.nonpersistent_rows()
+        if self.journal.error is not None or not rows:
+            return
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._store.write(rows)
+            except StoreFullError as full:
+                logger.warning("nonpersistent messages lost messages=%d: %s", len(rows.inserts), full)
 
     async def _close_store(self) -> None:
         with anyio.CancelScope(shield=True):
@@ -318,6 +347,7 @@ class QueueManager:
         self._expiry_timer.cancel()
         for conversation in list(self._conversations):
             conversation.break_(MQRC.Q_MGR_STOPPING)
+        self.marks.end()
         self.monitors.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
 
 

@@ -43,9 +43,14 @@ class LiveCatalog:
         return sorted(name for held, name in self._core.definitions if held == space)
 
     def status(self, space: str, name: str) -> Mapping[str, int | str]:
-        queue = self._core.queues.get(name) if space == "QUEUE" else None
-        if queue is None:
+        if space == "QMGR":
+            return {"HANDLES": len(self._core.default_routes())}
+        if space != "QUEUE":
             return {}
+        queue = self._core.queues.get(name)
+        if queue is None:
+            signpost = self._core.signposts.get(name)
+            return {"HANDLES": len(signpost.handles)} if signpost else {}
         return {
             "CURDEPTH": queue.depth,
             "IPPROCS": queue.input_count,

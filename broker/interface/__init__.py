@@ -4,12 +4,14 @@ Written once, over a `Port`: embedded, the port is a conversation of the queue m
 is the client's. Nothing here knows which.
 """
 
+from broker.interface.async_puts import AsyncStatus as AsyncStatus
 from broker.interface.connection import Connection as Connection
 from broker.interface.connection import UnitOfWork as UnitOfWork
 from broker.interface.message import Message as Message
 from broker.interface.message import PutResult as PutResult
 from broker.interface.port import Call as Call
 from broker.interface.port import Delivery as Delivery
+from broker.interface.port import Distribution as Distribution
 from broker.interface.port import Lease as Lease
 from broker.interface.port import Opened as Opened
 from broker.interface.port import PendingQueue as PendingQueue

@@ -5,19 +5,24 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
+from broker.interface.async_puts import AsyncPuts, AsyncStatus, asynchronous
 from broker.interface.message import PutResult, known_reason
 from broker.interface.port import answer
-from broker.interface.queue import Data, Queue, prepared, put_options
+from broker.interface.properties import with_properties
+from broker.interface.queue import Data, Queue, answered_later, prepared, put_options
 from broker.interface.starts import TriggerStarts
+from broker.mqi.connections import MQSTAT
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator
+    from collections.abc import Collection, Generator, Mapping
     from types import TracebackType
 
     from broker.interface.port import Call, Opened, Port
+    from broker.mqi.explanations import Explanation
+    from broker.mqi.folders import Value
     from broker.mqi.replies import CommandReply
 
 
@@ -31,6 +36,7 @@ class Connection:
     def __init__(self, port: Port) -> None:
         self.port = port
         self.in_unit_of_work = False
+        self.async_puts = AsyncPuts()
 
     @property
     def q_mgr_name(self) -> str:
@@ -53,11 +59,29 @@ class Connection:
         options: PutMessageOptions | int = 0,
         *,
         persistence: int | None = None,
+        properties: Mapping[str, Value] | None = None,
     ) -> PutResult:
-        """Open, put one message, close (MQPUT1)."""
+        """Open, put one message, close (MQPUT1). What its queue has for defaults is not known before: a put that does
+        not say ASYNC_RESPONSE is synchronous, and so is one outside syncpoint that does not say NOT_PERSISTENT.
+        """
         md, body = prepared(data, md, persistence)
         pmo = put_options(options, in_unit=self.in_unit_of_work)
-        return PutResult(md, await answer(self.port.put1(descriptor(name), md, pmo, body)))
+        od = descriptor(name)
+        sent, body = (md, body) if not properties else with_properties(md, body, properties)
+        if not asynchronous(int(pmo.options), md, by_default=False, persistent=True):
+            placed = await answer(self.port.put1(od, sent, pmo, body))
+            return PutResult(md, placed)
+        await self.async_puts.follow(self.port.put1(od, sent, answered_later(pmo), body), od.object_name, len(body))
+        return PutResult(md, None)
+
+    async def stat(self, type: int = MQSTAT.TYPE_ASYNC_ERROR) -> AsyncStatus:
+        """What became of the asynchronous puts made before this call, since the last (MQSTAT); the counts begin anew.
+
+        Raises STAT_TYPE_ERROR (2430) for another type: there is no reconnection to ask about.
+        """
+        if type != MQSTAT.TYPE_ASYNC_ERROR:
+            raise MQError(MQRC.STAT_TYPE_ERROR, f"type={type}: only TYPE_ASYNC_ERROR can be asked for")
+        return await self.async_puts.status()
 
     async def begin(self) -> MQRC | int:
         """Begin a unit of work; raises UOW_IN_PROGRESS (2128) when one is open."""
@@ -86,6 +110,22 @@ class Connection:
     async def status(self) -> dict[str, Any]:
         """The state of the queue manager in figures: queues, connections, journal, triggers."""
         return await answer(self.port.status())
+
+    async def explain(
+        self,
+        q_name: str,
+        *,
+        msg_id: bytes | None = None,
+        correl_id: bytes | None = None,
+        group_id: bytes | None = None,
+    ) -> Explanation:
+        """Why messages of a queue are not delivered: all of them, or those with the identifiers given.
+
+        The `findings` tell, each with a code, a sentence and figures, what keeps messages from getters: uncommitted and
+        by whom and since when, locked, incomplete groups and what they lack, ... Nothing is changed. Raises
+        UNKNOWN_OBJECT_NAME (2085).
+        """
+        return await answer(self.port.explain(q_name, msg_id, correl_id, group_id))
 
     def trigger_starts(self, processes: Collection[str] | None = None, limit: int = 1000) -> TriggerStarts:
         """Take trigger starts as leases, for the named process definitions or for all; at most `limit` at a time."""

@@ -5,13 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from broker.interface.port import NO_LIST
+from broker.interface.properties import mapping
 from broker.mqi.descriptor import MQGS, MQMF, MQSEG, MQSS
 from broker.mqi.packing import unpack_kept
 from broker.mqi.reasons import MQRC
+from broker.mqi.rfh2 import FORMAT as RFH2_FORMAT
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
-    from broker.interface.port import Delivery, Placed
+    from collections.abc import Mapping
+
+    from broker.interface.port import Delivery, Distribution, Placed
+    from broker.mqi.folders import Value
+    from broker.mqi.structures import ResponseRecord
 
 
 def known_reason(number: int) -> MQRC | int:
@@ -29,11 +36,12 @@ class Message:
     `reason` is MQRC.NONE or the warning with which the get did its work, such as TRUNCATED_MSG_ACCEPTED (2079).
     """
 
-    __slots__ = ("_delivery", "_md")
+    __slots__ = ("_delivery", "_md", "_properties")
 
     def __init__(self, delivery: Delivery) -> None:
         self._delivery = delivery
         self._md: MessageDescriptor | None = None
+        self._properties: Mapping[str, Value] | None = None
 
     @property
     def data(self) -> bytes:
@@ -56,6 +64,16 @@ class Message:
         if self._md is None:
             self._md = _descriptor(self._delivery)
         return self._md
+
+    @property
+    def properties(self) -> Mapping[str, Value]:
+        """The message properties by name; those of the folder `usr` without its name, others as `folder.name`.
+
+        Empty where the get asked for them as an MQRFH2 before the data, which `broker.mqi.rfh2` takes apart.
+        """
+        if self._properties is None:
+            self._properties = mapping(self._delivery.properties)
+        return self._properties
 
     @property
     def group_status(self) -> MQGS:
@@ -81,18 +99,46 @@ class Message:
 
 
 class PutResult:
-    """What a put did: `md` is the caller's descriptor as the queue manager completed it, `reason` NONE or a warning."""
+    """What a put did: `md` is the caller's descriptor as the queue manager completed it, `reason` NONE or a warning.
+
+    After a put to a distribution list `md` keeps the caller's identifiers, priority and persistence; `records` has what
+    each destination made of them. Of an asynchronous put nothing is known yet: `md` is a copy of the caller's.
+    """
 
     __slots__ = ("_asked", "_md", "_placed")
 
-    def __init__(self, asked: MessageDescriptor | None, placed: Placed) -> None:
+    def __init__(self, asked: MessageDescriptor | None, placed: Placed | None) -> None:
         self._asked = asked
         self._placed = placed
         self._md: MessageDescriptor | None = None
 
     @property
     def reason(self) -> MQRC | int:
-        return known_reason(self._placed.reason)
+        return MQRC.NONE if self._placed is None else known_reason(self._placed.reason)
+
+    @property
+    def records(self) -> tuple[ResponseRecord, ...]:
+        """What became of a put to a distribution list, with the identifiers of each message; empty for others."""
+        return self._distribution.records
+
+    @property
+    def known_dest_count(self) -> int:
+        """At how many destinations of the list, queues of this queue manager, the message was put."""
+        return self._distribution.known_dest_count
+
+    @property
+    def unknown_dest_count(self) -> int:
+        """For how many queues of other queue managers it was put."""
+        return self._distribution.unknown_dest_count
+
+    @property
+    def invalid_dest_count(self) -> int:
+        """At how many destinations of the list it could not be put."""
+        return self._distribution.invalid_dest_count
+
+    @property
+    def _distribution(self) -> Distribution:
+        return NO_LIST if self._placed is None else self._placed.distribution
 
     @property
     def md(self) -> MessageDescriptor:
@@ -101,9 +147,11 @@ class PutResult:
         return self._md
 
     def _completed(self) -> MessageDescriptor:
-        placed = self._placed
+        placed, asked = self._placed, self._asked or MessageDescriptor()
+        if placed is None:
+            return replace(asked)
         md = replace(
-            self._asked or MessageDescriptor(),
+            asked,
             msg_id=placed.msg_id,
             correl_id=placed.correl_id,
             group_id=placed.group_id,
@@ -114,10 +162,13 @@ class PutResult:
             persistence=placed.persistence,
         )
         unpack_kept(placed.kept, md)
+        if asked.format == RFH2_FORMAT:  # of the data as it was put, not as the queue keeps it
+            md.format, md.encoding = asked.format, asked.encoding
+            md.coded_char_set_id = asked.coded_char_set_id or md.coded_char_set_id
         return md
 
     def __repr__(self) -> str:
-        return f"<PutResult {self._placed.msg_id.hex()}>"
+        return "<PutResult to come>" if self._placed is None else f"<PutResult {self._placed.msg_id.hex()}>"
 
 
 def _descriptor(delivery: Delivery) -> MessageDescriptor:

@@ -11,11 +11,20 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from broker.mqi.reasons import MQCC
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
-    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
+    from broker.mqi.structures import (
+        GetMessageOptions,
+        MessageDescriptor,
+        ObjectDescriptor,
+        PutMessageOptions,
+        ResponseRecord,
+    )
 
 T = TypeVar("T")
 
@@ -46,19 +55,48 @@ async def answer(call: Call[T]) -> T:
     return result
 
 
+class Distribution(NamedTuple):
+    """What became of a call for a distribution list: a record for each destination, and how many of those where it
+    succeeded lead to other queue managers (UnknownDestCount).
+    """
+
+    records: tuple[ResponseRecord, ...] = ()
+    unknown_dest_count: int = 0
+
+    @property
+    def invalid_dest_count(self) -> int:
+        """Where it failed."""
+        return sum(record.completion == MQCC.FAILED for record in self.records)
+
+    @property
+    def known_dest_count(self) -> int:
+        """Where it succeeded, on this queue manager."""
+        return len(self.records) - self.invalid_dest_count - self.unknown_dest_count
+
+
+NO_LIST = Distribution()
+"""The distribution of what is no distribution list."""
+
+
 class Opened(NamedTuple):
-    """The answer to MQOPEN: the handle, and what the name resolved to."""
+    """The answer to MQOPEN: the handle, what the name resolved to, and two attributes of the queue as they were then:
+    whether puts that do not say are asynchronous (DEFPRESP), and messages persistent (DEFPSIST). `distribution` is for
+    distribution lists.
+    """
 
     hobj: int
     name: str
     resolved_q_name: str
     resolved_q_mgr_name: str
     reason: int
+    answers_puts_later: bool = False
+    persistent: bool = False
+    distribution: Distribution = NO_LIST
 
 
 class Placed(NamedTuple):
     """The answer to MQPUT: the fields of the descriptor that the put completed. `kept` is packed
-    (`broker.mqi.packing`).
+    (`broker.mqi.packing`). `distribution` is for distribution lists.
     """
 
     kept: bytes
@@ -71,10 +109,13 @@ class Placed(NamedTuple):
     priority: int
     persistence: int
     reason: int
+    distribution: Distribution = NO_LIST
 
 
 class Delivery(NamedTuple):
-    """The answer to MQGET. `length` is the whole length of the message, `data` what fits the caller's buffer."""
+    """The answer to MQGET. `length` is the whole length of the message, `data` what fits the caller's buffer,
+    `properties` the packed properties for the mapping (`broker.mqi.rfh2`).
+    """
 
     kept: bytes
     msg_id: bytes
@@ -92,6 +133,7 @@ class Delivery(NamedTuple):
     data: bytes
     length: int
     reason: int
+    properties: bytes = b""
 
 
 class PendingQueue(NamedTuple):
@@ -146,6 +188,9 @@ class Port(Protocol):
     def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]: ...
     def mqsc(self, text: str) -> Call[list[CommandReply]]: ...
     def status(self) -> Call[dict[str, Any]]: ...
+    def explain(
+        self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
+    ) -> Call[Explanation]: ...
     def trigger_pending(self) -> Call[PendingStarts]: ...
     def trigger_wait(self, posts: int) -> Call[int]: ...
     def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]: ...

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self, TypeAlias
 
+from broker.interface.async_puts import ASYNC_RESPONSE, asynchronous
 from broker.interface.message import Message, PutResult, known_reason
 from broker.interface.port import answer
+from broker.interface.properties import with_properties
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQCO, MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import AsyncIterator, Mapping
     from types import TracebackType
 
     from broker.interface.connection import Connection
     from broker.interface.port import Opened
+    from broker.mqi.folders import Value
+    from broker.mqi.structures import ResponseRecord
 
 _WAIT = MQGMO.WAIT.value
 _GET_SYNCPOINT = MQGMO.SYNCPOINT.value
@@ -35,7 +40,7 @@ class Queue:
     """An open queue. Made by `connection.open`; a context manager that closes it.
 
     `name` is the name opened (that of the new queue, for a model queue); `resolved_q_name` and `resolved_q_mgr_name`
-    tell where it led.
+    tell where it led. Of a distribution list all three are blank.
     """
 
     def __init__(self, connection: Connection, opened: Opened) -> None:
@@ -66,6 +71,26 @@ class Queue:
         """MQRC.NONE, or the warning with which the open did its work."""
         return known_reason(self._opened.reason)
 
+    @property
+    def records(self) -> tuple[ResponseRecord, ...]:
+        """How the open of a distribution list went, a record for each destination; empty for anything else."""
+        return self._opened.distribution.records
+
+    @property
+    def known_dest_count(self) -> int:
+        """How many destinations of the list are queues of this queue manager and could be opened."""
+        return self._opened.distribution.known_dest_count
+
+    @property
+    def unknown_dest_count(self) -> int:
+        """How many destinations of the list are queues of other queue managers and could be opened."""
+        return self._opened.distribution.unknown_dest_count
+
+    @property
+    def invalid_dest_count(self) -> int:
+        """How many destinations of the list could not be opened."""
+        return self._opened.distribution.invalid_dest_count
+
     async def put(
         self,
         data: Data,
@@ -73,8 +98,12 @@ class Queue:
         options: PutMessageOptions | int = 0,
         *,
         persistence: int | None = None,
+        properties: Mapping[str, Value] | None = None,
     ) -> PutResult:
         """Put a message (MQPUT). Text is sent as UTF-8, MQSTR.
+
+        `properties` are message properties: bool, int, float, str, bytes or None by name. With ASYNC_RESPONSE the call
+        returns at once, the result knows no more than the caller, and `connection.stat()` tells how it ended.
 
         `options` takes MQPMO flags alone or the whole structure; `persistence` is a convenience for MQPER in the
         descriptor. Outside syncpoint the call returns when a persistent message is durable. Raises MQError with, among
@@ -82,7 +111,14 @@ class Queue:
         """
         md, body = prepared(data, md, persistence)
         pmo = put_options(options, in_unit=self._connection.in_unit_of_work)
-        return PutResult(md, await answer(self._port.put(self._opened.hobj, md, pmo, body)))
+        sent, body = (md, body) if not properties else with_properties(md, body, properties)
+        opened = self._opened
+        if not asynchronous(int(pmo.options), md, by_default=opened.answers_puts_later, persistent=opened.persistent):
+            placed = await answer(self._port.put(opened.hobj, sent, pmo, body))
+            return PutResult(md, placed)
+        call = self._port.put(opened.hobj, sent, answered_later(pmo), body)
+        await self._connection.async_puts.follow(call, opened.name, len(body))
+        return PutResult(md, None)
 
     async def get(
         self,
@@ -106,6 +142,25 @@ class Queue:
             if error.reason == MQRC.TRUNCATED_MSG_FAILED and isinstance(error.message, tuple):
                 error.message = Message(error.message)  # type: ignore[arg-type]  # a Delivery, as Port.get promises
             raise
+
+    async def messages(
+        self,
+        md: MessageDescriptor | None = None,
+        options: GetMessageOptions | int = 0,
+        *,
+        wait: float | None = None,
+    ) -> AsyncIterator[Message]:
+        """`async for message in queue.messages(...)`: each step is a get with these arguments, until one finds nothing
+        (NO_MSG_AVAILABLE) or the handle is closed. Without `wait` that is when the queue is empty.
+        """
+        while True:
+            try:
+                message = await self.get(md, options, wait=wait)
+            except MQError as error:
+                if error.reason == MQRC.NO_MSG_AVAILABLE or (self._closed and error.reason == MQRC.HOBJ_ERROR):
+                    return
+                raise
+            yield message
 
     async def inquire(self, *selectors: int) -> dict[int, int | str]:
         """Attributes of the object by MQIA and MQCA selectors (MQINQ)."""
@@ -193,7 +248,12 @@ def put_options(options: PutMessageOptions | int, *, in_unit: bool) -> PutMessag
     context = options.context.hobj if isinstance(options.context, Queue) else options.context
     if wanted == given and context == options.context:
         return options
-    return PutMessageOptions(options=wanted, context=context, version=options.version)
+    return replace(options, options=wanted, context=context)
+
+
+def answered_later(pmo: PutMessageOptions) -> PutMessageOptions:
+    """The options of an asynchronous put, which they name."""
+    return replace(pmo, options=pmo.options | ASYNC_RESPONSE)
 
 
 def get_options(options: GetMessageOptions | int, wait: float | None, *, in_unit: bool) -> GetMessageOptions:

@@ -77,6 +77,9 @@ from broker.mqi.descriptor import MQRO_REJECT_UNSUP_MASK as MQRO_REJECT_UNSUP_MA
 from broker.mqi.descriptor import MQSEG as MQSEG
 from broker.mqi.descriptor import MQSS as MQSS
 from broker.mqi.errors import MQError as MQError
+from broker.mqi.explanations import Cause as Cause
+from broker.mqi.explanations import Explanation as Explanation
+from broker.mqi.explanations import Finding as Finding
 from broker.mqi.identifiers import MQACT_NONE as MQACT_NONE
 from broker.mqi.identifiers import MQACTT as MQACTT
 from broker.mqi.identifiers import MQCI_NEW_SESSION as MQCI_NEW_SESSION
@@ -91,6 +94,7 @@ from broker.mqi.identifiers import MQSIDT as MQSIDT
 from broker.mqi.layouts import MQDLH as MQDLH
 from broker.mqi.layouts import MQTM as MQTM
 from broker.mqi.layouts import MQTMC2 as MQTMC2
+from broker.mqi.layouts import MQXQH as MQXQH
 from broker.mqi.objects import MQCQT as MQCQT
 from broker.mqi.objects import MQHC as MQHC
 from broker.mqi.objects import MQHM as MQHM
@@ -123,10 +127,14 @@ from broker.mqi.properties import MQVS as MQVS
 from broker.mqi.reasons import MQCC as MQCC
 from broker.mqi.reasons import MQRC as MQRC
 from broker.mqi.replies import CommandReply as CommandReply
+from broker.mqi.rfh2 import MQRFH2 as MQRFH2
 from broker.mqi.structures import GetMessageOptions as GetMessageOptions
 from broker.mqi.structures import MessageDescriptor as MessageDescriptor
 from broker.mqi.structures import ObjectDescriptor as ObjectDescriptor
+from broker.mqi.structures import ObjectRecord as ObjectRecord
 from broker.mqi.structures import PutMessageOptions as PutMessageOptions
+from broker.mqi.structures import PutMessageRecord as PutMessageRecord
+from broker.mqi.structures import ResponseRecord as ResponseRecord
 from broker.mqi.subscriptions import MQMC as MQMC
 from broker.mqi.subscriptions import MQSCOPE as MQSCOPE
 from broker.mqi.subscriptions import MQSO as MQSO

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from broker.mqi.reasons import MQCC, MQRC
+
+if TYPE_CHECKING:
+    from broker.mqi.structures import ResponseRecord
 
 
 class MQError(Exception):
@@ -24,19 +29,24 @@ class MQError(Exception):
     message: object
     """The part of the message that fitted, for MQRC_TRUNCATED_MSG_FAILED (2080); otherwise None."""
 
+    records: tuple[ResponseRecord, ...]
+    """What became of each destination of a distribution list, for MQRC_MULTIPLE_REASONS (2136); otherwise empty."""
+
     def __init__(
         self,
         reason: MQRC | int,
         detail: str = "",
         completion: MQCC = MQCC.FAILED,
         message: object = None,
+        records: tuple[ResponseRecord, ...] = (),
     ) -> None:
         # The arguments of Exception are what pickling calls the class with again.
-        super().__init__(reason, detail, completion, message)
+        super().__init__(reason, detail, completion, message, records)
         self.reason = _known(reason)
         self.detail = detail
         self.completion = completion
         self.message = message
+        self.records = records
 
     def __str__(self) -> str:
         name = f"MQRC_{self.reason.name} ({self.reason.value})" if isinstance(self.reason, MQRC) else str(self.reason)

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 ByteOrder = Literal["little", "big"]
 
 LONG: Final = 0
-"""The kind of a field that is a signed integer of four bytes; any other kind is the size of a field of characters."""
+"""The kind of a field that is a signed integer of four bytes; another kind is the size of a field of characters, or
+minus the size of a field of plain bytes.
+"""
 
 
 class Fields:
@@ -28,11 +30,11 @@ class Fields:
         self.name = name
         self._marks = (struc_id, version)
         self._kinds = {"struc_id": 4, "version": 4 if isinstance(version, str) else LONG} | fields
-        codes = "".join("i" if kind == LONG else f"{kind}s" for kind in self._kinds.values())
+        codes = "".join("i" if kind == LONG else f"{abs(kind)}s" for kind in self._kinds.values())
         self._structs = {"little": Struct(f"<{codes}"), "big": Struct(f">{codes}")}
         self.size = self._structs["little"].size
 
-    def pack(self, values: Iterable[int | str], byteorder: ByteOrder = "little") -> bytes:
+    def pack(self, values: Iterable[int | str | bytes], byteorder: ByteOrder = "little") -> bytes:
         """The bytes of the structure; `ValueError` where an integer needs more than four."""
         pairs = zip(self._kinds.items(), (*self._marks, *values), strict=True)
         return self._structs[byteorder].pack(*(self._encode(field, kind, value) for (field, kind), value in pairs))
@@ -42,20 +44,23 @@ class Fields:
         if len(data) < self.size:
             raise ValueError(f"{self.name} has {self.size} bytes, not {len(data)}")
         raw = self._structs[byteorder].unpack_from(data)
-        struc_id, version, *values = (self._decode(field, value) for field, value in zip(self._kinds, raw, strict=True))
+        kinds = self._kinds.items()
+        struc_id, version, *values = (self._decode(*kind, value) for kind, value in zip(kinds, raw, strict=True))
         if (struc_id, version) != self._marks:
             raise ValueError(f"{self.name} begins with {self._marks}, not with {(struc_id, version)}")
         return tuple(values)
 
     def _encode(self, field: str, kind: int, value: Any) -> int | bytes:
-        if kind != LONG:
+        if kind > LONG:
             return encode_characters(value, kind)
+        if kind < LONG:
+            return bytes(value)
         if not -(2**31) <= value < 2**31:
             raise ValueError(f"{self.name} {field} is {value}, which does not fit into four bytes")
         return int(value)
 
-    def _decode(self, field: str, value: int | bytes) -> int | str:
-        if isinstance(value, int):
+    def _decode(self, field: str, kind: int, value: int | bytes) -> int | str | bytes:
+        if isinstance(value, int) or kind < LONG:
             return value
         try:
             return decode_characters(value)

@@ -1,16 +1,19 @@
 """Structures that stand in the data of messages, as values with a form in bytes.
 
 MQTM is the trigger message that waits on an initiation queue, MQTMC2 the form of it that a program is given; MQDLH is
-the header that says why a message is on the dead-letter queue. Characters are `str` without padding; those beyond the
-size of their field are cut off on the way to bytes.
+the header that says why a message is on the dead-letter queue, MQXQH the one that says where a message on a
+transmission queue is to go. Characters are `str` without padding; those beyond the size of their field are cut off on
+the way to bytes.
 """
 
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 from broker.mqi.fields import LONG, Fields
+from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
     from broker.mqi.fields import ByteOrder
@@ -158,3 +161,62 @@ class MQDLH:
     def from_bytes(cls, data: bytes, byteorder: ByteOrder = "little") -> Self:
         """The header at the head of `data`, with the message after it; `ValueError` where there is none."""
         return cls(*_MQDLH.unpack(data, byteorder))
+
+
+_BYTES_24: Final = -24
+_BYTES_32: Final = -32
+_DESCRIPTOR_FIELDS: Final = {
+    "report": LONG,
+    "msg_type": LONG,
+    "expiry": LONG,
+    "feedback": LONG,
+    "encoding": LONG,
+    "coded_char_set_id": LONG,
+    "format": 8,
+    "priority": LONG,
+    "persistence": LONG,
+    "msg_id": _BYTES_24,
+    "correl_id": _BYTES_24,
+    "backout_count": LONG,
+    "reply_to_q": 48,
+    "reply_to_q_mgr": 48,
+    "user_identifier": 12,
+    "accounting_token": _BYTES_32,
+    "appl_identity_data": 32,
+    "put_appl_type": LONG,
+    "put_appl_name": 28,
+    "put_date": 8,
+    "put_time": 8,
+    "appl_origin_data": 4,
+}
+_MQMD1: Final = Fields("MQMD", "MD", 1, **_DESCRIPTOR_FIELDS)
+_MQXQH: Final = Fields("MQXQH", "XQH", 1, remote_q_name=48, remote_q_mgr_name=48)
+_md_values = attrgetter(*_DESCRIPTOR_FIELDS)
+
+
+@dataclass(frozen=True, slots=True)
+class MQXQH:
+    """The header that stands before the data of a message on a transmission queue: where it is to go, and the
+    descriptor with which it will arrive there. That is of version 1; group and segment fields stand behind the header
+    in an MQMDE.
+    """
+
+    SIZE: ClassVar[int] = _MQXQH.size + _MQMD1.size
+
+    remote_q_name: str
+    remote_q_mgr_name: str
+    md: MessageDescriptor
+
+    def to_bytes(self, byteorder: ByteOrder = "little") -> bytes:
+        """The 428 bytes of the header, characters beyond a field's size cut off."""
+        names = _MQXQH.pack((self.remote_q_name, self.remote_q_mgr_name), byteorder)
+        return names + _MQMD1.pack(_md_values(self.md), byteorder)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, byteorder: ByteOrder = "little") -> Self:
+        """The header at the head of `data`, with the message after it; `ValueError` where there is none."""
+        q_name, q_mgr_name = _MQXQH.unpack(data, byteorder)
+        values = _MQMD1.unpack(data[_MQXQH.size :], byteorder)
+        return cls(
+            q_name, q_mgr_name, MessageDescriptor(**dict(zip(_DESCRIPTOR_FIELDS, values, strict=True)), version=1)
+        )

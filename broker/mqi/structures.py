@@ -1,4 +1,4 @@
-"""The structures of the message queue interface: MQMD, MQGMO, MQPMO and MQOD.
+"""The structures of the message queue interface: MQMD, MQGMO, MQPMO and MQOD, and the records of distribution lists.
 
 Fields carry MQ's names in snake case and MQ's units: WaitInterval in milliseconds, Expiry in tenths of a second.
 Character fields are `str` without padding; identifiers are 24 `bytes`. The library reads a caller's structures and
@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from broker.mqi.descriptor import MQAT, MQEI, MQENC, MQMF, MQMT, MQPER, MQPRI, MQRO
 from broker.mqi.identifiers import MQACT_NONE, MQMI_NONE, MQMTOK_NONE
 from broker.mqi.objects import MQOT
-from broker.mqi.options import MQGMO, MQMO, MQPMO
+from broker.mqi.options import MQGMO, MQMO, MQPMO, MQPMRF
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.mqi.reasons import MQCC, MQRC
 
 NO_ID = MQMI_NONE
 NO_TOKEN = MQMTOK_NONE
@@ -28,7 +33,7 @@ class MessageDescriptor:
     `version=1` is accepted: the five group and segment fields then keep their defaults on a put.
     """
 
-    report: int = MQRO.NONE
+    report: int = MQRO.NONE.value
     msg_type: int = MQMT.DATAGRAM
     expiry: int = MQEI.UNLIMITED
     feedback: int = 0
@@ -53,7 +58,7 @@ class MessageDescriptor:
     group_id: bytes = NO_ID
     msg_seq_number: int = 1
     offset: int = 0
-    msg_flags: int = MQMF.NONE
+    msg_flags: int = MQMF.NONE.value
     original_length: int = -1
     version: int = 2
 
@@ -73,31 +78,117 @@ class MessageDescriptor:
 DESCRIPTOR_FIELDS: tuple[str, ...] = tuple(MessageDescriptor.__dataclass_fields__)
 _descriptor_fields = attrgetter(*DESCRIPTOR_FIELDS)
 
+DESCRIPTOR_SIZES = {
+    "format": 8,
+    "msg_id": 24,
+    "correl_id": 24,
+    "reply_to_q": 48,
+    "reply_to_q_mgr": 48,
+    "user_identifier": 12,
+    "accounting_token": 32,
+    "appl_identity_data": 32,
+    "put_appl_name": 28,
+    "put_date": 8,
+    "put_time": 8,
+    "appl_origin_data": 4,
+    "group_id": 24,
+}
+"""How many characters or bytes MQMD has room for, by field."""
+
+
+def too_long(md: MessageDescriptor) -> str:
+    """The name of the first field that holds more than MQMD has room for; empty when there is none."""
+    if (  # spelled out, because every put that names a descriptor comes by
+        len(md.format) <= 8
+        and len(md.msg_id) <= 24
+        and len(md.correl_id) <= 24
+        and len(md.reply_to_q) <= 48
+        and len(md.reply_to_q_mgr) <= 48
+        and len(md.user_identifier) <= 12
+        and len(md.accounting_token) <= 32
+        and len(md.appl_identity_data) <= 32
+        and len(md.put_appl_name) <= 28
+        and len(md.put_date) <= 8
+        and len(md.put_time) <= 8
+        and len(md.appl_origin_data) <= 4
+        and len(md.group_id) <= 24
+    ):
+        return ""
+    return next(name for name, size in DESCRIPTOR_SIZES.items() if len(getattr(md, name)) > size)
+
 
 @dataclass(slots=True, kw_only=True)
 class GetMessageOptions:
     """MQGMO: how to get a message. `wait_interval` is in milliseconds, -1 (MQWI_UNLIMITED) for ever."""
 
-    options: int = MQGMO.NO_WAIT
+    options: int = MQGMO.NO_WAIT.value
     wait_interval: int = 0
-    match_options: int = MQMO.MATCH_MSG_ID | MQMO.MATCH_CORREL_ID
+    match_options: int = (MQMO.MATCH_MSG_ID | MQMO.MATCH_CORREL_ID).value
     msg_token: bytes = NO_TOKEN
     version: int = 4
 
 
 @dataclass(slots=True, kw_only=True)
-class PutMessageOptions:
-    """MQPMO: how to put a message. `context` is the open queue whose saved context to pass on."""
+class PutMessageRecord:
+    """MQPMR: what a message has of its own at one destination of a distribution list. Only the fields that
+    `record_fields` of MQPMO names count; the others are those of the descriptor.
+    """
 
-    options: int = MQPMO.NONE
+    msg_id: bytes = NO_ID
+    correl_id: bytes = NO_ID
+    group_id: bytes = NO_ID
+    feedback: int = 0
+    accounting_token: bytes = NO_ACCOUNTING_TOKEN
+
+
+@dataclass(slots=True, kw_only=True)
+class PutMessageOptions:
+    """MQPMO: how to put a message. `context` is the open queue whose saved context to pass on.
+
+    `records` are for distribution lists: one a destination, in the order of the list. There may be fewer than
+    destinations; those beyond their number are not looked at. `record_fields` says which of their fields count.
+    """
+
+    options: int = MQPMO.NONE.value
     context: Any = -1
     version: int = 3
+    records: Sequence[PutMessageRecord] = ()
+    record_fields: int = MQPMRF.NONE.value
+
+
+@dataclass(slots=True)
+class ObjectRecord:
+    """MQOR: one destination of a distribution list, a queue that is no model queue."""
+
+    object_name: str = ""
+    object_q_mgr_name: str = ""
 
 
 @dataclass(slots=True, kw_only=True)
 class ObjectDescriptor:
-    """MQOD: which object to open. A blank queue manager name means the one connected to."""
+    """MQOD: which object to open. A blank queue manager name means the one connected to.
+
+    `dynamic_q_name` names the queue to be made of a model queue; up to 32 characters and an asterisk leave the rest to
+    the queue manager. `selection_string` is a selector: messages of which it is not true are not there for this handle.
+    `records` make it a distribution list: `object_name` and `object_q_mgr_name` are then blank.
+    """
 
     object_name: str = ""
     object_type: int = MQOT.Q
     object_q_mgr_name: str = ""
+    dynamic_q_name: str = "AMQ.*"
+    alternate_user_id: str = ""
+    selection_string: str = ""
+    records: Sequence[ObjectRecord] = ()
+
+
+class ResponseRecord(NamedTuple):
+    """MQRR, with what MQPMR returns: what became of a call at one destination of a distribution list. The identifiers
+    are those of the message put there, zeros after an open or where nothing was put.
+    """
+
+    completion: MQCC
+    reason: MQRC | int
+    msg_id: bytes = NO_ID
+    correl_id: bytes = NO_ID
+    group_id: bytes = NO_ID

@@ -69,6 +69,7 @@ class Session(asyncio.Protocol):
         self._peer_frame_bytes = 0
         self._ports: dict[int, ServedPort] = {}
         self._calls: dict[int, Request] = {}
+        self._disconnecting: set[int] = set()  # conversations whose DISCONNECT has no final frame yet: it ends them
         self._in_flight = 0  # the weight of the calls not answered
         self._reading = True
         self._parts: list[bytes] = []  # frames to write
@@ -209,6 +210,8 @@ class Session(asyncio.Protocol):
             return
         request = self._calls[number] = Request(self, frame, call)
         self._in_flight += request.weight
+        if request.verb == _DISCONNECT:
+            self._disconnecting.add(conversation)
         if call.done():
             self.finished(request)
         else:
@@ -272,6 +275,8 @@ class Session(asyncio.Protocol):
         if not request.answered:
             self._in_flight -= request.weight
             self._reply(Verb.CANCELLED, request.conversation, number)
+        if request.verb == _DISCONNECT:
+            self._disconnecting.discard(request.conversation)
         request.withdraw()
 
     # Replies.
@@ -330,6 +335,7 @@ class Session(asyncio.Protocol):
             del self._calls[request.number]
             call.take()
             if verb == _DISCONNECT:
+                self._disconnecting.discard(request.conversation)
                 del self._ports[request.conversation]
         return reply
 
@@ -345,7 +351,9 @@ class Session(asyncio.Protocol):
         error = request.error()
         reply = self._endpoint.send(Verb.FAILED, request.conversation, request.number, *answers.error_fields(error))
         port = self._ports.get(request.conversation)
-        if port is not None and port.broken:
+        if request.verb == _DISCONNECT:
+            self._disconnecting.discard(request.conversation)
+        if port is not None and port.broken and request.conversation not in self._disconnecting:
             del self._ports[request.conversation]
             reply += self._endpoint.send(Verb.ENDED, request.conversation, 0, error.reason, error.detail)
         return reply

@@ -8,10 +8,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.interface.port import Delivery, Lease, Opened, PendingQueue, PendingStarts, Placed
+from broker.interface.message import known_reason
+from broker.interface.port import (
+    NO_LIST,
+    Delivery,
+    Distribution,
+    Lease,
+    Opened,
+    PendingQueue,
+    PendingStarts,
+    Placed,
+)
 from broker.mqi.errors import MQError
+from broker.mqi.explanations import Explanation, Finding
 from broker.mqi.reasons import MQCC
 from broker.mqi.replies import CommandReply
+from broker.mqi.structures import ResponseRecord
 from broker.wire.frames import Frame, Verb, WireError
 
 if TYPE_CHECKING:
@@ -23,6 +35,11 @@ if TYPE_CHECKING:
 
 def _same(result: tuple[Any, ...]) -> tuple[Any, ...]:
     return result
+
+
+def _distributed(result: Opened | Placed) -> tuple[Any, ...]:
+    """The distribution comes last, and only of a distribution list."""
+    return tuple(result) if result.distribution.records else tuple(result[:-1])
 
 
 def _single(result: object) -> tuple[Any, ...]:
@@ -44,13 +61,17 @@ def _replies(replies: Iterable[CommandReply]) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
+def _explanation(explanation: Explanation) -> tuple[Any, ...]:
+    return explanation.q_name, [(each.code, each.text, each.figures) for each in explanation.findings]
+
+
 _FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.CONNECT: _single,
     Verb.DISCONNECT: _single,
-    Verb.OPEN: _same,
+    Verb.OPEN: _distributed,
     Verb.CLOSE: _single,
-    Verb.PUT: _same,
-    Verb.PUT1: _same,
+    Verb.PUT: _distributed,
+    Verb.PUT1: _distributed,
     Verb.GET: _same,
     Verb.BEGIN: _single,
     Verb.COMMIT: _single,
@@ -62,6 +83,7 @@ _FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.TRIGGER_PENDING: _same,
     Verb.TRIGGER_WAIT: _single,
     Verb.TRIGGER_TAKE: _single,
+    Verb.EXPLAIN: _explanation,
 }
 
 
@@ -73,7 +95,8 @@ def fields(verb: int, result: Any) -> tuple[Any, ...]:
 def error_fields(error: MQError) -> tuple[Any, ...]:
     """The items of the FAILED for an error."""
     partial = tuple(error.message) if isinstance(error.message, tuple) else None
-    return error.reason, error.completion, error.detail, partial
+    fields = error.reason, error.completion, error.detail, partial
+    return (*fields, error.records) if error.records else fields
 
 
 # The client's end.
@@ -121,13 +144,41 @@ def _leases(items: Frame) -> list[Lease]:
     return [Lease(*lease) for lease in _only(items, list)]
 
 
+def _explained(items: Frame) -> Explanation:
+    q_name, findings = items
+    return Explanation(
+        q_name=q_name,
+        findings=tuple(Finding(code=code, text=text, figures=figures) for code, text, figures in findings),
+    )
+
+
+def _opened(items: Frame) -> Opened:
+    return Opened._make(_with_distribution(items, len(Opened._fields)))
+
+
+def _placed(items: Frame) -> Placed:
+    return Placed._make(_with_distribution(items, len(Placed._fields)))
+
+
+def _with_distribution(items: Frame, length: int) -> list[Any]:
+    """All fields of a result: the distribution is not sent but of a distribution list."""
+    if len(items) != length:
+        return [*items, NO_LIST]
+    *others, (records, unknown_dest_count) = items
+    return [*others, Distribution(_response_records(records), unknown_dest_count)]
+
+
+def _response_records(records: Iterable[Any]) -> tuple[ResponseRecord, ...]:
+    return tuple(ResponseRecord(MQCC(completion), known_reason(reason), *ids) for completion, reason, *ids in records)
+
+
 _RESULTS: Final[dict[int, Callable[[Frame], Any]]] = {
     Verb.CONNECT: _name,
     Verb.DISCONNECT: _number,
-    Verb.OPEN: Opened._make,
+    Verb.OPEN: _opened,
     Verb.CLOSE: _number,
-    Verb.PUT: Placed._make,
-    Verb.PUT1: Placed._make,
+    Verb.PUT: _placed,
+    Verb.PUT1: _placed,
     Verb.GET: Delivery._make,
     Verb.BEGIN: _number,
     Verb.COMMIT: _number,
@@ -139,6 +190,7 @@ _RESULTS: Final[dict[int, Callable[[Frame], Any]]] = {
     Verb.TRIGGER_PENDING: _pending,
     Verb.TRIGGER_WAIT: _number,
     Verb.TRIGGER_TAKE: _leases,
+    Verb.EXPLAIN: _explained,
 }
 
 
@@ -153,7 +205,8 @@ def result(verb: int, frame: Frame) -> Any:
 def error(frame: Frame) -> MQError:
     """The error in a FAILED. Raises WireError."""
     try:
-        reason, completion, detail, partial = frame[3:]
-        return MQError(reason, detail, MQCC(completion), None if partial is None else Delivery(*partial))
+        reason, completion, detail, partial, *records = frame[3:]
+        message = None if partial is None else Delivery(*partial)
+        return MQError(reason, detail, MQCC(completion), message, _response_records(*records) if records else ())
     except (TypeError, ValueError) as cause:
         raise WireError(f"the error of a call makes no sense: {cause}") from cause

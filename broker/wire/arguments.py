@@ -3,22 +3,24 @@
 The client's side is small: a structure becomes the tuple of its fields. The queue manager's side, `start`, takes a
 frame apart, checks everything in it and makes the call on a port. A frame of the wrong shape is a WireError, which ends
 the line; a value that a program could have got wrong is an MQError, which answers the call. So the engine sees only the
-types that the programs in its own process would give it, integers of 32 bits, and texts that fit their fields.
+types that the programs in its own process would give it, and integers of 32 bits. Whether the texts of a descriptor fit
+their fields it sees to itself, for those programs too.
 """
 
 from __future__ import annotations
 
-from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import (
-    DESCRIPTOR_FIELDS,
     GetMessageOptions,
     MessageDescriptor,
     ObjectDescriptor,
+    ObjectRecord,
     PutMessageOptions,
+    PutMessageRecord,
 )
 from broker.wire.frames import CALL_MAX, Frame, Verb, WireError
 
@@ -30,8 +32,13 @@ if TYPE_CHECKING:
 _LONG_MIN: Final = -(2**31)
 _LONG_MAX: Final = 2**32 - 1  # flags may use the highest bit of their field
 _NAME_MAX: Final = 48
+_USER_MAX: Final = 12
 _LABEL_MAX: Final = 256
+_ID_LENGTH: Final = 24
 _LEASES_MAX: Final = 10_000
+_RECORDS_MAX: Final = 65_535
+
+R = TypeVar("R")
 
 
 # The client's side.
@@ -43,18 +50,29 @@ def descriptor_fields(md: MessageDescriptor | None) -> tuple[Any, ...] | None:
 
 
 def object_fields(od: ObjectDescriptor) -> tuple[Any, ...]:
-    """MQOD as a frame carries it."""
-    return od.object_name, od.object_type, od.object_q_mgr_name
+    """MQOD as a frame carries it; the records of a distribution list come last, where there are any."""
+    fields = (
+        od.object_name, od.object_type, od.object_q_mgr_name, od.selection_string, od.dynamic_q_name,
+        od.alternate_user_id,
+    )  # fmt: skip
+    if not od.records:
+        return fields
+    return *fields, [(record.object_name, record.object_q_mgr_name) for record in od.records]
 
 
 def put_fields(options: PutMessageOptions) -> tuple[Any, ...]:
-    """MQPMO as a frame carries it."""
-    return options.options, options.context, options.version
+    """MQPMO as a frame carries it; what is for distribution lists comes last, where there is any."""
+    fields = options.options, options.context, options.version
+    return (*fields, options.record_fields, list(map(_record_values, options.records))) if options.records else fields
 
 
 def get_fields(options: GetMessageOptions) -> tuple[Any, ...]:
     """MQGMO as a frame carries it."""
     return options.options, options.wait_interval, options.match_options, options.msg_token, options.version
+
+
+_PUT_RECORD_FIELDS: Final = tuple(PutMessageRecord.__dataclass_fields__)
+_record_values: Final = attrgetter(*_PUT_RECORD_FIELDS)
 
 
 # The queue manager's side: values and structures.
@@ -69,6 +87,14 @@ def _long(value: object, reason: MQRC, what: str) -> int:
 def _text(value: object, longest: int, reason: MQRC, what: str) -> str:
     if type(value) is not str or len(value) > longest:
         raise MQError(reason, f"{what} is not a text of at most {longest} characters")
+    return value
+
+
+def _identifier(value: object, reason: MQRC, what: str) -> bytes | None:
+    if value is None:
+        return None
+    if type(value) is not bytes or len(value) != _ID_LENGTH:
+        raise MQError(reason, f"{what} is not {_ID_LENGTH} bytes")
     return value
 
 
@@ -100,22 +126,6 @@ def _plain(value: object) -> type:
 
 _DESCRIPTOR_TYPES: Final = tuple(_plain(value) for value in MessageDescriptor().to_tuple())
 _LONGS: Final = itemgetter(*(index for index, kind in enumerate(_DESCRIPTOR_TYPES) if kind is int))
-_SIZES: Final = {
-    "format": 8,
-    "msg_id": 24,
-    "correl_id": 24,
-    "reply_to_q": _NAME_MAX,
-    "reply_to_q_mgr": _NAME_MAX,
-    "user_identifier": 12,
-    "accounting_token": 32,
-    "appl_identity_data": 32,
-    "put_appl_name": 28,
-    "put_date": 8,
-    "put_time": 8,
-    "appl_origin_data": 4,
-    "group_id": 24,
-}
-_SIZED: Final = tuple((DESCRIPTOR_FIELDS.index(name), size) for name, size in _SIZES.items())
 
 
 def _descriptor(fields: Any) -> MessageDescriptor | None:
@@ -127,24 +137,68 @@ def _descriptor(fields: Any) -> MessageDescriptor | None:
     longs = _LONGS(fields)
     if min(longs) < _LONG_MIN or max(longs) > _LONG_MAX:
         raise MQError(MQRC.MD_ERROR, "a field of the descriptor is not an integer of 32 bits")
-    for index, size in _SIZED:
-        if len(fields[index]) > size:
-            raise MQError(MQRC.MD_ERROR, f"{DESCRIPTOR_FIELDS[index]} is longer than {size}")
     return MessageDescriptor.from_tuple(fields)
 
 
+_PUT_RECORD_TYPES: Final = tuple(_plain(value) for value in _record_values(PutMessageRecord()))
+_OBJECT_TYPES: Final = (str, int, str, str, str, str)
+
+
 def _object(fields: Any) -> ObjectDescriptor:
-    name, kind, q_mgr_name = _structure(fields, (str, int, str), MQRC.OD_ERROR, "MQOD")
+    fields, records = _apart(fields, len(_OBJECT_TYPES))
+    name, kind, q_mgr_name, selection, dynamic_q_name, user = _structure(fields, _OBJECT_TYPES, MQRC.OD_ERROR, "MQOD")
     return ObjectDescriptor(
         object_name=_text(name, _NAME_MAX, MQRC.OBJECT_NAME_ERROR, "ObjectName"),
         object_type=kind,
         object_q_mgr_name=_text(q_mgr_name, _NAME_MAX, MQRC.OBJECT_Q_MGR_NAME_ERROR, "ObjectQMgrName"),
+        selection_string=selection,
+        dynamic_q_name=_text(dynamic_q_name, _NAME_MAX, MQRC.DYNAMIC_Q_NAME_ERROR, "DynamicQName"),
+        alternate_user_id=_text(user, _USER_MAX, MQRC.OD_ERROR, "AlternateUserId"),
+        records=() if records is None else _records(records, _object_record),
+    )
+
+
+def _object_record(fields: Any) -> ObjectRecord:
+    name, q_mgr_name = _structure(fields, (str, str), MQRC.OBJECT_RECORDS_ERROR, "MQOR")
+    return ObjectRecord(
+        _text(name, _NAME_MAX, MQRC.OBJECT_NAME_ERROR, "ObjectName"),
+        _text(q_mgr_name, _NAME_MAX, MQRC.OBJECT_Q_MGR_NAME_ERROR, "ObjectQMgrName"),
     )
 
 
 def _put_options(fields: Any) -> PutMessageOptions:
-    options, context, version = _structure(fields, (int, int, int), MQRC.PMO_ERROR, "MQPMO")
+    fields, records = _apart(fields, len(_PUT_TYPES))
+    if records is not None:
+        return _put_options_of_list(fields, records)
+    options, context, version = _structure(fields, _PUT_TYPES[:3], MQRC.PMO_ERROR, "MQPMO")
     return PutMessageOptions(options=options, context=context, version=version)
+
+
+def _put_options_of_list(fields: Any, records: Any) -> PutMessageOptions:
+    options, context, version, used = _structure(fields, _PUT_TYPES, MQRC.PMO_ERROR, "MQPMO")
+    found = _records(records, _put_record)
+    return PutMessageOptions(options=options, context=context, version=version, record_fields=used, records=found)
+
+
+_PUT_TYPES: Final = (int, int, int, int)  # the last only before records
+
+
+def _put_record(fields: Any) -> PutMessageRecord:
+    values = _structure(fields, _PUT_RECORD_TYPES, MQRC.PUT_MSG_RECORDS_ERROR, "MQPMR")
+    return PutMessageRecord(**dict(zip(_PUT_RECORD_FIELDS, values, strict=True)))
+
+
+def _apart(fields: Any, length: int) -> tuple[Any, Any]:
+    """The fields of a structure, and the records behind them; None where there are none."""
+    if type(fields) is list and len(fields) == length + 1:
+        return fields[:-1], fields[-1]
+    return fields, None
+
+
+def _records(records: Any, record: Callable[[Any], R]) -> tuple[R, ...]:
+    if type(records) is not list or len(records) > _RECORDS_MAX:
+        raise MQError(MQRC.RECS_PRESENT_ERROR, f"the records are not a list of at most {_RECORDS_MAX}")
+    return tuple(map(record, records))
 
 
 def _get_options(fields: Any) -> GetMessageOptions:
@@ -184,8 +238,8 @@ def _put1(port: Port, od: Any, md: Any, options: Any, data: Any) -> Call[Any]:
 
 
 def _get(port: Port, hobj: Any, md: Any, options: Any, max_length: Any) -> Call[Any]:
-    if max_length is not None and _long(max_length, MQRC.BUFFER_LENGTH_ERROR, "max_length") < 0:
-        raise MQError(MQRC.BUFFER_LENGTH_ERROR, f"max_length={max_length}: below 0")
+    if max_length is not None:
+        _long(max_length, MQRC.BUFFER_LENGTH_ERROR, "max_length")
     return port.get(_handle(hobj), _descriptor(md), _get_options(options), max_length)
 
 
@@ -212,6 +266,15 @@ def _mqsc(port: Port, text: Any) -> Call[Any]:
     if type(text) is not str:
         raise WireError("the text of MQSC is not a text")
     return port.mqsc(text)
+
+
+def _explain(port: Port, q_name: Any, msg_id: Any, correl_id: Any, group_id: Any) -> Call[Any]:
+    return port.explain(
+        _text(q_name, _NAME_MAX, MQRC.OBJECT_NAME_ERROR, "the name"),
+        _identifier(msg_id, MQRC.MSG_ID_ERROR, "MsgId"),
+        _identifier(correl_id, MQRC.CORREL_ID_ERROR, "CorrelId"),
+        _identifier(group_id, MQRC.GROUP_ID_ERROR, "GroupId"),
+    )
 
 
 def _trigger_wait(port: Port, posts: Any) -> Call[Any]:
@@ -250,6 +313,7 @@ _MAKERS: Final[dict[int, tuple[int, _Maker]]] = {  # by verb: how many items its
     Verb.TRIGGER_PENDING: (3, lambda port: port.trigger_pending()),
     Verb.TRIGGER_WAIT: (4, _trigger_wait),
     Verb.TRIGGER_TAKE: (5, _trigger_take),
+    Verb.EXPLAIN: (7, _explain),
 }
 
 STARTED: Final = frozenset(verb for verb in _MAKERS)

@@ -63,16 +63,20 @@ class Verb(IntEnum):
     TRIGGER_DONE = 33  # lease numbers; call 0, no answer
     TRIGGER_RETURN = 34  # lease numbers; call 0, no answer
 
+    EXPLAIN = 40  # queue name; MsgId, CorrelId and GroupId, each or nil -> queue name, the findings
+
     TAKEN = 48  # numbers of GETs whose answers have reached the program; conversation 0, call 0
     CANCEL = 49  # nothing: the program has gone away from this call; CANCELLED follows unless a final frame has crossed
 
     ANSWER = 64  # the items after "->" above
-    FAILED = 65  # reason, completion, detail, the fields of a partial Delivery or nil
+    FAILED = (
+        65  # reason, completion, detail, the fields of a partial Delivery or nil, response records if there are any
+    )
     CANCELLED = 66  # nothing
     ENDED = 67  # reason, detail; call 0: the queue manager has ended the conversation
 
 
-CALLS: Final = frozenset(verb for verb in Verb if Verb.CONNECT <= verb <= Verb.TRIGGER_RETURN)
+CALLS: Final = frozenset(verb for verb in Verb if Verb.CONNECT <= verb < Verb.TAKEN)
 """The verbs that a program calls the queue manager with."""
 
 IDS_MAX: Final = 500

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.entry import rank_of
-from broker.mqi import MQGMO, MQMO, MQPER, MQPMO, MQPRI, MQRC, MQRO, MessageDescriptor
+from broker.mqi import MQGMO, MQMF, MQMO, MQPER, MQPMO, MQPRI, MQRC, MQRO, MessageDescriptor
 from broker.mqi.packing import unpack_kept
 from broker.mqi.structures import NO_ID
 from tests.core.world import START_TIME, World, fails, name_of
@@ -282,3 +282,18 @@ def test_a_message_can_be_got_by_the_id_the_put_returned(world: World) -> None:
     access.put_all([b"A", b"B", b"C"])
     wanted = access.put(b"D").entry.msg_id
     assert access.get(0, MessageDescriptor(msg_id=wanted), match=MQMO.MATCH_MSG_ID).data == b"D"
+
+
+def test_table_3_3_a_put_or_get_that_cannot_be_written_leaves_what_is_open(world: World) -> None:
+    world.define(DEFPSIST=1)
+    access = world.open()
+    group = MQPMO.LOGICAL_ORDER
+    access.put(b"1", group, MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP))
+    with world.hold():
+        access.put(b"2", group, MessageDescriptor(msg_flags=MQMF.LAST_MSG_IN_GROUP))
+        world.settle_next(written=False)
+    assert access.put(b"2", group, MessageDescriptor(msg_flags=MQMF.LAST_MSG_IN_GROUP)).entry.msg_seq_number == 2
+    with world.hold():
+        access.get(MQGMO.LOGICAL_ORDER)
+        world.settle_next(written=False)
+    assert [access.get(MQGMO.LOGICAL_ORDER).data for _ in range(2)] == [b"1", b"2"]

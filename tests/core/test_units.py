@@ -6,7 +6,7 @@ import pytest
 
 from broker.core import unit as units
 from broker.core.unit import Unit
-from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, MessageDescriptor
+from broker.mqi import MQGMO, MQMF, MQMO, MQPMO, MQRC, MessageDescriptor
 from tests.core.world import World, fails, name_of
 
 PUT = MQPMO.SYNCPOINT
@@ -315,3 +315,17 @@ def test_a_unit_takes_only_the_steps_of_its_table(state: int) -> None:
         else:
             with pytest.raises(AssertionError, match=units.STATE_NAMES[state]):
                 unit.become(step)
+
+
+def test_a_commit_that_could_not_be_written_leaves_the_group_where_it_was_before(world: World) -> None:
+    world.define()
+    access = world.open()
+    in_order = PUT | MQPMO.LOGICAL_ORDER
+    first = access.put(b"1", in_order, MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP)).entry
+    access.program.commit()
+    with world.hold():
+        access.put(b"2", in_order, MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP))
+        access.program.commit()
+        world.settle_next(written=False)
+    again = access.put(b"2", in_order, MessageDescriptor(msg_flags=MQMF.LAST_MSG_IN_GROUP)).entry
+    assert (again.group_id, again.msg_seq_number) == (first.group_id, 2)

@@ -80,7 +80,7 @@ class Twins:
         for name, attributes in QUEUES.items():
             self.world.define(name, **attributes, **TRIGGERED)
             self.model.queues[name] = ModelQueue(attributes["MAXDEPTH"], bool(attributes["MSGDLVSQ"]))
-        self.number = 0
+        self.number = 10_000  # of the last message put; no number is to equal a reason
         self.messages: dict[int, Known] = {}
         self.waits: list[tuple[Wait, ModelWait]] = []
         self._connect()

@@ -21,6 +21,7 @@ from broker.core.effects import Effects, Grant
 from broker.core.entry import Entry
 from broker.core.handles import Handle, Hconn
 from broker.core.manager import Manager
+from broker.core.sending import write_off
 from broker.mqi import (
     MQGMO,
     MQMO,
@@ -183,7 +184,7 @@ class World:
 
     def end_unit(self, unit: Unit, *, commit: bool) -> None:
         """Freeze a unit, and settle it unless units are held."""
-        rows = self.manager.commit(unit) if commit else self.manager.backout(unit)
+        rows = self.manager.commit(unit, self.now, self.tick) if commit else self.manager.backout(unit)
         self.journal.append(Frozen(unit, rows, commit))
         if not self.held:
             self.settle()
@@ -232,10 +233,12 @@ class World:
         return Message(grant.entries[0].data, grant.reason, grant.entries[0])
 
     def forget_expired(self) -> None:
-        """Expired messages leave the shelf."""
-        for entry in self.manager.expired:
-            self.shelf.messages.pop(entry.id, None)
-        self.manager.expired.clear()
+        """Expired messages leave the shelf, with reports on them."""
+        if self.manager.expired:
+            expired, self.manager.expired = self.manager.expired, []
+            unit, rows = write_off(self.manager, expired, self.now, self.tick)
+            self.write(rows)
+            self.perform(self.manager.settle(unit, committed=True, now=self.now))
 
 
 class Program:

@@ -9,10 +9,11 @@ import pytest
 
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQCC, MQRC
+from broker.mqi.structures import ResponseRecord
 
 
 def attributes(error: MQError) -> tuple[object, ...]:
-    return (error.reason, error.detail, error.completion, error.message)
+    return (error.reason, error.detail, error.completion, error.message, *error.records)
 
 
 def test_an_error_prints_its_reason_its_number_and_its_detail() -> None:
@@ -50,6 +51,7 @@ def test_a_reason_from_a_newer_queue_manager_stays_a_number() -> None:
         MQError(MQRC.Q_FULL),
         MQError(2999, "something new"),
         MQError(MQRC.TRUNCATED_MSG_FAILED, "100 of 200 bytes", MQCC.WARNING, message=b"part"),
+        MQError(MQRC.MULTIPLE_REASONS, records=(ResponseRecord(MQCC.FAILED, MQRC.Q_FULL),)),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""The bytes of MQTM, MQTMC2 and MQDLH, field by field."""
+"""The bytes of MQTM, MQTMC2, MQDLH and MQXQH, field by field."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ import pytest
 
 from broker.mqi.descriptor import MQAT, MQFB, MQFMT
 from broker.mqi.fields import ByteOrder, decode_characters, encode_characters
-from broker.mqi.layouts import MQDLH, MQTM, MQTMC2
+from broker.mqi.layouts import MQDLH, MQTM, MQTMC2, MQXQH
 from broker.mqi.reasons import MQRC
+from broker.mqi.structures import MessageDescriptor
 
 TRIGGER = MQTM(
     q_name="ORDERS",
@@ -203,3 +204,58 @@ def test_characters_are_padded_or_cut_between_two_of_them(text: str, size: int, 
 )
 def test_decoding_drops_the_blanks_and_nuls_at_the_end(data: bytes, text: str) -> None:
     assert decode_characters(data) == text
+
+
+TRANSMITTED = MQXQH(
+    "THERE",
+    "QM2",
+    MessageDescriptor(
+        report=1, msg_type=2, expiry=3, feedback=4, encoding=5, coded_char_set_id=6, format="FORMAT", priority=7,
+        persistence=1, msg_id=b"m" * 24, correl_id=b"c" * 24, backout_count=8, reply_to_q="REPLIES",
+        reply_to_q_mgr="QM1", user_identifier="user", accounting_token=b"a" * 32, appl_identity_data="identity",
+        put_appl_type=9, put_appl_name="program", put_date="20260304", put_time="12301500", appl_origin_data="orig",
+        version=1,
+    ),
+)  # fmt: skip
+MQXQH_LITTLE_ENDIAN = struct.Struct("<4sI48s48s4s7i8s2i24s24si48s48s12s32s32si28s8s8s4s")
+
+
+def test_an_mqxqh_is_428_bytes_and_ends_with_the_descriptor() -> None:
+    data = TRANSMITTED.to_bytes()
+    assert len(data) == MQXQH.SIZE == 428
+    assert MQXQH_LITTLE_ENDIAN.unpack(data) == (
+        b"XQH ",
+        1,
+        padded("THERE", 48),
+        padded("QM2", 48),
+        b"MD  ",
+        *(1, 1, 2, 3, 4, 5, 6),
+        padded("FORMAT", 8),
+        *(7, 1),
+        b"m" * 24,
+        b"c" * 24,
+        8,
+        padded("REPLIES", 48),
+        padded("QM1", 48),
+        padded("user", 12),
+        b"a" * 32,
+        padded("identity", 32),
+        9,
+        padded("program", 28),
+        b"20260304",
+        b"12301500",
+        b"orig",
+    )
+
+
+@BYTE_ORDERS
+def test_an_mqxqh_returns_from_the_head_of_a_message(byteorder: ByteOrder) -> None:
+    assert MQXQH.from_bytes(TRANSMITTED.to_bytes(byteorder) + b"data", byteorder) == TRANSMITTED
+
+
+@pytest.mark.parametrize("damage", [slice(0, 4), slice(4, 8), slice(104, 108), slice(108, 112), slice(400, 428)])
+def test_what_is_no_mqxqh_is_refused(damage: slice) -> None:
+    data = bytearray(TRANSMITTED.to_bytes())
+    del data[damage]
+    with pytest.raises(ValueError, match=r"MQXQH|MQMD"):
+        MQXQH.from_bytes(bytes(data))

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from broker.config import LimitsConfig, ListenerConfig
-from broker.mqi import MQRC, MessageDescriptor
+from broker.mqi import MQRC, MessageDescriptor, ObjectDescriptor, ObjectRecord, PutMessageOptions, PutMessageRecord
 from broker.server import Server
 from broker.server.session import Session
 from broker.wire import Endpoint, Role, Verb
+from broker.wire.arguments import object_fields, put_fields
 from tests.server.fakes import FakeTransport
 from tests.wire.ends import HELLO
 
@@ -57,14 +58,30 @@ class Chaos:
         return self._random.choice([1, 2, 3, 4, 5, 0, -1, 99])
 
     def _object(self) -> tuple[Any, ...]:
-        return self._random.choice(NAMES), self._random.choice([1, 1, 1, 5, 3, 0, -1]), self._random.choice(["", "QM2"])
+        return object_fields(
+            ObjectDescriptor(
+                object_name=self._random.choice(NAMES),
+                object_type=self._random.choice([1, 1, 1, 5, 3, 0, -1]),
+                object_q_mgr_name=self._random.choice(["", "QM2"]),
+                selection_string=self._random.choice(["", "", "size > 5", "Root.MQMD.Priority = ", "(" * 200]),
+                records=self._random.choice([(), (), [ObjectRecord(self._random.choice(NAMES)) for _ in range(3)]]),
+            )
+        )
 
     def _options(self) -> int:
         chosen = self._random.sample(BITS[:12], self._random.randrange(4))
         return self._random.choice([0x2 | 0x8 | 0x10 | 0x20 | 0x40, sum(chosen)])
 
-    def _pmo(self) -> tuple[int, int]:
-        return self._random.choice([0, 2, 4, *BITS]), self._random.choice([3, 1, 0])
+    def _pmo(self) -> tuple[Any, ...]:
+        record = PutMessageRecord(msg_id=self._random.choice([bytes(24), b"", bytes(99)]))
+        return put_fields(
+            PutMessageOptions(
+                options=self._random.choice([0, 2, 4, *BITS]),
+                context=self._random.choice([-1, 3, 1, 0]),
+                records=self._random.choice([(), (), (), [record], [record] * 9]),
+                record_fields=self._random.choice([0, 1, 2, 0x1F, 0x20]),
+            )
+        )
 
     def _gmo(self) -> tuple[Any, ...]:
         options = self._random.choice([0, 1, 2, 4, 3, 0x10, 0x20, 0x40, *BITS])

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from broker.interface.port import Opened, Placed
-from broker.mqi import MQRC, MQError
+from broker.mqi import MQRC, MQError, ObjectDescriptor
 from broker.server import session as session_module
-from broker.wire import Verb
+from broker.wire import Verb, answers
+from broker.wire.arguments import object_fields
 from broker.wire.frames import FRAME_BYTES, PRODUCT, VERSION
 from tests.server.fakes import GMO, HELLO, PMO, Client, FakeCall, connected
 from tests.wire.samples import DELIVERY, PLACED
 
-OD = ("ORDERS", 1, "")
+OD = object_fields(ObjectDescriptor(object_name="ORDERS"))
 PUT = (7, None, PMO, b"hello")
 GET = (7, None, GMO, None)
 
@@ -457,7 +458,7 @@ async def test_a_client_that_does_not_read_is_not_read_from_and_its_replies_wait
     assert await client.hears() == []
     client.session.resume_writing()
     assert reads(client)
-    assert await client.hears() == [[Verb.ANSWER, 1, 2, *PLACED]]
+    assert await client.hears() == [[Verb.ANSWER, 1, 2, *answers.fields(Verb.PUT, PLACED)]]
 
 
 async def test_a_client_is_not_cut_for_its_silence_while_nobody_reads_what_it_says() -> None:

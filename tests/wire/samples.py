@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.interface.port import Delivery, Lease, Opened, PendingQueue, PendingStarts, Placed
+from broker.interface.port import Delivery, Distribution, Lease, Opened, PendingQueue, PendingStarts, Placed
 from broker.mqi import (
     MQCC,
     MQGMO,
     MQMO,
     MQOO,
     MQPMO,
+    MQPMRF,
     MQRC,
+    Cause,
+    Explanation,
+    Finding,
     GetMessageOptions,
     MessageDescriptor,
     MQError,
     ObjectDescriptor,
+    ObjectRecord,
     PutMessageOptions,
+    PutMessageRecord,
+    ResponseRecord,
 )
 from broker.mqi.replies import CommandReply
 from broker.wire import Verb
@@ -26,13 +33,13 @@ TOKEN = bytes(range(16))
 MD = MessageDescriptor(
     format="MQSTR", coded_char_set_id=1208, priority=5, persistence=1, correl_id=ID, reply_to_q="REPLIES"
 )
-OD = ObjectDescriptor(object_name="ORDERS", object_q_mgr_name="QM1")
+OD = ObjectDescriptor(object_name="ORDERS", object_q_mgr_name="QM1", selection_string="colour = 'red'")
 PMO = PutMessageOptions(options=MQPMO.SYNCPOINT)
 GMO = GetMessageOptions(
     options=MQGMO.WAIT | MQGMO.SYNCPOINT, wait_interval=5000, match_options=MQMO.MATCH_CORREL_ID, msg_token=TOKEN
 )
 PLACED = Placed(b"kept", ID, ID, bytes(24), 1, 0, -1, 5, 1, 0)
-DELIVERY = Delivery(b"kept", ID, ID, bytes(24), 1, 0, 0, -1, 5, 1, -1, 0, TOKEN, b"hello", 5, 0)
+DELIVERY = Delivery(b"kept", ID, ID, bytes(24), 1, 0, 0, -1, 5, 1, -1, 0, TOKEN, b"hello", 5, 0, b"properties")
 
 CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.DISCONNECT: ("disconnect", (True,)),
@@ -51,13 +58,14 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.TRIGGER_PENDING: ("trigger_pending", ()),
     Verb.TRIGGER_WAIT: ("trigger_wait", (12,)),
     Verb.TRIGGER_TAKE: ("trigger_take", ("ORDERS", 10)),
+    Verb.EXPLAIN: ("explain", ("ORDERS", ID, None, None)),
 }
 """The calls of a port, by verb: the method and its arguments."""
 
 RESULTS: dict[Verb, Any] = {
     Verb.CONNECT: "QM1",
     Verb.DISCONNECT: 0,
-    Verb.OPEN: Opened(7, "ORDERS", "ORDERS", "QM1", 0),
+    Verb.OPEN: Opened(7, "ORDERS", "ORDERS", "QM1", 0, True, True),
     Verb.CLOSE: 2422,
     Verb.PUT: PLACED,
     Verb.PUT1: PLACED,
@@ -75,12 +83,42 @@ RESULTS: dict[Verb, Any] = {
     Verb.TRIGGER_PENDING: PendingStarts(12, [PendingQueue("ORDERS", "MYPROCESS", "handler", 3)]),
     Verb.TRIGGER_WAIT: 13,
     Verb.TRIGGER_TAKE: [Lease(1, b"TMC    2"), Lease(2, b"TMC    2")],
+    Verb.EXPLAIN: Explanation(
+        q_name="ORDERS",
+        findings=(
+            Finding(code=Cause.GET_INHIBITED, text="ORDERS has GET(DISABLED)"),
+            Finding(code="NEWER", text="from a later version", figures={"since": 1.5, "missing": [[2, None]]}),
+        ),
+    ),
 }
 """What calls return, by verb."""
+
+LIST = ObjectDescriptor(records=(ObjectRecord("ORDERS"), ObjectRecord("BILLS", "QM2")))
+LIST_PMO = PutMessageOptions(
+    options=MQPMO.SET_ALL_CONTEXT,
+    record_fields=MQPMRF.MSG_ID | MQPMRF.FEEDBACK,
+    records=(PutMessageRecord(msg_id=ID), PutMessageRecord(feedback=65_536, accounting_token=b"token".ljust(32))),
+)
+RECORDS = (ResponseRecord(MQCC.OK, MQRC.NONE, ID, ID, bytes(24)), ResponseRecord(MQCC.FAILED, MQRC.Q_FULL))
+
+LIST_CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
+    Verb.OPEN: ("open", (LIST, MQOO.OUTPUT)),
+    Verb.PUT: ("put", (7, MD, LIST_PMO, b"hello")),
+    Verb.PUT1: ("put1", (LIST, MD, LIST_PMO, b"hello")),
+}
+"""The calls that can be for distribution lists."""
+
+LIST_RESULTS: dict[Verb, Any] = {
+    Verb.OPEN: Opened(7, "", "", "", 2136, False, True, Distribution(RECORDS, 1)),
+    Verb.PUT: PLACED._replace(reason=2136, distribution=Distribution(RECORDS, 1)),
+    Verb.PUT1: PLACED._replace(reason=2136, distribution=Distribution(RECORDS, 0)),
+}
+"""What these return."""
 
 ERRORS = [
     MQError(MQRC.Q_FULL, "ORDERS holds 5000 messages, its maximum depth"),
     MQError(MQRC.BACKED_OUT, "the store is full", MQCC.WARNING),
     MQError(9999),
     MQError(MQRC.TRUNCATED_MSG_FAILED, "5 bytes", message=DELIVERY),
+    MQError(MQRC.MULTIPLE_REASONS, "two reasons", records=RECORDS),
 ]

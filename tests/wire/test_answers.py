@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker.interface.port import Delivery
+from broker.mqi import MQRC
 from broker.wire import Verb, WireError, answers
 from broker.wire.frames import CALLS
 from tests.wire.ends import Pair, received
-from tests.wire.samples import ERRORS, RESULTS
+from tests.wire.samples import ERRORS, LIST_RESULTS, RESULTS
 
 if TYPE_CHECKING:
     from broker.mqi import MQError
@@ -37,14 +38,22 @@ def test_a_result_comes_out_as_it_went_in(verb: Verb) -> None:
     assert type(found) is type(RESULTS[verb])
 
 
+@pytest.mark.parametrize("verb", LIST_RESULTS)
+def test_what_became_of_a_distribution_list_comes_out_as_it_went_in(verb: Verb) -> None:
+    found = answers.result(verb, across(Verb.ANSWER, *answers.fields(verb, LIST_RESULTS[verb])))
+    assert found == LIST_RESULTS[verb]
+    assert type(found.distribution.records[0].reason) is MQRC
+
+
 @pytest.mark.parametrize("error", ERRORS, ids=str)
 def test_an_error_comes_out_as_it_went_in(error: MQError) -> None:
     found = answers.error(across(Verb.FAILED, *answers.error_fields(error)))
-    assert (found.reason, found.completion, found.detail, found.message) == (
+    assert (found.reason, found.completion, found.detail, found.message, found.records) == (
         error.reason,
         error.completion,
         error.detail,
         error.message,
+        error.records,
     )
     assert found.message is None or type(found.message) is Delivery
 
@@ -57,7 +66,16 @@ def test_an_answer_that_makes_no_sense_is_a_wire_error_or_nothing_worse(verb: Ve
 
 
 @pytest.mark.parametrize(
-    "items", [[], [2053, 2, "", None, 1], ["a", 2, "", None], [2053, 9, "", None], [2080, 2, "", [1]]]
+    "items",
+    [
+        [],
+        [2053, 2, "", None, 1],
+        [2136, 2, "", None, [[2]]],
+        [2136, 2, "", None, [], 0],
+        ["a", 2, "", None],
+        [2053, 9, "", None],
+        [2080, 2, "", [1]],
+    ],
 )
 def test_an_error_that_makes_no_sense_is_a_wire_error(items: list[Any]) -> None:
     with pytest.raises(WireError, match="makes no sense"):

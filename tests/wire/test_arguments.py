@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.interface.port import Port
-from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, PutMessageOptions
+from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor, PutMessageOptions
 from broker.wire import Verb, WireError, answers, arguments
 from tests.wire.ends import Pair, received
 from tests.wire.recorder import RecordingPort
-from tests.wire.samples import CALLS, MD, OD, TOKEN
+from tests.wire.samples import CALLS, LIST_CALLS, MD, TOKEN
 
 
 def sent(verb: Verb, arguments_of_call: tuple[Any, ...]) -> list[Any]:
@@ -30,7 +30,7 @@ def sent(verb: Verb, arguments_of_call: tuple[Any, ...]) -> list[Any]:
                 items.append(arguments.get_fields(argument))
             case dict():
                 items.append(answers.pairs(argument))
-            case _ if argument == OD:
+            case ObjectDescriptor():
                 items.append(arguments.object_fields(argument))
             case _:
                 items.append(argument)
@@ -51,6 +51,12 @@ async def test_a_call_reaches_the_port_as_it_was_made(verb: Verb) -> None:
     assert start(sent(verb, arguments_of_call)) == [(name, *arguments_of_call)]
 
 
+@pytest.mark.parametrize("verb", LIST_CALLS)
+async def test_a_call_for_a_distribution_list_reaches_the_port_as_it_was_made(verb: Verb) -> None:
+    name, arguments_of_call = LIST_CALLS[verb]
+    assert start(sent(verb, arguments_of_call)) == [(name, *arguments_of_call)]
+
+
 def test_every_call_that_start_makes_has_a_sample() -> None:
     assert CALLS.keys() == arguments.STARTED
     assert all(hasattr(Port, name) for name, _ in CALLS.values())
@@ -68,17 +74,32 @@ def test_a_call_with_another_number_of_items_breaks_the_line(verb: Verb, change:
 PUT, GET = [2, -1, 3], [3, 5000, 2, TOKEN, 4]
 
 
+def od(**fields: object) -> list[Any]:
+    """An MQOD as a frame brings it, with these values in it."""
+    od = ObjectDescriptor(**{"object_type": 1, **fields})  # type: ignore[arg-type]  # wrong ones too
+    return list(arguments.object_fields(od))
+
+
 @pytest.mark.parametrize(
     ("verb", "items", "reason"),
     [
         (Verb.OPEN, [None, 0], MQRC.OD_ERROR),
         (Verb.OPEN, [["Q", 1], 0], MQRC.OD_ERROR),
-        (Verb.OPEN, [["Q", "1", ""], 0], MQRC.OD_ERROR),
-        (Verb.OPEN, [["Q", 2**40, ""], 0], MQRC.OD_ERROR),
-        (Verb.OPEN, [["Q" * 49, 1, ""], 0], MQRC.OBJECT_NAME_ERROR),
-        (Verb.OPEN, [["Q", 1, "Q" * 49], 0], MQRC.OBJECT_Q_MGR_NAME_ERROR),
-        (Verb.OPEN, [["Q", 1, ""], "1"], MQRC.OPTIONS_ERROR),
-        (Verb.OPEN, [["Q", 1, ""], True], MQRC.OPTIONS_ERROR),
+        (Verb.OPEN, [od(object_type="1"), 0], MQRC.OD_ERROR),
+        (Verb.OPEN, [od(object_type=2**40), 0], MQRC.OD_ERROR),
+        (Verb.OPEN, [od(object_name="Q" * 49), 0], MQRC.OBJECT_NAME_ERROR),
+        (Verb.OPEN, [od(object_q_mgr_name="Q" * 49), 0], MQRC.OBJECT_Q_MGR_NAME_ERROR),
+        (Verb.OPEN, [od(selection_string=5), 0], MQRC.OD_ERROR),
+        (Verb.OPEN, [od(dynamic_q_name="Q" * 49), 0], MQRC.DYNAMIC_Q_NAME_ERROR),
+        (Verb.OPEN, [od(alternate_user_id="u" * 13), 0], MQRC.OD_ERROR),
+        (Verb.OPEN, [[*od(), 5], 0], MQRC.RECS_PRESENT_ERROR),
+        (Verb.OPEN, [[*od(), [["Q", ""]] * 65_536], 0], MQRC.RECS_PRESENT_ERROR),
+        (Verb.OPEN, [[*od(), ["Q"]], 0], MQRC.OBJECT_RECORDS_ERROR),
+        (Verb.OPEN, [[*od(), [["Q", None]]], 0], MQRC.OBJECT_RECORDS_ERROR),
+        (Verb.OPEN, [[*od(), [["Q", "Q" * 49]]], 0], MQRC.OBJECT_Q_MGR_NAME_ERROR),
+        (Verb.OPEN, [[*od(), [], []], 0], MQRC.OD_ERROR),
+        (Verb.OPEN, [od(), "1"], MQRC.OPTIONS_ERROR),
+        (Verb.OPEN, [od(), True], MQRC.OPTIONS_ERROR),
         (Verb.CLOSE, [None, 0], MQRC.HOBJ_ERROR),
         (Verb.CLOSE, [2**40, 0], MQRC.HOBJ_ERROR),
         (Verb.CLOSE, [1, 1.5], MQRC.OPTIONS_ERROR),
@@ -88,12 +109,16 @@ PUT, GET = [2, -1, 3], [3, 5000, 2, TOKEN, 4]
         (Verb.PUT, [1, None, None, b""], MQRC.PMO_ERROR),
         (Verb.PUT, [1, None, [0], b""], MQRC.PMO_ERROR),
         (Verb.PUT, [1, None, [0, 2**32], b""], MQRC.PMO_ERROR),
+        (Verb.PUT, [1, None, [*PUT, 1], b""], MQRC.PMO_ERROR),
+        (Verb.PUT, [1, None, [*PUT, "1", []], b""], MQRC.PMO_ERROR),
+        (Verb.PUT, [1, None, [*PUT, 1, {}], b""], MQRC.RECS_PRESENT_ERROR),
+        (Verb.PUT, [1, None, [*PUT, 1, [[b"", b"", b"", 0]]], b""], MQRC.PUT_MSG_RECORDS_ERROR),
+        (Verb.PUT, [1, None, [*PUT, 1, [[b"", b"", b"", 2**40, b""]]], b""], MQRC.PUT_MSG_RECORDS_ERROR),
         (Verb.PUT, [1, None, PUT, "text"], MQRC.BUFFER_ERROR),
         (Verb.PUT, [1, None, PUT, None], MQRC.BUFFER_ERROR),
         (Verb.GET, [1, None, [0], None], MQRC.GMO_ERROR),
         (Verb.GET, [1, None, [0, "5", *GET[2:]], None], MQRC.GMO_ERROR),
         (Verb.GET, [1, None, [*GET[:3], b"short", 4], None], MQRC.MSG_TOKEN_ERROR),
-        (Verb.GET, [1, None, GET, -1], MQRC.BUFFER_LENGTH_ERROR),
         (Verb.GET, [1, None, GET, "9"], MQRC.BUFFER_LENGTH_ERROR),
         (Verb.INQUIRE, [1, 5], MQRC.SELECTOR_ERROR),
         (Verb.INQUIRE, [1, ["a"]], MQRC.SELECTOR_ERROR),
@@ -103,6 +128,10 @@ PUT, GET = [2, -1, 3], [3, 5000, 2, TOKEN, 4]
         (Verb.SET, [1, [5]], MQRC.SELECTOR_ERROR),
         (Verb.SET, [1, [[2**40, 1]]], MQRC.SELECTOR_ERROR),
         (Verb.SET, [1, [[10, 2**40]]], MQRC.INT_ATTRS_ARRAY_ERROR),
+        (Verb.EXPLAIN, ["Q" * 49, None, None, None], MQRC.OBJECT_NAME_ERROR),
+        (Verb.EXPLAIN, ["Q", bytes(23), None, None], MQRC.MSG_ID_ERROR),
+        (Verb.EXPLAIN, ["Q", None, "x" * 24, None], MQRC.CORREL_ID_ERROR),
+        (Verb.EXPLAIN, ["Q", None, None, 7], MQRC.GROUP_ID_ERROR),
         (Verb.TRIGGER_TAKE, [5, 1], MQRC.OBJECT_NAME_ERROR),
         (Verb.TRIGGER_TAKE, ["Q", None], MQRC.OPTIONS_ERROR),
     ],

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from broker.mqi import MQOO
 from broker.wire import Endpoint, Role, Verb, answers, arguments
 from tests.wire.ends import HELLO, WELCOME, Pair
-from tests.wire.samples import CALLS, ERRORS, GMO, MD, OD, PMO, RESULTS
+from tests.wire.samples import CALLS, ERRORS, GMO, LIST, LIST_PMO, LIST_RESULTS, MD, OD, PMO, RESULTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +31,9 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.TRIGGER_RETURN, 1, 0, [3]),
     (Verb.TAKEN, 0, 0, [1, 200, 70_000]),
     (Verb.CANCEL, 1, 2**40),
+    (Verb.OPEN, 1, 200, arguments.object_fields(LIST), int(MQOO.OUTPUT)),
+    (Verb.PUT, 1, 201, 7, arguments.descriptor_fields(MD), arguments.put_fields(LIST_PMO), b"hello"),
+    (Verb.PUT1, 1, 202, arguments.object_fields(LIST), None, arguments.put_fields(LIST_PMO), b"hello"),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -41,6 +45,10 @@ SERVER: list[tuple[Any, ...]] = [
     *((Verb.FAILED, 1, number, *answers.error_fields(error)) for number, error in enumerate(ERRORS, 100)),
     (Verb.CANCELLED, 1, 2**40),
     (Verb.ENDED, 1, 0, 2161, "QM1 is quiescing"),
+    *(
+        (Verb.ANSWER, 1, number, *answers.fields(verb, found))
+        for number, (verb, found) in enumerate(LIST_RESULTS.items(), 200)
+    ),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 
