@@ -8,6 +8,7 @@ from __future__ import annotations
 import click
 
 from broker.cli.demo import demo
+from broker.cli.explain import explain
 from broker.cli.get import browse, get
 from broker.cli.mqsc import mqsc
 from broker.cli.program import Program
@@ -28,5 +29,5 @@ def main() -> None:
     """
 
 
-for _command in (run, mqsc, put, get, browse, status, demo):
+for _command in (run, mqsc, put, get, browse, status, explain, demo):
     main.add_command(_command)

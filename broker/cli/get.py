@@ -15,7 +15,7 @@ import click
 from broker.cli.conversation import converse, with_url
 from broker.cli.messages import as_json, as_line
 from broker.cli.program import DONE
-from broker.mqi import MQGMO, MQOO, MQRC, MQError
+from broker.mqi import MQGMO, MQGS, MQMO, MQOO, MQRC, MQSS, GetMessageOptions, MQError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,11 +39,12 @@ def get(queue: str, *, wait: float, everything: bool, in_json: bool, url: str) -
 
 @click.command()
 @click.argument("queue")
+@click.option("--logical", is_flag=True, help="In logical order: each group whole, its messages and segments in order.")
 @click.option("--json", "in_json", is_flag=True, help="One JSON object a message, with its descriptor.")
 @with_url
-def browse(queue: str, *, in_json: bool, url: str) -> int:
+def browse(queue: str, *, logical: bool, in_json: bool, url: str) -> int:
     """Print the messages of QUEUE and leave them there."""
-    return converse(url, lambda connection: _browse(connection, queue, in_json=in_json))
+    return converse(url, lambda connection: _browse(connection, queue, logical=logical, in_json=in_json))
 
 
 async def _get(connection: Connection, name: str, wait: float, *, everything: bool, in_json: bool) -> int:
@@ -92,18 +93,33 @@ def _is_nothing(error: BaseException) -> bool:
     return isinstance(error, MQError) and error.reason == MQRC.NO_MSG_AVAILABLE
 
 
-async def _browse(connection: Connection, name: str, *, in_json: bool) -> int:
+async def _browse(connection: Connection, name: str, *, logical: bool, in_json: bool) -> int:
     step = MQGMO.BROWSE_FIRST
+    order = MQGMO.LOGICAL_ORDER if logical else MQGMO.NO_WAIT
+    message: Message | None = None
     async with connection.open(name, MQOO.BROWSE | MQOO.FAIL_IF_QUIESCING) as queue:
         while True:
             try:
-                message = await queue.get(options=step | MQGMO.FAIL_IF_QUIESCING)
+                message = await queue.get(options=_next(step | order))
             except MQError as error:
-                if _is_nothing(error):
-                    return DONE
-                raise
+                if not _is_nothing(error):
+                    raise
+                if logical and message is not None and _unfinished(message):
+                    group = message.md.group_id.hex()
+                    print(f"group {group} goes no further: evermq explain {name} --group-id {group}", file=sys.stderr)
+                return DONE
             _write([message], in_json=in_json)
             step = MQGMO.BROWSE_NEXT
+
+
+def _next(options: int) -> GetMessageOptions:
+    """Any message: identifiers are not looked at."""
+    return GetMessageOptions(options=options | MQGMO.FAIL_IF_QUIESCING, match_options=MQMO.NONE)
+
+
+def _unfinished(message: Message) -> bool:
+    """Whether more of its group or of its logical message should follow."""
+    return message.group_status == MQGS.MSG_IN_GROUP or message.segment_status == MQSS.SEGMENT
 
 
 def _write(messages: Sequence[Message], *, in_json: bool) -> None:

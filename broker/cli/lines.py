@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Self
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 LINE_BYTES_MAX: Final = 100 * 1024 * 1024
 """The longest message that MQ knows: MAXMSGL ends there."""
@@ -96,3 +96,26 @@ class Lines:
         chunk = os.read(self._descriptor, _CHUNK_BYTES)
         self._ended = not chunk
         self._lines.extend(self._splitter.feed(chunk) if chunk else self._splitter.end())
+
+
+class GroupLines:
+    """Lines, one of them read ahead: `last` is the number of the last one when that is given, and 0 before."""
+
+    def __init__(self, lines: AsyncIterator[Line]) -> None:
+        self.last = 0
+        self._lines = lines
+        self._ahead: Line | None = None
+        self._begun = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Line:
+        line = self._ahead if self._begun else await anext(self._lines, None)
+        self._begun = True
+        if line is None:
+            raise StopAsyncIteration
+        self._ahead = await anext(self._lines, None)
+        if self._ahead is None:
+            self.last = line.number
+        return line

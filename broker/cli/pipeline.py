@@ -39,10 +39,12 @@ class Pipeline:
         queue: Queue,
         describe: Callable[[Line], MessageDescriptor],
         settled: Callable[[Line, MQError | None], None],
+        options: int = 0,
     ) -> None:
         self._queue = queue
         self._describe = describe
         self._settled = settled
+        self._options = options
         self._room = Room(OUTSTANDING_MAX, OUTSTANDING_BYTES_MAX)
         self._reading = anyio.CancelScope()
 
@@ -60,7 +62,7 @@ class Pipeline:
         if line.data is None:
             return MQError(MQRC.MSG_TOO_BIG_FOR_Q_MGR, f"the line has {line.length} bytes")
         try:
-            await self._queue.put(line.data, self._describe(line))
+            await self._queue.put(line.data, self._describe(line), self._options)
         except MQError as error:
             return error
         return None

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.conversation import converse, with_url
-from broker.cli.lines import LINE_BYTES_MAX, Lines
+from broker.cli.identifier import identifier
+from broker.cli.lines import LINE_BYTES_MAX, GroupLines, Lines
 from broker.cli.pipeline import Pipeline
 from broker.cli.program import COULD_NOT_RUN, DONE, NO_QUEUE_MANAGER, SOME_FAILED
-from broker.mqi import MQFMT, MQOO, MQPER, MQPRI, MessageDescriptor, MQError
+from broker.mqi import MQFMT, MQMF, MQOO, MQPER, MQPMO, MQPRI, MessageDescriptor, MQError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,31 +20,20 @@ if TYPE_CHECKING:
     from broker import Connection
     from broker.cli.lines import Line
 
-ID_LENGTH: Final = 24
 UTF_8: Final = 1208
 """The coded character set identifier of UTF-8."""
-
-
-def _identifier(context: click.Context, parameter: click.Parameter, text: str) -> bytes:
-    """An identifier of MQ from hexadecimal digits; a shorter one is filled up with zeros."""
-    try:
-        given = bytes.fromhex(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not hexadecimal digits, two a byte") from None
-    if len(given) > ID_LENGTH:
-        raise click.BadParameter(f"an identifier has at most {ID_LENGTH} bytes, {2 * ID_LENGTH} digits")
-    return given.ljust(ID_LENGTH, b"\0")
 
 
 @click.command()
 @click.argument("queue")
 @click.argument("text", required=False)
 @click.option("--lines", "by_line", is_flag=True, help="Put each line of standard input as a message of its own.")
+@click.option("--group", is_flag=True, help="With --lines: one message group, put in one unit of work.")
 @click.option("--ack", is_flag=True, help="With --lines: print the number of each line once it is acknowledged.")
 @click.option("--nonpersistent", is_flag=True, help="Do not keep the messages over a restart.")
 @click.option("--priority", type=click.IntRange(0, 9), help="Priority of the messages, instead of the queue's DEFPRTY.")
 @click.option(
-    "--correl-id", callback=_identifier, default="", metavar="HEX", help="CorrelId of the messages, hexadecimal."
+    "--correl-id", callback=identifier, default="", metavar="HEX", help="CorrelId of the messages, hexadecimal."
 )
 @with_url
 def put(
@@ -51,6 +41,7 @@ def put(
     text: str | None,
     *,
     by_line: bool,
+    group: bool,
     ack: bool,
     nonpersistent: bool,
     priority: int | None,
@@ -61,8 +52,8 @@ def put(
 
     Messages are persistent: they are acknowledged when they are on disk.
     """
-    if ack and not by_line:
-        raise click.UsageError("--ack goes with --lines")
+    if (ack or group) and not by_line:
+        raise click.UsageError(f"{'--ack' if ack else '--group'} goes with --lines")
     if by_line and text is not None:
         raise click.UsageError("--lines reads standard input: leave TEXT out")
 
@@ -77,7 +68,8 @@ def put(
         return md
 
     if by_line:
-        return converse(url, lambda connection: _put_lines(connection, queue, descriptor, ack=ack))
+        put_lines = _put_group if group else _put_lines
+        return converse(url, lambda connection: put_lines(connection, queue, descriptor, ack=ack))
     data = _standard_input() if text is None else text.encode("utf-8", "surrogateescape")
     return converse(url, lambda connection: _put_one(connection, queue, data, descriptor(data)))
 
@@ -111,6 +103,36 @@ async def _put_lines(
     return outcome.told(name)
 
 
+async def _put_group(
+    connection: Connection, name: str, descriptor: Callable[[bytes], MessageDescriptor], *, ack: bool
+) -> int:
+    """All lines or none: a line counts as put when the unit of work is committed."""
+    outcome = _Outcome(ack=ack)
+    lines = GroupLines(Lines(sys.stdin.fileno()))
+    put: list[Line] = []
+
+    def member(line: Line) -> MessageDescriptor:
+        md = descriptor(line.data or b"")
+        md.msg_flags = MQMF.LAST_MSG_IN_GROUP if line.number == lines.last else MQMF.MSG_IN_GROUP
+        return md
+
+    def settled(line: Line, error: MQError | None) -> None:
+        if error is None:
+            put.append(line._replace(data=None))
+        else:
+            outcome.settled(line, error)
+
+    async with connection.open(name, MQOO.OUTPUT | MQOO.FAIL_IF_QUIESCING) as queue:
+        await Pipeline(queue, member, settled, MQPMO.SYNCPOINT | MQPMO.LOGICAL_ORDER).put(lines)
+        if outcome.failed:
+            await connection.backout()
+        else:
+            await connection.commit()
+            for line in put:
+                outcome.settled(line, None)
+    return outcome.told(name)
+
+
 class _Outcome:
     """What became of the lines."""
 
@@ -119,6 +141,11 @@ class _Outcome:
         self._acknowledged = 0
         self._failed = 0
         self._first: tuple[Line, MQError] | None = None
+
+    @property
+    def failed(self) -> bool:
+        """Whether a line was refused."""
+        return self._first is not None
 
     def settled(self, line: Line, error: MQError | None) -> None:
         if error is not None:

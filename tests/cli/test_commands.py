@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import broker
+from broker.mqi import MQMF, MessageDescriptor
 from tests.cli.conftest import RunningDaemon, command, environment
 
 if TYPE_CHECKING:
@@ -157,3 +160,86 @@ def test_ctrl_c_is_quiet_and_puts_the_message_back(daemon: RunningDaemon, on: Ev
         getting.send_signal(signal.SIGINT)
         assert getting.communicate(timeout=30) == (b"", b"")
     assert getting.returncode == 130
+
+
+def put_group(daemon: RunningDaemon, queue: str, lines: bytes, *options: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        command("put", queue, "--lines", "--group", *options, "--url", daemon.url),
+        input=lines,
+        capture_output=True,
+        env=environment(),
+        check=False,
+    )
+
+
+def test_lines_are_one_group_in_one_unit_of_work(daemon: RunningDaemon, on: Evermq, queue: str) -> None:
+    lines = b"".join(b"line %d\n" % number for number in range(1, 601))
+    done = put_group(daemon, queue, lines, "--ack")
+    assert (done.returncode, done.stderr) == (0, f"600 messages put on {queue}\n".encode())
+    assert done.stdout == b"".join(b"%d\n" % number for number in range(1, 601))
+    got = [json.loads(line) for line in on("browse", queue, "--logical", "--json").stdout.splitlines()]
+    assert [each["data"] for each in got] == [f"line {number}" for number in range(1, 601)]
+    assert [each["msg_seq_number"] for each in got] == list(range(1, 601))
+    assert [each["msg_flags"] for each in got] == [8] * 599 + [24]
+    assert len({each["group_id"] for each in got}) == 1
+
+
+def test_a_group_that_does_not_fit_is_not_put_at_all(daemon: RunningDaemon, on: Evermq, queue: str) -> None:
+    on("mqsc", input=f"ALTER QLOCAL({queue}) MAXDEPTH(5)\n".encode())
+    done = put_group(daemon, queue, b"x\n" * 20, "--ack")
+    assert (done.returncode, done.stdout) == (10, b"")
+    assert done.stderr.startswith(f"0 messages put on {queue}\nevermq: line 6: MQRC_Q_FULL (2053): ".encode())
+    assert on("get", queue, "--all").stdout == ""
+
+
+def test_no_lines_are_no_group(daemon: RunningDaemon, on: Evermq, queue: str) -> None:
+    done = put_group(daemon, queue, b"")
+    assert (done.returncode, done.stderr) == (0, f"0 messages put on {queue}\n".encode())
+
+
+def test_browse_in_logical_order_says_where_a_group_goes_no_further(
+    daemon: RunningDaemon, on: Evermq, queue: str
+) -> None:
+    on("put", queue, "alone")
+    put_group(daemon, queue, b"1\n2\n3\n")
+    messages = [json.loads(line) for line in on("browse", queue, "--json").stdout.splitlines()]
+    group = messages[1]["group_id"]
+    assert on("browse", queue, "--logical").stdout == "alone\n1\n2\n3\n"
+    for text in ("alone", "1", "2"):
+        assert on("get", queue).stdout == f"{text}\n"
+    put_group(daemon, queue, b"4\n5\n")
+    assert on("browse", queue, "--logical").stdout == "4\n5\n"
+    assert on("explain", queue, "--group-id", group).stdout == (
+        f"FIRST_ITEM_ABSENT: the first message of group {group} is not available: no get in logical order begins the "
+        f"group\nINCOMPLETE_GROUP: group {group} lacks messages 1 to 2; it has 3\n"
+        f"NOT_OPEN_FOR_INPUT: no program has {queue} open for input\nAVAILABLE: 1 message is available to a get\n"
+    )
+
+
+def test_browse_in_logical_order_ends_where_the_next_message_of_a_group_is_missing(
+    daemon: RunningDaemon, on: Evermq, queue: str
+) -> None:
+    async def begin_a_group() -> str:
+        async with broker.connect(daemon.url) as connection:
+            md = MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP)
+            return (await connection.put1(queue, b"1", md)).md.group_id.hex()
+
+    group = asyncio.run(begin_a_group())
+    on("put", queue, "behind it")
+    browsed = on("browse", queue, "--logical")
+    assert (browsed.exit_code, browsed.stdout) == (0, "1\n")
+    assert browsed.stderr == f"group {group} goes no further: evermq explain {queue} --group-id {group}\n"
+
+
+def test_explain_tells_in_figures(on: Evermq, queue: str) -> None:
+    on("put", queue, "x", "--correl-id", "c0ffee")
+    on("put", queue, "y", "--priority", "9")
+    found = json.loads(on("explain", queue, "--json", "--correl-id", "c0ffee").stdout)
+    assert found["q_name"] == queue
+    assert [(each["code"], each["figures"]) for each in found["findings"]] == [
+        ("HIGHER_PRIORITY_AHEAD", {"messages": 1, "ahead": 1}),
+        ("NOT_OPEN_FOR_INPUT", {}),
+        ("AVAILABLE", {"messages": 1}),
+    ]
+    missing = on("explain", "NO.SUCH.QUEUE")
+    assert (missing.exit_code, missing.stderr.startswith("evermq: MQRC_UNKNOWN_OBJECT_NAME (2085): ")) == (10, True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.cli.lines import Line, Lines, LineSplitter
+from broker.cli.lines import GroupLines, Line, Lines, LineSplitter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,3 +72,15 @@ async def test_the_null_device_has_no_lines() -> None:
     descriptor = os.open(os.devnull, os.O_RDONLY)
     assert [line async for line in Lines(descriptor)] == []
     os.close(descriptor)
+
+
+@pytest.mark.parametrize("text", [b"", b"a", b"a\nb\n", b"a\nb\nc"])
+async def test_the_last_line_of_a_group_is_known_when_it_is_given(tmp_path: Path, text: bytes) -> None:
+    path = tmp_path / "input"
+    path.write_bytes(text)
+    expected = split(text)
+    with path.open("rb") as file:
+        lines = GroupLines(Lines(file.fileno()))
+        given = [(line.data, lines.last) async for line in lines]
+    last = len(expected)
+    assert given == [(data, last if number == last else 0) for number, data in enumerate(expected, 1)]

@@ -44,7 +44,7 @@ def dead_url() -> Iterator[str]:
 def test_without_a_command_there_is_help(evermq: Evermq) -> None:
     result = evermq()
     assert result.exit_code == 0
-    for name in ("run", "mqsc", "put", "get", "browse", "status", "demo"):
+    for name in ("run", "mqsc", "put", "get", "browse", "status", "explain", "demo"):
         assert f"\n  {name} " in result.stdout
 
 
@@ -55,6 +55,8 @@ def test_without_a_command_there_is_help(evermq: Evermq) -> None:
         (["put"], "Missing argument 'QUEUE'. (see evermq put --help)"),
         (["put", "Q", "text", "--lines"], "--lines reads standard input: leave TEXT out"),
         (["put", "Q", "text", "--ack"], "--ack goes with --lines"),
+        (["put", "Q", "text", "--group"], "--group goes with --lines"),
+        (["explain", "Q", "--group-id", "xyz"], "'xyz' is not hexadecimal digits, two a byte"),
         (["put", "Q", "text", "--priority", "10"], "Invalid value for '--priority': 10 is not in the range 0<=x<=9."),
         (["put", "Q", "text", "--correl-id", "xyz"], "'xyz' is not hexadecimal digits, two a byte"),
         (["put", "Q", "text", "--correl-id", "00" * 25], "an identifier has at most 24 bytes, 48 digits"),
@@ -68,7 +70,7 @@ def test_a_usage_error_is_one_line(evermq: Evermq, words: list[str], message: st
     assert message in the_line(evermq(*words), 20)
 
 
-@pytest.mark.parametrize("words", [["put", "Q", "text"], ["get", "Q"], ["browse", "Q"], ["status"]])
+@pytest.mark.parametrize("words", [["put", "Q", "text"], ["get", "Q"], ["browse", "Q"], ["status"], ["explain", "Q"]])
 def test_without_a_daemon_the_line_says_how_to_start_one(evermq: Evermq, dead_url: str, words: list[str]) -> None:
     line = the_line(evermq(*words, "--url", dead_url), 20)
     assert line.startswith(f"no queue manager at {dead_url}: MQRC_")

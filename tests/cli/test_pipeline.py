@@ -24,7 +24,7 @@ class SlowQueue:
         self.begun: list[bytes] = []
         self.gate = anyio.Event()
 
-    async def put(self, data: bytes, md: MessageDescriptor) -> None:
+    async def put(self, data: bytes, md: MessageDescriptor, options: int = 0) -> None:
         self.begun.append(data)
         await self.gate.wait()
         if data == self.refused:

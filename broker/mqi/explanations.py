@@ -1,0 +1,82 @@
+"""Why messages of a queue are not delivered: what `Connection.explain` answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+
+class Cause(StrEnum):
+    """What a finding is about. All but AVAILABLE and GETTERS_WAITING keep messages from getters."""
+
+    GET_INHIBITED = "GET_INHIBITED"
+    """The queue has GET(DISABLED)."""
+    PUT_INHIBITED = "PUT_INHIBITED"
+    """The queue has PUT(DISABLED): nothing new comes."""
+    NO_MESSAGE = "NO_MESSAGE"
+    """There is none at all, or none with the identifiers asked for."""
+    UNCOMMITTED_PUT = "UNCOMMITTED_PUT"
+    """Put in a unit of work that has not been committed."""
+    UNCOMMITTED_GET = "UNCOMMITTED_GET"
+    """Got in a unit of work that has not been committed: gone with its commit, back with its backout."""
+    LOCKED = "LOCKED"
+    """Locked by a browse; only the handle that holds the lock sees it."""
+    EXPIRED = "EXPIRED"
+    """Its time is up; the next getter that meets it discards it."""
+    INCOMPLETE_GROUP = "INCOMPLETE_GROUP"
+    """Messages of the group are not available: no get with ALL_MSGS_AVAILABLE is given any of it."""
+    INCOMPLETE_MESSAGE = "INCOMPLETE_MESSAGE"
+    """Segments are not available: no get with COMPLETE_MSG or ALL_SEGMENTS_AVAILABLE is given any of it."""
+    FIRST_ITEM_ABSENT = "FIRST_ITEM_ABSENT"
+    """The first message of the group is not available: no get with LOGICAL_ORDER begins the group."""
+    HIGHER_PRIORITY_AHEAD = "HIGHER_PRIORITY_AHEAD"
+    """Messages of higher priority come first."""
+    MESSAGES_AHEAD = "MESSAGES_AHEAD"
+    """Messages that arrived earlier come first."""
+    SELECTOR = "SELECTOR"
+    """A program has opened the queue with a selector that is not true of it."""
+    MARKED = "MARKED"
+    """Marked by a browse: no browse with UNMARKED_BROWSE_MSG in its set is given it."""
+    NOT_OPEN_FOR_INPUT = "NOT_OPEN_FOR_INPUT"
+    """No program has the queue open for input."""
+    GETTERS_WAITING = "GETTERS_WAITING"
+    """Gets wait for something that has not come."""
+    AVAILABLE = "AVAILABLE"
+    """A get without options is given it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing found: what it is about (a `Cause`; a newer queue manager may know others), a sentence, and figures.
+
+    Identifiers in the figures are hexadecimal digits, moments are seconds since 1970.
+    """
+
+    code: str
+    text: str
+    figures: dict[str, Any] = field(default_factory=dict)
+
+
+_HARMLESS: Final = frozenset({Cause.AVAILABLE, Cause.GETTERS_WAITING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """All that was found about a queue, or about the messages of it that were asked for. `str` of it is for people."""
+
+    q_name: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """What the findings are about, in their order."""
+        return tuple(finding.code for finding in self.findings)
+
+    @property
+    def causes(self) -> tuple[Finding, ...]:
+        """The findings that keep messages from getters."""
+        return tuple(finding for finding in self.findings if finding.code not in _HARMLESS)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{finding.code}: {finding.text}" for finding in self.findings)
