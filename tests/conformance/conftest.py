@@ -9,6 +9,7 @@ import pytest
 
 from broker.storage.memory import MemoryStore
 from broker.storage.sqlite import SqliteStore
+from tests.conformance.crashes import DurableSystem
 from tests.conformance.expect import ALL
 from tests.conformance.system import System
 from tests.conformance.ways import WAYS
@@ -32,7 +33,15 @@ async def system(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     way, store = request.param
     async with System(STORES[store](tmp_path), way) as system:
         if store != "memory":
-            await system.mqsc("DEFINE QLOCAL(SYSTEM.DEFAULT.LOCAL.QUEUE) DEFPSIST(YES)")
+            await system.mqsc("ALTER QLOCAL(SYSTEM.DEFAULT.LOCAL.QUEUE) DEFPSIST(YES)")
+        yield system
+
+
+@pytest.fixture(params=WAYS)
+async def durable(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[DurableSystem]:
+    """A queue manager that may crash. QLOCAL(Q) and QLOCAL(ST) are defined, with messages persistent by default."""
+    async with DurableSystem(tmp_path, request.param) as system:
+        await system.mqsc("DEFINE QLOCAL(Q) DEFPSIST(YES) MSGDLVSQ(FIFO)\nDEFINE QLOCAL(ST) DEFPSIST(YES)")
         yield system
 
 

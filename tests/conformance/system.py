@@ -130,12 +130,12 @@ class System:
             for row in rows
         ]
         await self._store.close()
-        assert sorted(stored) == sorted(self._persistent())
+        assert sorted(stored) == sorted(self._kept())
 
-    def _persistent(self) -> list[tuple[int, ...]]:
+    def _kept(self) -> list[tuple[int, ...]]:
         return [
             (queue.number, entry.row().rank, entry.id, entry.length, entry.backout_count, 0)
             for queue in self.manager.core.queues.values()
             for entry in queue.entries.values()
-            if entry.persistence and entry.state == AVAILABLE
+            if (entry.persistence or queue.keeps_nonpersistent) and entry.state == AVAILABLE
         ]

@@ -189,3 +189,15 @@ async def test_a_reply_finds_its_request(system: System, connection: Connection,
             await system.waiting("REPLIES", 1)
             tasks.create_task(serve())
         assert await asking == b"QUESTION"
+
+
+async def test_a_disconnection_commits_though_other_calls_fail_with_it(system: System, queue: Queue) -> None:
+    program = await system.connect("program")
+    handle = await program.open("Q", ALL)
+    other_handle = await program.open("Q", ALL)
+    await handle.put(b"A", options=MQPMO.SYNCPOINT)
+    waiting = asyncio.ensure_future(other_handle.get(wait=float("inf")))
+    await system.waiting("Q", 1)
+    assert await program.disconnect() == MQRC.NONE
+    assert await reason_of(waiting) in (MQRC.HCONN_ERROR, MQRC.CONNECTION_BROKEN)
+    assert await drained(queue) == [b"A"]

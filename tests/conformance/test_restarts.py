@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.mqi import MQGMO, MQPMO, MQRC, MessageDescriptor
-from tests.conformance.expect import ALL, drained, fails, name_of
+from tests.conformance.expect import ALL, browsed, drained, fails, name_of
 
 if TYPE_CHECKING:
     from broker import Connection, Queue
@@ -113,3 +113,32 @@ async def test_trigger_counts_are_rebuilt(system: System, connection: Connection
     connection = await system.connect()
     async with connection.trigger_starts() as starts:
         assert [(each.q_name, each.starts) for each in await starts.pending()] == [("Q", 2)]
+
+
+async def test_t10_7_an_orderly_end_keeps_nonpersistent_messages_of_the_high_class(system: System) -> None:
+    await system.mqsc("DEFINE QLOCAL(Q) NPMCLASS(HIGH)\nDEFINE QLOCAL(R) NPMCLASS(NORMAL)")
+    connection = await system.connect("scenario")
+    for name in ("Q", "R"):
+        for data, persistence in ((b"A", 0), (b"B", 1), (b"C", 0)):
+            await connection.put1(name, data, MessageDescriptor(priority=1, persistence=persistence))
+    await connection.put1("Q", b"D", MessageDescriptor(persistence=0), MQPMO.SYNCPOINT)
+    system.cut(connection)
+    for _ in range(2):
+        handle = await again(system)
+        assert await browsed(handle) == [b"A", b"B", b"C"]
+    rest = await (await system.connect("rest")).open("R", ALL)
+    assert await drained(rest) == [b"B"]
+
+
+async def test_t10_2_an_uncommitted_get_is_undone_and_counted_by_the_end_of_its_connection(
+    system: System, connection: Connection, queue: Queue
+) -> None:
+    for data in (b"A", b"B"):
+        await queue.put(data, persistence=1)
+    await queue.get(options=MQGMO.SYNCPOINT)
+    await queue.put(b"C", options=MQPMO.SYNCPOINT, persistence=1)
+    system.cut(connection)
+    handle = await again(system)
+    found = [await handle.get() for _ in range(2)]
+    assert [(each.data, each.md.backout_count) for each in found] == [(b"A", 1), (b"B", 0)]
+    assert await drained(handle) == []
