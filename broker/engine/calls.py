@@ -6,7 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.rows import Rows
+from broker.engine.answers import fail, fail_written
 from broker.engine.delivery import NOTHING, delivery
+from broker.engine.undelivered import put_back
 from broker.interface.port import Call, Delivery, T
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -68,7 +70,7 @@ class GetCall(ReceivingCall[Delivery]):
     def _fetched(self, error: Exception | None) -> None:
         """The bodies are in memory, or cannot be read."""
         if error is not None:
-            self._conversation.fail_written(self, error, MQRC.CONNECTION_BROKEN)
+            fail_written(self, error, MQRC.CONNECTION_BROKEN)
         elif self._grant is not None:
             self._secure(self._grant)
 
@@ -78,7 +80,7 @@ class GetCall(ReceivingCall[Delivery]):
         answer = delivery(grant.entries, grant.reason, self._form, now)
         first = grant.entries[0]
         if grant.unit is not None:
-            self._conversation.commit_unit(grant.unit, partial(self._removed, answer))
+            self._conversation.turns.commit(grant.unit, partial(self._removed, answer))
         elif grant.destructive and first.persistence and first.queue.hardens_backout and first.unit is self._unit:
             marks = Rows(marks=[entry.id for entry in grant.entries if entry.persistence])
             self._conversation.manager.journal.submit(marks, partial(self._marked, grant, answer))
@@ -90,7 +92,7 @@ class GetCall(ReceivingCall[Delivery]):
         if error is None:
             self._answer(delivery)
         else:
-            self._conversation.fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
+            fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
 
     def _marked(self, grant: Grant, delivery: Delivery, error: Exception | None) -> None:
         """It is on disk that the message is in somebody's hands, or it could not be written."""
@@ -101,12 +103,12 @@ class GetCall(ReceivingCall[Delivery]):
             return
         if isinstance(error, StoreFullError):
             self._undo()
-        self._conversation.fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
+        fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
 
     def ended(self, reason: int) -> None:
         """The wait is over, without a message."""
         self._stop_waiting()
-        self._conversation.fail(self, reason)
+        fail(self, reason)
 
     def take(self) -> None:
         self._grant = None
@@ -136,7 +138,7 @@ class GetCall(ReceivingCall[Delivery]):
         if grant is not None and grant.move is not None and self._unit is not None:
             grant.move.undo()
             for entry in grant.entries:
-                self._conversation.put_back(entry, self._unit)
+                put_back(self._conversation, entry, self._unit)
 
 
 class HeldCall(ReceivingCall[T]):

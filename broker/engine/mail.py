@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.rows import Rows
     from broker.core.unit import Unit
-    from broker.engine.conversation import Conversation
     from broker.engine.manager import QueueManager
+    from broker.engine.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class Mail:
     def __init__(self, manager: QueueManager) -> None:
         self._manager = manager
 
-    def follow_up(self, caller: Conversation | None) -> None:
+    def follow_up(self, caller: Turns | None) -> None:
         """After a step of the core: write off what expired, send the events, tell what was lost. Calls of `caller` that
         look at queues wait for it.
         """
@@ -95,7 +95,7 @@ class Mail:
             written(None)
 
 
-def _done_for(caller: Conversation | None) -> Callable[[], None]:
+def _done_for(caller: Turns | None) -> Callable[[], None]:
     return _nobody_waits if caller is None else caller.reveal()
 
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from broker.core.definitions import Change, Definition
     from broker.core.effects import Effects
     from broker.core.unit import Unit
+    from broker.engine.turns import Turns
     from broker.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -148,7 +149,7 @@ class QueueManager:
             waiter.owner.ended(reason)
         self.follow_up()
 
-    def follow_up(self, caller: Conversation | None = None) -> None:
+    def follow_up(self, caller: Turns | None = None) -> None:
         """After any step: remove what expired from the store, send reports and events, wake the trigger monitors. If
         the step was a call, its conversation's next call sees what follows.
         """
@@ -353,7 +354,3 @@ class QueueManager:
 
 def _moment(now: float) -> datetime:
     return datetime.fromtimestamp(now, UTC)
-
-
-def _nobody(_: Exception | None) -> None:
-    """Nobody waits for this outcome."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.engine.answers import fail
+
 if TYPE_CHECKING:
     from broker.core.triggering import Triggers
     from broker.engine.conversation import Conversation
@@ -43,13 +45,13 @@ class Monitors:
         """A conversation ends: so do its waits."""
         for call, waiting in list(self._waiting.items()):
             if waiting is conversation:
-                conversation.fail(call, reason)
+                fail(call, reason)
 
     def end(self, error: MQError) -> None:
         """The queue manager is ending: nobody waits any more, now or later."""
         self._refusal = error
-        for call, conversation in list(self._waiting.items()):
-            conversation.fail(call, error.reason, error.detail)
+        for call in list(self._waiting):
+            fail(call, error.reason, error.detail)
 
     def _forget(self, call: Call[int]) -> None:
         self._waiting.pop(call, None)

@@ -1,0 +1,64 @@
+"""How the engine answers calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.storage.store import StoreFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.interface.port import Call
+
+T = TypeVar("T")
+
+_DETAILS = {
+    int(MQRC.NO_MSG_AVAILABLE): "no suitable message came before the wait interval was over",
+    int(MQRC.GET_INHIBITED): "the queue was set to GET(DISABLED)",
+    int(MQRC.Q_DELETED): "the queue was deleted",
+    int(MQRC.OBJECT_CHANGED): "the way from the name to its queue was changed",
+    int(MQRC.HOBJ_ERROR): "the handle was closed while the call was waiting",
+    int(MQRC.HCONN_ERROR): "the connection has ended",
+    int(MQRC.CONNECTION_BROKEN): "the connection is broken",
+    int(MQRC.Q_MGR_QUIESCING): "the queue manager is quiescing",
+    int(MQRC.Q_MGR_STOPPING): "the queue manager is stopping",
+}
+
+
+def succeed(call: Call[T], result: T) -> None:
+    """Answer a call, unless it has been answered or cancelled."""
+    if not call.done():
+        call.set_result(result)
+
+
+def fail(call: Call[Any], reason: int, detail: str = "") -> None:
+    """Answer a call with an error, unless it has been answered or cancelled."""
+    if not call.done():
+        call.set_exception(MQError(reason, detail or _DETAILS.get(int(reason), "")))
+
+
+def fail_written(call: Call[Any], error: Exception, full: MQRC) -> None:
+    """Answer a call whose rows could not be written: with `full` when there was no room (journal rule 6)."""
+    if isinstance(error, StoreFullError):
+        fail(call, full, f"the store is full: {error}")
+    else:
+        fail(call, MQRC.CONNECTION_BROKEN, "the store failed; the outcome of this call is unknown")
+
+
+def when_written(call: Call[T], result: T, full: MQRC) -> Callable[[Exception | None], None]:
+    """Who answers `call` when it is written: with `result`, or with `full` when there was no room."""
+
+    def written(error: Exception | None) -> None:
+        if error is None:
+            succeed(call, result)
+        else:
+            fail_written(call, error, full)
+
+    return written
+
+
+def nobody(_: Exception | None) -> None:
+    """Nobody waits for this outcome."""

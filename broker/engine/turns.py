@@ -1,0 +1,158 @@
+"""The turns of a connection: when its calls are made, and what of them is on its way to the store.
+
+Each call takes effect when it is made, in issue order (journal rule 3). There is one exception to "when it is made":
+a call that looks at queues (get, open, inquire) must see what this connection's own earlier calls made visible, so
+while those are being written it waits its turn, and all later calls wait behind it. All wait for one that changes
+definitions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from broker.core.reports import unread
+from broker.engine.answers import fail
+from broker.engine.calls import ReceivingCall
+from broker.interface.port import Call
+from broker.mqi.errors import MQError
+from broker.storage.store import StoreFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.core.rows import Rows
+    from broker.core.unit import Unit
+    from broker.engine.manager import QueueManager
+    from broker.mqi.reasons import MQRC
+
+C = TypeVar("C", bound=Call[Any])
+
+
+class Turns:
+    """The calls of one connection that wait their turn, and its units that are not settled yet."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self.ended: MQRC | None = None
+        self._manager = manager
+        self._unsettled = 0  # units of this connection in the journal
+        self._revealing = 0  # those among them, and other steps, that will make messages visible
+        self._changing = 0  # 1 while a call of this connection changes definitions, or a commit reads bodies
+        self._deferred: deque[tuple[Call[Any], bool, Callable[..., None], tuple[Any, ...]]] = deque()
+
+    def issue(self, call: C, looks: bool, make: Callable[..., None], *arguments: Any) -> C:
+        """Make a call now, or in its turn when it looks at queues. What it raises is its answer."""
+        if self.ended is not None:
+            fail(call, self.ended)
+        elif self._deferred or self._changing or (looks and self._revealing):
+            self._deferred.append((call, looks, make, arguments))
+        else:
+            self._make(call, make, arguments)
+        return call
+
+    def end(self, reason: MQRC) -> None:
+        """The connection ends: the calls that wait their turn, and later ones, fail with `reason`."""
+        self.ended = reason
+        deferred, self._deferred = self._deferred, deque()
+        for call, *_ in deferred:
+            fail(call, reason)
+
+    def reveal(self) -> Callable[[], None]:
+        """Something is under way that makes messages visible: until the function returned is called, calls that look
+        at queues wait their turn.
+        """
+        self._revealing += 1
+
+        def revealed() -> None:
+            self._revealing -= 1
+            self._resume()
+
+        return revealed
+
+    def hold(self) -> Callable[[], None]:
+        """Until the function returned is called, all later calls wait their turn."""
+        self._changing += 1
+
+        def go_on() -> None:
+            self._changing -= 1
+            self._resume()
+
+        return go_on
+
+    def commit(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
+        """Freeze a unit and have it written and settled; `then` gives the answer.
+
+        A unit whose reports carry data that is only on disk waits for that, and the later calls with it.
+        """
+        on_disk = unread(unit.reports.items())
+        if not on_disk:
+            clock = self._manager.clock
+            rows = self._manager.core.commit(unit, clock.time(), clock.monotonic())
+            self._settle(unit, rows, then, committed=True)
+            return
+        go_on = self.hold()
+
+        def fetched(error: Exception | None) -> None:
+            if error is None:
+                self.commit(unit, then)
+            else:
+                then(error)
+            go_on()
+
+        self._manager.bodies.fetch(on_disk, fetched)
+
+    def back_out(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
+        """Freeze a unit for its backout and have the raised counts written. Without room for them it is backed out all
+        the same: that needs none.
+        """
+        self._settle(unit, self._manager.core.backout(unit), then, committed=False)
+
+    def write(self, rows: Rows, then: Callable[[Exception | None], None], *, reveals: bool) -> None:
+        """Have rows written; later calls that look at queues wait for it if it `reveals` messages."""
+        self._unsettled += 1
+        self._revealing += reveals
+
+        def written(error: Exception | None) -> None:
+            self._unsettled -= 1
+            self._revealing -= reveals
+            then(error)
+            self._resume()
+
+        self._manager.journal.submit(rows, written)
+
+    def _settle(self, unit: Unit, rows: Rows, then: Callable[[Exception | None], None], *, committed: bool) -> None:
+        """Settle a frozen unit when it is durable, after this connection's earlier ones."""
+        if not rows and not self._unsettled:
+            self._manager.settle(unit, committed=committed)
+            then(None)
+            return
+
+        def written(error: Exception | None) -> None:
+            if error is None or isinstance(error, StoreFullError):
+                self._manager.settle(unit, committed=committed and error is None)
+            then(error)
+
+        self.write(rows, written, reveals=bool(unit.puts) if committed else bool(unit.gets))
+
+    def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
+        try:
+            make(call, *arguments)
+        except MQError as error:
+            call.set_exception(error)
+        self._manager.follow_up(self)
+
+    def _resume(self) -> None:
+        """Make the calls that waited their turn, as far as they need not wait on."""
+        while self._deferred and not self._changing and not (self._revealing and self._deferred[0][1]):
+            call, _, make, arguments = self._deferred.popleft()
+            if not call.cancelled():
+                self._make(call, make, arguments)
+            elif not isinstance(call, ReceivingCall):
+                self._make(_unheard(), make, arguments)  # who made it is not there to hear, and decides nothing
+
+
+def _unheard() -> Call[Any]:
+    """A call whose answer nobody hears, be it an error."""
+    call: Call[Any] = Call()
+    call.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return call
