@@ -22,6 +22,8 @@ from broker.mqi import (
 from tests.conformance.expect import ALL, browsed, drained, fails
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from broker import Connection, Queue
     from tests.conformance.system import System
 
@@ -79,6 +81,24 @@ async def test_t13_6_the_default_input_option_may_be_exclusive(
 async def test_t9_2_open_options_that_make_no_sense_are_refused(connection: Connection, options: int) -> None:
     with fails(MQRC.OPTIONS_ERROR):
         await connection.open("Q", options)
+
+
+@pytest.mark.parametrize(
+    ("opened", "call", "reason"),
+    [
+        (MQOO.OUTPUT, lambda queue: queue.get(), MQRC.NOT_OPEN_FOR_INPUT),
+        (MQOO.INPUT_SHARED, lambda queue: queue.put(b"A"), MQRC.NOT_OPEN_FOR_OUTPUT),
+        (MQOO.INPUT_SHARED, lambda queue: queue.get(options=MQGMO.BROWSE_FIRST), MQRC.NOT_OPEN_FOR_BROWSE),
+    ],
+)
+async def test_t9_3_a_handle_is_only_for_what_it_was_opened_for(
+    connection: Connection, queue: Queue, opened: MQOO, call: Callable[[Queue], Awaitable[object]], reason: MQRC
+) -> None:
+    await queue.put(b"there")
+    async with connection.open("Q", opened) as handle:
+        with fails(reason):
+            await call(handle)
+    assert await drained(queue) == [b"there"]
 
 
 @pytest.mark.parametrize("name", ["NOSUCH", "", "q", " Q", "Q" * 48])
