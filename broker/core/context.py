@@ -1,4 +1,4 @@
-"""Message context: who put a message, and from where (messages.md 1.4).
+"""Message context: who put a message, and from where (semantics 1.4).
 
 Identity context is UserIdentifier, AccountingToken and ApplIdentityData; origin context is PutApplType, PutApplName,
 PutTime and ApplOriginData. A put fills them in by default, leaves them blank, takes them from the descriptor, or

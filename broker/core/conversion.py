@@ -1,4 +1,4 @@
-"""Conversion of message data to the getter's character set and encoding (MQGMO_CONVERT, messages.md 5.8).
+"""Conversion of message data to the getter's character set and encoding (MQGMO_CONVERT, semantics 5.8).
 
 Text (MQSTR) is converted as a whole. Of data that begins with MQ headers each header is: its characters, its integers,
 and what it says about the data behind it, down the chain to the text or, unconverted, to bytes of no format. A

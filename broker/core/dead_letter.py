@@ -1,4 +1,4 @@
-"""The dead-letter header: why a message is on the dead-letter queue, and where it should have gone (messages.md 12.4).
+"""The dead-letter header: why a message is on the dead-letter queue, and where it should have gone (semantics 12.4).
 
 Only what the queue manager itself puts comes to the dead-letter queue by itself; a program's put that fails is
 answered with its reason.

@@ -1,4 +1,4 @@
-"""Distribution lists: one call that puts a message to many queues (messages.md 11).
+"""Distribution lists: one call that puts a message to many queues (semantics 11).
 
 A list is a handle whose destinations have handles of their own, so that each has its put position among groups and
 segments, and its own fate: what goes wrong at one undoes nothing at another. The call as a whole has the outcome that

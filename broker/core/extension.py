@@ -1,7 +1,7 @@
 """MQMDE: the group and segment fields in front of the data, for programs that use version 1 descriptors.
 
 72 bytes: `MDE `, version 2, length, then encoding, character set and format of the data behind, flags, and the five
-fields that version 1 of MQMD does not have (messages.md 1.5).
+fields that version 1 of MQMD does not have (semantics 1.5).
 """
 
 from __future__ import annotations

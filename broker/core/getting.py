@@ -61,7 +61,7 @@ _MATCH_KNOWN = _MATCH_IDS | _MATCH_ITEM | _MATCH_TOKEN
 def make_request(
     handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
 ) -> Request:
-    """What this call wants apart from which message; raises what is wrong with its options, in the order of messages.md
+    """What this call wants apart from which message; raises what is wrong with its options, in the order of semantics
     0.3.
     """
     options = int(gmo.options)
@@ -191,7 +191,7 @@ def _whole(options: int) -> int:
 
 def _whole_inside(position: Position, options: int) -> int:
     """In an open group ALL_MSGS_AVAILABLE no longer counts, in an open logical message ALL_SEGMENTS_AVAILABLE neither
-    (messages.md 5.7).
+    (semantics 5.7).
     """
     if options & _COMPLETE_MSG:
         return WHOLE_MESSAGE
@@ -227,7 +227,7 @@ def _match_item(request: Request, md: MessageDescriptor, matching: int) -> None:
 
 
 def _check_fits(request: Request) -> None:
-    """In logical order match options cannot choose another item than the next (messages.md 6.3)."""
+    """In logical order match options cannot choose another item than the next (semantics 6.3)."""
     item = request.item or Item(request.group_id or NO_ID, 1, 0)
     for asked, next_is in (
         (request.group_id, item.group_id),
@@ -253,5 +253,5 @@ def explain_none(queue: LocalQueue, request: Request) -> None:
 
 
 def waits(gmo: GetMessageOptions) -> bool:
-    """Whether the call may wait. Gets under the cursor never do (messages.md 5.3)."""
+    """Whether the call may wait. Gets under the cursor never do (semantics 5.3)."""
     return bool(gmo.options & _WAIT) and gmo.wait_interval != 0 and not gmo.options & UNDER_CURSOR

@@ -130,7 +130,7 @@ def _position(request: Request, entries: list[Entry], reason: int, *, in_unit: b
 
 
 def _get_warning(handle: Handle, request: Request, entry: Entry, *, in_unit: bool) -> int:
-    """The warning of a get without LOGICAL_ORDER that leaves what one with it has begun (messages.md 6.3)."""
+    """The warning of a get without LOGICAL_ORDER that leaves what one with it has begun (semantics 6.3)."""
     position = handle.last_get
     if request.logical or not (position.logical and position.open):
         return 0
@@ -141,7 +141,7 @@ def _get_warning(handle: Handle, request: Request, entry: Entry, *, in_unit: boo
 
 def _whole_message(queue: LocalQueue, entry: Entry) -> tuple[list[Entry], int]:
     """The segments of a complete logical message, and a warning where they do not agree in character set or encoding:
-    then only the first ones that do (messages.md 5.7).
+    then only the first ones that do (semantics 5.7).
     """
     entries = [queue.entries[key] for key in queue.groups.segments(entry)]
     if len(entries) == 1:

@@ -72,7 +72,7 @@ class Position(NamedTuple):
         return Item(group_id, number + 1, 0)
 
     def after(self, item: Item, length: int, flags: int, persistence: int, *, in_unit: bool, logical: bool) -> Position:
-        """The position after a call that put or got `item` (messages.md 3.3, 6.2)."""
+        """The position after a call that put or got `item` (semantics 3.3, 6.2)."""
         open_message = flags & SEGMENTS == SEGMENT
         last = bool(flags & LAST_MSG_IN_GROUP)
         open_group = bool(flags & GROUPED) and (open_message or not last)
@@ -94,7 +94,7 @@ def stored_flags(flags: int) -> int:
 def put_in_order(
     position: Position, flags: int, persistence: int, new_group: Callable[[], bytes], *, in_unit: bool
 ) -> Item:
-    """The item that a put with LOGICAL_ORDER is (messages.md 3.2 rows 1 to 7). `new_group` is used where the rows say
+    """The item that a put with LOGICAL_ORDER is (semantics 3.2 rows 1 to 7). `new_group` is used where the rows say
     so.
 
     Raises INCOMPLETE_MSG (2242), INCOMPLETE_GROUP (2241), INCONSISTENT_PERSISTENCE (2185), INCONSISTENT_UOW (2245),
@@ -125,7 +125,7 @@ def put_as_given(flags: int, given: Item, new_group: Callable[[], bytes]) -> Ite
 
 
 def put_warning(position: Position, item: Item, flags: int, persistence: int, *, in_unit: bool) -> int:
-    """The warning of a put without LOGICAL_ORDER that leaves what one with it has begun (messages.md 3.4): that
+    """The warning of a put without LOGICAL_ORDER that leaves what one with it has begun (semantics 3.4): that
     something is left incomplete comes before how it is continued.
     """
     if not (position.logical and position.open):
@@ -135,7 +135,7 @@ def put_warning(position: Position, item: Item, flags: int, persistence: int, *,
 
 
 def misfit(position: Position, flags: int, persistence: int, *, in_unit: bool) -> int:
-    """Why a put with these flags does not continue what is open; 0 when it does (messages.md 3.3)."""
+    """Why a put with these flags does not continue what is open; 0 when it does (semantics 3.3)."""
     grouped = bool(flags & GROUPED)
     if position.open_message:
         in_place = grouped == position.open_group and (

@@ -127,7 +127,7 @@ class Manager:
             raise MQError(MQRC.HANDLE_NOT_AVAILABLE, f"{hconn.handle_count} handles are open, MAXHANDS of {self.name}")
 
     def close(self, hconn: Hconn, hobj: int, tick: float) -> tuple[int, Effects]:
-        """MQCLOSE. The reason is 0, or INCOMPLETE_MSG (2242) or INCOMPLETE_GROUP (2241) as a warning (messages.md 3.5).
+        """MQCLOSE. The reason is 0, or INCOMPLETE_MSG (2242) or INCOMPLETE_GROUP (2241) as a warning (semantics 3.5).
 
         Gets that wait on the handle end with HOBJ_ERROR (2019).
         """
@@ -367,7 +367,7 @@ class Manager:
     @contextmanager
     def _own_locks_open(self, handle: Handle, queue: LocalQueue, request: Request) -> Iterator[_Lock]:
         """For the time of a get the messages that its own handle has locked are available. Afterwards they are locked
-        again, unless the get released them (messages.md 5.5).
+        again, unless the get released them (semantics 5.5).
         """
         lock = _Lock()
         locked, handle.locked = handle.locked, []
@@ -512,7 +512,7 @@ class Manager:
         return effects
 
     def _serve(self, queue: LocalQueue, entry: Entry, effects: Effects, now: float) -> None:
-        """Offer a message to those who wait (messages.md 5.3); discard it where they would meet it expired."""
+        """Offer a message to those who wait (semantics 5.3); discard it where they would meet it expired."""
         if not queue.waiters.count or queue.get_inhibited:
             return
         served = []

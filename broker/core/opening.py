@@ -27,7 +27,7 @@ _INQUIRE = MQOO.INQUIRE.value
 
 
 def check_options(name: str, found: Resolution, options: int) -> None:
-    """Whether what the name leads to can be opened so (messages.md 9.1, 9.4). Raises Q_TYPE_ERROR (2057),
+    """Whether what the name leads to can be opened so (semantics 9.1, 9.4). Raises Q_TYPE_ERROR (2057),
     OPTION_NOT_VALID_FOR_TYPE (2045).
     """
     if found.model:
@@ -42,7 +42,7 @@ def check_options(name: str, found: Resolution, options: int) -> None:
 
 
 def open_queue(hconn: Hconn, name: str, route: Route, options: int, selection_string: str = "") -> Handle:
-    """Open a queue by a name (sharing rules: messages.md 9.2). Raises OBJECT_IN_USE (2042)."""
+    """Open a queue by a name (sharing rules: semantics 9.2). Raises OBJECT_IN_USE (2042)."""
     handle = enter_queue(hconn, name, route, options, selection_string)
     hconn.add(handle)
     return handle

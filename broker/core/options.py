@@ -48,7 +48,7 @@ _GET_CONFLICTS = (
     (_ALL_MARKS, _COMPLETES | MQGMO.LOCK | MQGMO.UNLOCK | MQGMO.LOGICAL_ORDER),
     (_MARKS, _UNMARKS),
 )
-"""Pairs of which only one may be given (messages.md 5.2)."""
+"""Pairs of which only one may be given (semantics 5.2)."""
 
 _GET_NEEDS = (
     (MQGMO.LOCK, _BROWSES),
@@ -69,7 +69,7 @@ _PUT_OFFERED = (
 
 @lru_cache(maxsize=1024)
 def check_open(options: int) -> None:
-    """MQOPEN (messages.md 9.1)."""
+    """MQOPEN (semantics 9.1)."""
     given = MQOO(options)
     _check_offered("MQOO", given, _OPEN_OFFERED)
     if not given & _OPENS:
@@ -83,7 +83,7 @@ def check_open(options: int) -> None:
 
 @lru_cache(maxsize=1024)
 def check_get(options: int) -> None:
-    """MQGET (messages.md 5.2)."""
+    """MQGET (semantics 5.2)."""
     given = MQGMO(options)
     _check_offered("MQGMO", given, _GET_OFFERED)
     for choices in (_SYNCPOINTS, _BROWSES | MQGMO.MSG_UNDER_CURSOR, _PROPERTIES):
@@ -98,7 +98,7 @@ def check_get(options: int) -> None:
 
 @lru_cache(maxsize=1024)
 def check_put(options: int) -> None:
-    """MQPUT and MQPUT1 (messages.md 1.4, 10)."""
+    """MQPUT and MQPUT1 (semantics 1.4, 10)."""
     given = MQPMO(options)
     _check_offered("MQPMO", given, _PUT_OFFERED)
     for choices in (MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT, _CONTEXTS, _RESPONSES):

@@ -72,7 +72,7 @@ def prepare(
     *,
     quiescing: bool = False,
 ) -> Prepared:
-    """Check a message and complete it, in the order of messages.md 0.3. `handle` is None for MQPUT1. Changes nothing
+    """Check a message and complete it, in the order of semantics 0.3. `handle` is None for MQPUT1. Changes nothing
     but the counter of `ids`.
     """
     queue, first = route.queue, route.first
@@ -153,7 +153,7 @@ def check_options(pmo: PutMessageOptions) -> None:
 
 
 def check_descriptor(md: MessageDescriptor, *, remote: bool = False) -> int:
-    """Raise what is wrong with a descriptor given to MQPUT (messages.md 1.1, 1.3, 2); the reason of a warning, or 0.
+    """Raise what is wrong with a descriptor given to MQPUT (semantics 1.1, 1.3, 2); the reason of a warning, or 0.
     `remote`: the message is for another queue manager.
     """
     if md.version not in (1, 2):
@@ -182,7 +182,7 @@ def check_descriptor(md: MessageDescriptor, *, remote: bool = False) -> int:
 
 
 def _check_group_fields(md: MessageDescriptor, flags: int, length: int, *, ordered: bool) -> int:
-    """Check what the descriptor says about groups and segments, as far as the flags let it count (messages.md 3.2,
+    """Check what the descriptor says about groups and segments, as far as the flags let it count (semantics 3.2,
     4.3). Returns OriginalLength as it is stored.
 
     Raises MSG_SEQ_NUMBER_ERROR (2250), OFFSET_ERROR (2251), ORIGINAL_LENGTH_ERROR (2252), SEGMENT_LENGTH_ZERO (2253).
@@ -202,7 +202,7 @@ def _check_group_fields(md: MessageDescriptor, flags: int, length: int, *, order
 
 
 def _piece_length(queue: LocalQueue, offset: int, flags: int, length: int, max_length: int) -> int:
-    """The length of the pieces that the message must be cut into; 0 when it fits (messages.md 4.1)."""
+    """The length of the pieces that the message must be cut into; 0 when it fits (semantics 4.1)."""
     may_cut = flags & logical.SEGMENTATION_ALLOWED
     if offset + length > logical.NUMBER_MAX and may_cut:
         raise MQError(

@@ -1,6 +1,6 @@
 """The Report field of a message that is put: which options go together, and what becomes of those not known.
 
-Options that this queue manager does not know fall under one of three masks (messages.md 12.3): some are refused with
+Options that this queue manager does not know fall under one of three masks (semantics 12.3): some are refused with
 REPORT_OPTIONS_ERROR (2061), some are kept and the put warns with UNKNOWN_REPORT_OPTION (2104), and some are kept only
 where the message goes on to another queue manager, which may know them. A pattern that no option has, such as "with
 data" without the report itself, counts as not known.

@@ -1,4 +1,4 @@
-"""Report messages: which of them a message asks for, and what is in them (messages.md 12.3).
+"""Report messages: which of them a message asks for, and what is in them (semantics 12.3).
 
 The queue manager makes three kinds: confirmations of arrival and of delivery, which belong to the unit of work that
 puts or gets the message and are made when that is committed, and expiration reports. Exception reports are for whoever

@@ -1,4 +1,4 @@
-"""Name resolution: from the two names of MQOD to the queue where messages go (messages.md 9.4).
+"""Name resolution: from the two names of MQOD to the queue where messages go (semantics 9.4).
 
 ObjectQMgrName is resolved first. The outcome is a path: the names of the definitions that were gone through, the last
 of them a local queue, where messages stay or, for a queue of another queue manager, await transmission. Only
@@ -61,7 +61,7 @@ _DEFAULT = _Reasons(MQRC.UNKNOWN_DEF_XMIT_Q, MQRC.DEF_XMIT_Q_TYPE_ERROR, MQRC.DE
 
 def resolve(definitions: Definitions, manager: Definition, object_name: str, q_mgr_name: str) -> Resolution:
     """Where these names lead on the queue manager with this definition. Raises UNKNOWN_OBJECT_NAME (2085),
-    UNKNOWN_REMOTE_Q_MGR (2087) and their kin (messages.md 9.3).
+    UNKNOWN_REMOTE_Q_MGR (2087) and their kin (semantics 9.3).
     """
     return _Resolver(definitions, manager).resolve(object_name, q_mgr_name)
 

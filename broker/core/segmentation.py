@@ -1,4 +1,4 @@
-"""Cutting a message that is too long for its queue, where it allows that (messages.md 4.2)."""
+"""Cutting a message that is too long for its queue, where it allows that (semantics 4.2)."""
 
 from __future__ import annotations
 

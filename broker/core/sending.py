@@ -1,7 +1,7 @@
 """Sending letters: putting what the queue manager itself has to say.
 
 No program waits for the outcome. A letter that cannot be put where it should go is put to the dead-letter queue, and
-is lost if that fails too; the call or the unit of work that caused it succeeds all the same (messages.md 12.3).
+is lost if that fails too; the call or the unit of work that caused it succeeds all the same (semantics 12.3).
 """
 
 from __future__ import annotations

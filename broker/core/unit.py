@@ -69,7 +69,7 @@ class Unit:
         self.calls -= self.gets.pop(entry) + (self.reports.pop(entry, None) is not None)
 
     def remember_put(self, handle: Handle) -> None:
-        """A put of this unit is about to move the handle's position: a backout restores it (messages.md 3.5)."""
+        """A put of this unit is about to move the handle's position: a backout restores it (semantics 3.5)."""
         self.last_puts.setdefault(handle, handle.last_put)
 
     def remember_get(self, handle: Handle) -> None:

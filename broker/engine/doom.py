@@ -1,5 +1,5 @@
 """The doom of a unit of work: a put whose caller did not wait for the outcome has failed in it, so that it can only be
-backed out. Its commit does that and says so (messages.md 14).
+backed out. Its commit does that and says so (semantics 14).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The end of browse marks while somebody waits for unmarked messages (MARKINT, messages.md 5.6).
+"""The end of browse marks while somebody waits for unmarked messages (MARKINT, semantics 5.6).
 
 Marks of the co-operating set are taken off when the next of its browses looks. Only for one that waits somebody must
 look in time: one timer a queue, from the wait on.

@@ -76,8 +76,8 @@ def inquire(catalog: Catalog, space: str, name: str, selectors: Sequence[int]) -
 
 
 def settings(catalog: Catalog, space: str, name: str, values: Mapping[int, int | str], now: float) -> Define:
-    """MQSET: the change that gives attributes new values. Raises SELECTOR_NOT_FOR_TYPE (2068) and the reasons of
-    triggers.md section 1 for values out of range.
+    """MQSET: the change that gives attributes new values. Raises SELECTOR_NOT_FOR_TYPE (2068) and, for values out of
+    range, TRIGGER_TYPE_ERROR (2078) and its kin.
     """
     definition = _definition(catalog, space, name)
     given = {}

@@ -1,5 +1,5 @@
 """What calls cost, in time: at a depth of a million at most three times what they cost at a hundred, also with ten
-thousand uncommitted messages at the head of the queue (design invariant 7).
+thousand uncommitted messages at the head of the queue.
 
 The core alone is measured, without a store, and all in one run: only ratios count. A figure is the least median of
 several rounds, so that what else the machine does is left out.

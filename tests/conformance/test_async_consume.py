@@ -1,4 +1,4 @@
-"""Asynchronous consumption (messages.md section 14): the callbacks of MQCB are `async for` and tasks."""
+"""Asynchronous consumption (semantics 14): the callbacks of MQCB are `async for` and tasks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asynchronous puts, and MQSTAT, which tells how they ended (messages.md section 14)."""
+"""Asynchronous puts, and MQSTAT, which tells how they ended (semantics 14)."""
 
 from __future__ import annotations
 

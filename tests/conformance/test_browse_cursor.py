@@ -1,4 +1,4 @@
-"""The browse cursor while the queue changes under it (messages.md section 8).
+"""The browse cursor while the queue changes under it (semantics 8).
 
 T8.1 to T8.9 as the specification tells them are in `test_put_get_browse.py`.
 """

@@ -1,4 +1,4 @@
-"""Locks: a browse that keeps its message to itself (messages.md section 5.5)."""
+"""Locks: a browse that keeps its message to itself (semantics 5.5)."""
 
 from __future__ import annotations
 

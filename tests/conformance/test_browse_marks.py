@@ -1,4 +1,4 @@
-"""Browse marks: of a handle, and of the handles that co-operate (messages.md section 5.6)."""
+"""Browse marks: of a handle, and of the handles that co-operate (semantics 5.6)."""
 
 from __future__ import annotations
 

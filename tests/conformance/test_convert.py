@@ -1,4 +1,4 @@
-"""MQGMO_CONVERT: data in the character set and encoding of the getter (messages.md section 5.8)."""
+"""MQGMO_CONVERT: data in the character set and encoding of the getter (semantics 5.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The message descriptor: fields, identifiers, context, version 1 and MQMDE (messages.md section 1)."""
+"""The message descriptor: fields, identifiers, context, version 1 and MQMDE (semantics 1)."""
 
 from __future__ import annotations
 

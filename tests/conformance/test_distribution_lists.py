@@ -1,4 +1,4 @@
-"""Distribution lists: one call, many queues, an outcome for each (messages.md 11)."""
+"""Distribution lists: one call, many queues, an outcome for each (semantics 11)."""
 
 from __future__ import annotations
 

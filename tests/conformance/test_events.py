@@ -1,4 +1,4 @@
-"""Limits of queues, and the event messages about them (messages.md 13)."""
+"""Limits of queues, and the event messages about them (semantics 13)."""
 
 from __future__ import annotations
 

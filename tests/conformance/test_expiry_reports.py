@@ -1,4 +1,4 @@
-"""Expiry and the reports on it (messages.md 12.1, 12.3)."""
+"""Expiry and the reports on it (semantics 12.1, 12.3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MQGMO options: what goes together, in which order it is checked, and truncation (messages.md sections 5.2 and 5.4).
+"""MQGMO options: what goes together, in which order it is checked, and truncation (semantics 5.2 and 5.4).
 
 Waiting is told in `test_waiting.py`, locks in `test_browse_locks.py`, marks in `test_browse_marks.py`, whole messages
 in `test_whole_messages.py`, CONVERT in `test_convert.py`.
@@ -137,7 +137,7 @@ async def test_table_5_2_groups_need_a_structure_that_knows_of_them(queue: Queue
 
 
 async def test_the_checks_of_a_get_come_in_one_order(system: System, connection: Connection, queue: Queue) -> None:
-    """Each call has the faults of all that follow; the first is told (messages.md 0.3)."""
+    """Each call has the faults of all that follow; the first is told (semantics 0.3)."""
     shared, browser = await connection.open("Q", MQOO.INPUT_SHARED), await connection.open("Q", MQOO.BROWSE)
     await place(queue, b"Y1", MIG, X)
     await take(queue, LO)

@@ -1,4 +1,4 @@
-"""Putting groups and segments: what is filled in, what is refused, what closing and backing out do (messages.md 3)."""
+"""Putting groups and segments: what is filled in, what is refused, what closing and backing out do (semantics 3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Getting and browsing in logical order (messages.md section 6)."""
+"""Getting and browsing in logical order (semantics 6)."""
 
 from __future__ import annotations
 

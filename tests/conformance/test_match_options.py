@@ -1,4 +1,4 @@
-"""Match options in groups and segments, with tokens, by position (messages.md section 7).
+"""Match options in groups and segments, with tokens, by position (semantics 7).
 
 Identifiers alone are told in `test_selection.py`.
 """

@@ -1,4 +1,4 @@
-"""MsgFlags: what is kept, what is implied, what a getter is told (messages.md section 2)."""
+"""MsgFlags: what is kept, what is implied, what a getter is told (semantics 2)."""
 
 from __future__ import annotations
 

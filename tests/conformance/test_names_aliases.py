@@ -1,4 +1,4 @@
-"""Alias queues: where they lead, what they say about messages, and what their changes do (messages.md 9, 12.2)."""
+"""Alias queues: where they lead, what they say about messages, and what their changes do (semantics 9, 12.2)."""
 
 from __future__ import annotations
 

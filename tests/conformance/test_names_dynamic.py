@@ -1,4 +1,4 @@
-"""Dynamic queues: made of model queues by opening them, deleted by closing them (messages.md 9.5)."""
+"""Dynamic queues: made of model queues by opening them, deleted by closing them (semantics 9.5)."""
 
 from __future__ import annotations
 

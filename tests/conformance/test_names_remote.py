@@ -1,4 +1,4 @@
-"""Queues of other queue managers: the ways to them, and what waits on their transmission queues (messages.md 9.4)."""
+"""Queues of other queue managers: the ways to them, and what waits on their transmission queues (semantics 9.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opening, inquiring, setting; attributes that bound what a queue takes (messages.md sections 9, 12.1 and 13)."""
+"""Opening, inquiring, setting; attributes that bound what a queue takes (semantics 9, 12.1 and 13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Message properties: what a putter says, what a getter is given, in which form (messages.md section 14; the layout of
+"""Message properties: what a putter says, what a getter is given, in which form (semantics 14; the layout of
 MQRFH2 is in tests/mqi/test_rfh2.py).
 """
 

@@ -1,4 +1,4 @@
-"""Putting, getting and browsing: order, cursors, truncation (messages.md sections 0.2, 5.4 and 8)."""
+"""Putting, getting and browsing: order, cursors, truncation (semantics 0.2, 5.4 and 8)."""
 
 from __future__ import annotations
 

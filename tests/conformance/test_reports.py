@@ -1,4 +1,4 @@
-"""Report messages and the dead-letter queue (messages.md 12.3, 12.4)."""
+"""Report messages and the dead-letter queue (semantics 12.3, 12.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an orderly end and a new start keep (messages.md section 10)."""
+"""What an orderly end and a new start keep (semantics 10)."""
 
 from __future__ import annotations
 

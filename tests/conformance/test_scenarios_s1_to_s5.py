@@ -1,4 +1,4 @@
-"""Groups that are put and got in one and in several units of work, and resumed (messages.md section 15, S1 to S5)."""
+"""Groups that are put and got in one and in several units of work, and resumed (semantics 15, S1 to S5)."""
 
 from __future__ import annotations
 

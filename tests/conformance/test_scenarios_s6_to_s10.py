@@ -1,4 +1,4 @@
-"""Status in segments, segmented messages in groups, and browsing groups (messages.md section 15, S6 to S10)."""
+"""Status in segments, segmented messages in groups, and browsing groups (semantics 15, S6 to S10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages that the queue manager cuts into segments and puts together again (messages.md section 4)."""
+"""Messages that the queue manager cuts into segments and puts together again (semantics 4)."""
 
 from __future__ import annotations
 

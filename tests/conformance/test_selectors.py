@@ -1,4 +1,4 @@
-"""Selectors at MQOPEN: which messages are there for a handle (messages.md section 14; the language itself is in
+"""Selectors at MQOPEN: which messages are there for a handle (semantics 14; the language itself is in
 tests/core/test_selector.py).
 """
 

@@ -1,4 +1,4 @@
-"""Trigger starts as leases: the counts of the fast path, through the public interface (triggers.md section 10)."""
+"""Trigger starts as leases: the counts of the fast path, through the public interface."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of work (messages.md section 10)."""
+"""Units of work (semantics 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MQGET with WAIT: when it is served, when it ends, who is served first (messages.md section 5.3)."""
+"""MQGET with WAIT: when it is served, when it ends, who is served first (semantics 5.3)."""
 
 from __future__ import annotations
 

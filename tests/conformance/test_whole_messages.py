@@ -1,4 +1,4 @@
-"""Whole messages and groups: COMPLETE_MSG, ALL_MSGS_AVAILABLE, ALL_SEGMENTS_AVAILABLE (messages.md section 5.7)."""
+"""Whole messages and groups: COMPLETE_MSG, ALL_MSGS_AVAILABLE, ALL_SEGMENTS_AVAILABLE (semantics 5.7)."""
 
 from __future__ import annotations
 

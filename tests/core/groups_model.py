@@ -175,7 +175,7 @@ class Model:
         self.max_calls = max_calls
         self.messages: list[Message] = []
 
-    # Puts (messages.md section 3)
+    # Puts (semantics 3)
 
     def put(self, access: Access, message: Message, fresh: bytes, *, ordered: bool, syncpoint: bool) -> Put | MQRC:
         """Put a message whose `item` is what the caller filled in; `fresh` is the next new group identifier."""

@@ -1,4 +1,4 @@
-"""The browse cursor (messages.md 8)."""
+"""The browse cursor (semantics 8)."""
 
 from __future__ import annotations
 

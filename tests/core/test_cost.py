@@ -1,4 +1,4 @@
-"""What calls cost, in operations: it does not grow with depth, waiters or uncommitted messages (design invariant 7)."""
+"""What calls cost, in operations: it does not grow with depth, waiters or uncommitted messages."""
 
 from __future__ import annotations
 

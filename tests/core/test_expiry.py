@@ -1,4 +1,4 @@
-"""Expiry (messages.md 12.1). Times are in tenths of a second in descriptors, in seconds on the clock."""
+"""Expiry (semantics 12.1). Times are in tenths of a second in descriptors, in seconds on the clock."""
 
 from __future__ import annotations
 

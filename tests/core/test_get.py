@@ -1,4 +1,4 @@
-"""MQGET: order, matching, truncation, inhibition (messages.md 5.1, 5.2, 5.4, 7)."""
+"""MQGET: order, matching, truncation, inhibition (semantics 5.1, 5.2, 5.4, 7)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups, segments, browse cursors and locks against a model, over long random walks (messages.md 3, 5.4 to 5.7, 6)."""
+"""Groups, segments, browse cursors and locks against a model, over long random walks (semantics 3, 5.4 to 5.7, 6)."""
 
 from __future__ import annotations
 

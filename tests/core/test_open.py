@@ -1,4 +1,4 @@
-"""MQOPEN and MQCLOSE: options, sharing, what is counted (messages.md 9)."""
+"""MQOPEN and MQCLOSE: options, sharing, what is counted (semantics 9)."""
 
 from __future__ import annotations
 

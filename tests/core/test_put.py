@@ -1,4 +1,4 @@
-"""MQPUT: identifiers, field checks, limits, defaults (messages.md 1, 12.2, 13)."""
+"""MQPUT: identifiers, field checks, limits, defaults (semantics 1, 12.2, 13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports in the core: options, headers, units of work, letters that cannot be put (messages.md 12.3, 12.4)."""
+"""Reports in the core: options, headers, units of work, letters that cannot be put (semantics 12.3, 12.4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Name resolution: table 9.4 of messages.md, row by row."""
+"""Name resolution: table 9.4, row by row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of work: all or nothing, in one step, every message at its own place (messages.md 10)."""
+"""Units of work: all or nothing, in one step, every message at its own place (semantics 10)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting gets: who is served, and what ends a wait (messages.md 5.3)."""
+"""Waiting gets: who is served, and what ends a wait (semantics 5.3)."""
 
 from __future__ import annotations
 

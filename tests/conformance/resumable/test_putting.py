@@ -1,4 +1,4 @@
-"""A group put over several units of work: scenarios S2 and S3 of messages.md section 15, through `broker.groups`."""
+"""A group put over several units of work: scenarios S2 and S3 of semantics 15, through `broker.groups`."""
 
 from __future__ import annotations
 
