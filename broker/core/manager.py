@@ -10,22 +10,34 @@ Nothing here awaits or reads a clock: `now` is the wall clock in seconds, `tick`
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core import defining, distribution, dynamic, getting, granting, opening, putting, reports, sending
+from broker.core import (
+    defining,
+    distribution,
+    dynamic,
+    getting,
+    granting,
+    locking,
+    opening,
+    putting,
+    reports,
+    sending,
+    serving,
+)
 from broker.core import unit as units
 from broker.core.definitions import Define, Definition, Delete
 from broker.core.distribution import DistributionList
 from broker.core.effects import Effects, Grant
-from broker.core.entry import AVAILABLE, GET_PENDING, LOCKED, Entry
+from broker.core.entry import AVAILABLE, LOCKED, Entry
 from broker.core.events import Events
 from broker.core.granting import check_room
 from broker.core.handles import CO_OPERATING, Handle, Hconn
 from broker.core.identifiers import Identifiers
+from broker.core.locking import OwnLocks
 from broker.core.options import check_open
 from broker.core.properties import check_length as check_properties
 from broker.core.resolution import resolve
@@ -41,7 +53,7 @@ from broker.mqi.options import MQOO, MQPMO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from broker.core.definitions import Change
     from broker.core.letters import Lost
@@ -145,7 +157,7 @@ class Manager:
         queue = handle.queue
         if queue is not None:
             opening.close_queue(handle, queue)
-            self._unlock(handle)
+            locking.unlock(handle, self.freed)
             if queue.creator is handle and not queue.deleted:
                 defining.delete(self, Delete("QUEUE", queue.name), effects)
             elif handle.removes and not queue.deleted:
@@ -318,18 +330,19 @@ class Manager:
         if self.quiescing and request.fail_if_quiescing:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         if int(gmo.options) & getting.UNLOCK:
-            return Grant([], 0 if self._unlock(handle) else _NO_MSG_LOCKED)
+            return Grant([], 0 if locking.unlock(handle, self.freed) else _NO_MSG_LOCKED)
         inhibited = handle.route.get_inhibited() if handle.route is not None else ""
         if inhibited:
             self.events.refused(queue, handle.name, int(MQRC.GET_INHIBITED), handle.hconn, now)
             raise MQError(MQRC.GET_INHIBITED, f"{inhibited} has GET(DISABLED)")
         if not int(gmo.options) & getting.UNDER_CURSOR:
             getting.select(request, handle, md, gmo)
-        with self._own_locks_open(handle, queue, request) as lock:
+        with OwnLocks(handle, self.freed) as lock:
             entry = self._select(handle, queue, request, gmo, now)
             if entry is not None:
                 grant = granting.grant(handle, queue, request, entry, self.max_calls, now)
-                self._count_got(queue, grant, now)
+                if grant.destructive:
+                    self.events.got(queue, len(grant.entries), now)
                 lock.release = request.browse and grant.reason != _TRUNCATED_FAILED
                 return grant
             lock.release = request.browse
@@ -337,61 +350,29 @@ class Manager:
             return request
         raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
 
-    def _count_got(self, queue: LocalQueue, grant: Grant, now: float) -> None:
-        if grant.destructive:
-            self.events.got(queue, len(grant.entries), now)
-
     def _select(
         self, handle: Handle, queue: LocalQueue, request: Request, gmo: GetMessageOptions, now: float
     ) -> Entry | None:
         """The message that a get is given now, if there is one."""
         if int(gmo.options) & getting.UNDER_CURSOR:
             return granting.under_cursor(handle, queue, request, now)
-        entry = self._choose(queue, request, now)
+        entry = self.choose(queue, request, now)
         if entry is None:
             getting.explain_none(queue, request)
         return entry
 
-    def _choose(self, queue: LocalQueue, request: Request, now: float) -> Entry | None:
+    def choose(self, queue: LocalQueue, request: Request, now: float) -> Entry | None:
+        """The message that a request may be given now; expired ones that were in its way are discarded."""
         if request.whole:
             self.expire(queue, now)  # an expired part makes the whole incomplete
         if request.unmarked_by and CO_OPERATING in request.unmarked_by:
             queue.drop_old_marks(now - self.mark_seconds)
         expired: list[Entry] = []
         entry = choose(queue.candidates(request), request, queue, now, expired)
-        self._discard(expired)
+        self.discard(expired)
         return entry
 
-    # Locks
-
-    @contextmanager
-    def _own_locks_open(self, handle: Handle, queue: LocalQueue, request: Request) -> Iterator[_Lock]:
-        """For the time of a get the messages that its own handle has locked are available. Afterwards they are locked
-        again, unless the get released them (semantics 5.5).
-        """
-        lock = _Lock()
-        locked, handle.locked = handle.locked, []
-        for entry in locked:
-            queue.unlock(entry)
-        try:
-            yield lock
-        finally:
-            taken = any(entry.state == GET_PENDING for entry in locked)
-            free = [entry for entry in locked if entry.state == AVAILABLE]
-            if lock.release or taken:
-                self.freed += free
-            elif not handle.locked:
-                for entry in free:
-                    queue.lock(entry)
-                handle.locked = free
-
-    def _unlock(self, handle: Handle) -> bool:
-        """Release the lock of a handle; whether there was one."""
-        locked, handle.locked = handle.locked, []
-        for entry in locked:
-            entry.queue.unlock(entry)
-        self.freed += locked
-        return bool(locked)
+    # Locks and marks
 
     def mark_left(self, queue: LocalQueue, now: float) -> float | None:
         """How many seconds the oldest mark of the co-operating set still lasts; None when none ends."""
@@ -404,12 +385,7 @@ class Manager:
 
     def offer_freed(self, now: float) -> Effects:
         """Offer what is no longer locked, or has been revealed, to those who wait."""
-        effects = Effects()
-        while self.freed:
-            freed = [entry for entry in self.freed if entry.state == AVAILABLE]
-            self.freed.clear()
-            effects.add(self._offer(freed, now))
-        return effects
+        return serving.offer_freed(self, now)
 
     def wait(self, handle: Handle, queue: LocalQueue, request: Request, owner: object) -> Waiter:
         """Let a get wait for what it looks for."""
@@ -459,7 +435,7 @@ class Manager:
                 entry.queue.withdraw(entry)
             for entry in unit.gets:
                 self._reinstate(entry)
-        effects = self._offer(unit.puts if committed else unit.gets, now)
+        effects = serving.offer(self, unit.puts if committed else unit.gets, now)
         for queue in unit.firsts:
             self.triggers.fire_first(queue)
         return effects
@@ -473,7 +449,7 @@ class Manager:
         if not unit.calls and unit.owner is not None:
             unit.owner.unit = None  # nothing is left of it
         self._reinstate(entry)
-        return self._offer((entry,), now)
+        return serving.offer(self, (entry,), now)
 
     def put_again(self, entry: Entry) -> Unit | None:
         """A get outside syncpoint whose answer nobody took, after its removal: an implicit unit that puts the message
@@ -500,54 +476,15 @@ class Manager:
         else:
             entry.queue.reinstate(entry)
 
-    def _offer(self, entries: Iterable[Entry], now: float) -> Effects:
-        """Offer what has become available in one step to those who wait, in delivery order whatever the order of the
-        calls was.
-        """
-        effects = Effects()
-        awaited = [entry for entry in entries if entry.queue.waiters.count and entry.state == AVAILABLE]
-        for entry in sorted(awaited, key=_key):
-            if entry.state == AVAILABLE:  # and not a segment of what another was given
-                self._serve(entry.queue, entry, effects, now)
-        return effects
-
-    def _serve(self, queue: LocalQueue, entry: Entry, effects: Effects, now: float) -> None:
-        """Offer a message to those who wait (semantics 5.3); discard it where they would meet it expired."""
-        if not queue.waiters.count or queue.get_inhibited:
-            return
-        served = []
-        for waiter in queue.waiters.interested(entry):
-            request = waiter.request
-            if request.part_of_more:
-                found = self._choose(queue, request, now)
-            else:
-                found = entry if request.accepts(entry, queue) else None
-            if found is None:
-                continue
-            if found.expired(now):
-                self._discard((found,))
-                break
-            served.append(waiter)
-            try:
-                grant = granting.grant(waiter.handle, queue, request, found, self.max_calls, now)
-            except MQError as error:
-                effects.ended.append((waiter, int(error.reason)))
-                continue
-            self._count_got(queue, grant, now)
-            effects.grants.append((waiter, grant))
-            if entry.state != AVAILABLE:
-                break
-        for waiter in served:
-            self.stop_waiting(waiter)
-
     # Expiry
 
     def expire(self, queue: LocalQueue, now: float) -> None:
         """Discard every available message whose time is up. A queue that is being deleted takes its own with it."""
         if not queue.deleted:
-            self._discard(list(queue.overdue(now)))
+            self.discard(list(queue.overdue(now)))
 
-    def _discard(self, expired: Iterable[Entry]) -> None:
+    def discard(self, expired: Iterable[Entry]) -> None:
+        """Take expired messages off their queues, and note them for whoever writes that."""
         for entry in expired:
             entry.queue.discard(entry)
             self.expired.append(entry)
@@ -635,16 +572,6 @@ class Manager:
                 assert (entry.state in (AVAILABLE, LOCKED)) == (entry.unit is None)
 
 
-class _Lock:
-    """Whether a get releases the lock of its handle."""
-
-    release = False
-
-
 def _mark_seconds(interval_ms: int) -> float:
     """How long a co-operative browse mark lasts; NOLIMIT is -1."""
     return float("inf") if interval_ms < 0 else interval_ms / 1000
-
-
-def _key(entry: Entry) -> int:
-    return entry.key

@@ -1,0 +1,59 @@
+"""Browse locks (semantics 5.5): a handle that browses with LOCK keeps its message from all others.
+
+For the time of its own next get the message is available again; afterwards it is locked as before, unless the get
+released it by going on to another message or by taking this one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.entry import AVAILABLE, GET_PENDING
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from broker.core.entry import Entry
+    from broker.core.handles import Handle
+
+
+class OwnLocks:
+    """`with OwnLocks(handle, freed) as lock:` around a get of `handle`. What the get sets free is added to `freed`."""
+
+    __slots__ = ("_freed", "_handle", "_locked", "release")
+
+    def __init__(self, handle: Handle, freed: list[Entry]) -> None:
+        self.release = False
+        self._handle = handle
+        self._freed = freed
+        self._locked: list[Entry] = []
+
+    def __enter__(self) -> OwnLocks:
+        if self._handle.locked:
+            self._locked, self._handle.locked = self._handle.locked, []
+            for entry in self._locked:
+                entry.queue.unlock(entry)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._locked:
+            return
+        taken = any(entry.state == GET_PENDING for entry in self._locked)
+        free = [entry for entry in self._locked if entry.state == AVAILABLE]
+        if self.release or taken:
+            self._freed += free
+        elif not self._handle.locked:
+            for entry in free:
+                entry.queue.lock(entry)
+            self._handle.locked = free
+
+
+def unlock(handle: Handle, freed: list[Entry]) -> bool:
+    """Release the lock of a handle; whether there was one. What becomes free is added to `freed`."""
+    locked, handle.locked = handle.locked, []
+    for entry in locked:
+        entry.queue.unlock(entry)
+    freed += locked
+    return bool(locked)
