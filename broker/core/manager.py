@@ -446,8 +446,6 @@ class Manager:
         if unit is None or unit.state != units.ACTIVE or entry not in unit.gets:
             return Effects()
         unit.forget(entry)
-        if not unit.calls and unit.owner is not None:
-            unit.owner.unit = None  # nothing is left of it
         self._reinstate(entry)
         return serving.offer(self, (entry,), now)
 
