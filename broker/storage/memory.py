@@ -6,12 +6,13 @@ It does not check more than SQLite would: a second message of one id, or a secon
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
-from broker.storage.store import StoreFailedError
+from broker.storage.store import Store, StoreFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from broker.storage.store import MessageRow, ObjectRow, Rows
 
@@ -19,7 +20,7 @@ LOAD_CHUNK = 10_000
 """How many messages a load gives at a time."""
 
 
-class MemoryStore:
+class MemoryStore(Store):
     """Keeps what is written for as long as the object lives; `open` and `close` change nothing."""
 
     def __init__(self) -> None:
@@ -43,20 +44,14 @@ class MemoryStore:
             if not row.persistent:
                 self._messages.pop(row.id, None)
 
-    async def write(self, rows: Rows) -> None:
-        """Take in all of `rows`, or none; raises StoreFailedError for an id or a number that is taken."""
-        objects = self._objects_after(rows)
-        self._insert(rows.inserts)
-        for id in rows.marks:
-            self._change(id, got=1)
-        for id, backout_count in rows.backouts:
-            self._change(id, backout_count=backout_count, got=0)
-        for id in rows.removals:
-            self._messages.pop(id, None)
-        if rows.dropped:
-            self._remove_messages_of(rows.dropped)
-        self._objects = objects
-        self._high_water = max(self._high_water, rows.high_water)
+    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+        """Take in all of `rows`, or none; `done` is told StoreFailedError for an id or a number that is taken."""
+        error = None
+        try:
+            self._take(rows)
+        except StoreFailedError as failure:
+            error = failure
+        asyncio.get_running_loop().call_soon(done, error)
 
     async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
         """The data of these messages; raises StoreFailedError when one is missing."""
@@ -70,6 +65,20 @@ class MemoryStore:
 
     async def close(self) -> None:
         """Nothing to let go; the rows stay."""
+
+    def _take(self, rows: Rows) -> None:
+        objects = self._objects_after(rows)
+        self._insert(rows.inserts)
+        for id in rows.marks:
+            self._change(id, got=1)
+        for id, backout_count in rows.backouts:
+            self._change(id, backout_count=backout_count, got=0)
+        for id in rows.removals:
+            self._messages.pop(id, None)
+        if rows.dropped:
+            self._remove_messages_of(rows.dropped)
+        self._objects = objects
+        self._high_water = max(self._high_water, rows.high_water)
 
     def _objects_after(self, rows: Rows) -> dict[tuple[str, str], ObjectRow]:
         """The objects as `rows` leaves them: a copy, because the batch may yet be refused."""

@@ -27,7 +27,7 @@ from anyio import CancelScope
 from broker.storage import database
 from broker.storage.ballast import Ballast
 from broker.storage.directory import DataDirectory
-from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
+from broker.storage.store import Store, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -48,7 +48,7 @@ _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
-class SqliteStore:
+class SqliteStore(Store):
     """Keeps a queue manager's rows in `evermq.db` in the directory `path`, which `open` makes when it is missing.
 
     `ballast_bytes` is how much of the disk is kept back for removals when the disk is full.
@@ -94,14 +94,18 @@ class SqliteStore:
         if nonpersistent:
             await self._run(lambda db: self._write_removals(db, lambda: database.forget_nonpersistent(db, last)))
 
-    async def write(self, rows: Rows) -> None:
-        """Make all of `rows` durable, or none.
+    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+        """Make all of `rows` durable, or none, then call `done`.
 
-        Raises StoreFullError when there is no room: nothing is written, but a batch without inserts and objects still
-        may be. Raises StoreFailedError when the outcome is unknown, and from then on always.
+        It is told StoreFullError when there is no room: nothing is written, but a batch without inserts and objects
+        still may be. It is told StoreFailedError when the outcome is unknown, and from then on always.
         """
-        await self._run(lambda db: self._write(db, rows))
-        self._checkpoint_when_idle()
+
+        def written(error: Exception | None) -> None:
+            self._checkpoint_when_idle()
+            done(error)
+
+        self._opened.submit(lambda db: self._write(db, rows), written)
 
     async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
         """The data of these messages; raises StoreFailedError when one is missing or cannot be read."""
@@ -121,10 +125,14 @@ class SqliteStore:
             self._directory.release()
             self._failure = None
 
-    async def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+    @property
+    def _opened(self) -> DatabaseThread:
         if self._thread is None:
             raise RuntimeError(f"the store {self._file} is not open")
-        return await self._thread.perform(work)
+        return self._thread
+
+    async def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        return await self._opened.perform(work)
 
     def _checkpoint_when_idle(self) -> None:
         """A long log is carried over when no write has come for a while; until then it waits in vain."""
@@ -135,7 +143,7 @@ class SqliteStore:
 
     def _start_checkpoint(self) -> None:
         if self._thread is not None:
-            self._thread.submit(self._checkpoint)
+            self._thread.submit(self._checkpoint, lambda _: None)
 
     # Everything below runs on the thread of the database.
 
@@ -151,7 +159,7 @@ class SqliteStore:
             raise StoreFailedError("an earlier batch may or may not be written") from self._failure
         self._rows_in_log += len(rows.inserts) + len(rows.removals) + len(rows.backouts) + len(rows.marks)
         try:
-            if rows.inserts or rows.objects:
+            if rows.grows:
                 self._write_growth(db, lambda: database.apply(db, rows))
             else:
                 self._write_removals(db, lambda: database.apply(db, rows))
@@ -201,15 +209,42 @@ class DatabaseThread(aiosqlite.Connection):
     what it runs, and messages do not belong in a log.
     """
 
-    def submit(self, work: Callable[[sqlite3.Connection], _T]) -> asyncio.Future[_T]:
-        """Have `work` done after what was submitted before; it is done even if the future is cancelled."""
-        future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self._tx.put_nowait((future, partial(work, self._conn)))
-        return future
+    def submit(self, work: Callable[[sqlite3.Connection], None], done: Callable[[Exception | None], None]) -> None:
+        """Have `work` done after what was submitted before, then call `done` on the loop: with None, or its error."""
+        self._put(_Outcome(asyncio.get_running_loop(), done), work)
 
     async def perform(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """The result of `work`, or what it raised."""
-        return await self.submit(work)
+        """The result of `work`, or what it raised; it is done even if the task that waits is cancelled."""
+        future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        self._put(future, work)
+        return await future
+
+    def _put(self, future: asyncio.Future[_T] | _Outcome, work: Callable[[sqlite3.Connection], object]) -> None:
+        self._tx.put_nowait((future, partial(work, self._conn)))  # type: ignore[arg-type]  # an _Outcome is enough
+
+
+class _Outcome:
+    """What aiosqlite's thread needs of a future, and no more: it calls `done` on the loop itself, where the callback of
+    a future costs another turn of the loop and wakes a task.
+    """
+
+    __slots__ = ("_done", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, done: Callable[[Exception | None], None]) -> None:
+        self._loop = loop
+        self._done = done
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, _result: None) -> None:
+        self._done(None)
+
+    def set_exception(self, error: Exception) -> None:
+        self._done(error)
 
 
 async def _start_thread(path: Path) -> DatabaseThread:

@@ -1,17 +1,19 @@
 """The Store protocol: what a queue manager needs of the place that keeps its persistent messages and definitions.
 
-Five verbs, each all or nothing. A store decides *how* things are kept, never *what*: it knows no message order, no
-visibility and no unit of work beyond "these rows, together". One task calls it, one verb at a time.
+Few verbs, each all or nothing. A store decides *how* things are kept, never *what*: it knows no message order, no
+visibility and no unit of work beyond "these rows, together". Batches are written in the order in which they were
+submitted.
 """
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Protocol
 
 from broker.core.rows import MessageRow, ObjectRow, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
 __all__ = ["MessageRow", "ObjectRow", "Rows", "Store", "StoreFailedError", "StoreFullError", "StoreUnusableError"]
 
@@ -42,8 +44,27 @@ class Store(Protocol):
         forgotten. Raises StoreUnusableError, and what `write` raises.
         """
 
+    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+        """Make all of `rows` durable, or none, after all that was submitted before; then call `done`.
+
+        It is called in a later turn of the event loop, in the order of submission, whatever is cancelled meanwhile:
+        with None, with StoreFullError, or with StoreFailedError.
+        """
+
     async def write(self, rows: Rows) -> None:
-        """Make all of `rows` durable, or none; raises StoreFullError or StoreFailedError."""
+        """Submit `rows` and wait until they are durable; raises what `submit` reports."""
+        outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def done(error: Exception | None) -> None:
+            if outcome.done():  # Who waited was cancelled. The rows are written all the same.
+                return
+            if error is None:
+                outcome.set_result(None)
+            else:
+                outcome.set_exception(error)
+
+        self.submit(rows, done)
+        await outcome
 
     async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
         """The data of these messages; raises StoreFailedError when one is missing."""

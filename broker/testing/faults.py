@@ -1,6 +1,7 @@
 """A store that fails or stalls on purpose, for tests of what an application or a manager does then.
 
-It wraps another store and changes only `write`. Give it to a queue manager in place of the store it wraps::
+It wraps another store and changes only what becomes of writes. Give it to a queue manager in place of the store it
+wraps::
 
     store = FaultStore(MemoryStore())
     store.fail_next(StoreFullError("the disk is full"))      # the next write is refused
@@ -14,32 +15,40 @@ It wraps another store and changes only `write`. Give it to a queue manager in p
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.storage.store import StoreFullError
+from broker.storage.store import Rows, Store, StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Callable, Iterable
+    from typing import TypeAlias
 
-    from broker.storage.store import MessageRow, ObjectRow, Rows, Store
+    from broker.storage.store import MessageRow, ObjectRow
+
+    _Plan: TypeAlias = "tuple[Exception | None, bool]"  # the error to report, and whether the batch is lost
 
 
-class FaultStore:
+class FaultStore(Store):
     """The store `inner`, whose writes can be made to fail and to wait.
 
-    `writes` counts the calls of `write`, whatever became of them; `written` has the batches that `inner` took, in
-    order. `held` is the number of writes that wait for `release`.
+    `writes` counts what was submitted, whatever became of them; `written` has the batches that `inner` took, in
+    order.
     """
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
         self.writes = 0
         self.written: list[Rows] = []
-        self.held = 0
-        self._failures: dict[int, tuple[Exception, bool]] = {}
-        self._free = asyncio.Event()
-        self._free.set()
+        self._failures: dict[int, _Plan] = {}
+        self._free = True
+        self._waiting: list[Callable[[], None]] = []
         self._some_held = asyncio.Event()
+
+    @property
+    def held(self) -> int:
+        """How many writes wait for `release`."""
+        return len(self._waiting)
 
     def fail_next(self, error: Exception, *, after: int = 1, lose: bool = True) -> None:
         """Raise `error` from the write that is `after` writes from now; 1 is the next one.
@@ -57,11 +66,15 @@ class FaultStore:
 
     def hold(self) -> None:
         """Let writes wait, from the next one on, before they reach the inner store."""
-        self._free.clear()
+        self._free = False
 
     def release(self) -> None:
         """Let the writes that wait go on, in their order, and later ones through."""
-        self._free.set()
+        self._free = True
+        waiting, self._waiting = self._waiting, []
+        self._some_held.clear()
+        for write in waiting:
+            write()
 
     async def wait_held(self) -> None:
         """Return as soon as a write waits for `release`."""
@@ -79,16 +92,15 @@ class FaultStore:
         """What the inner store has."""
         return self.inner.load_messages()
 
-    async def write(self, rows: Rows) -> None:
+    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
         """Have the inner store write `rows`, or do what was planned for this write."""
         self.writes += 1
-        error, lose = self._failures.pop(self.writes, (None, False))
-        await self._wait_until_free()
-        if not lose:
-            await self.inner.write(rows)
-            self.written.append(rows)
-        if error is not None:
-            raise error
+        write = partial(self._write, rows, done, self._failures.pop(self.writes, (None, False)))
+        if self._free:
+            write()
+        else:
+            self._waiting.append(write)
+            self._some_held.set()
 
     async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
         """What the inner store has."""
@@ -98,14 +110,12 @@ class FaultStore:
         """Close the inner store."""
         await self.inner.close()
 
-    async def _wait_until_free(self) -> None:
-        if self._free.is_set():
-            return
-        self.held += 1
-        self._some_held.set()
-        try:
-            await self._free.wait()
-        finally:
-            self.held -= 1
-            if not self.held:
-                self._some_held.clear()
+    def _write(self, rows: Rows, done: Callable[[Exception | None], None], planned: _Plan) -> None:
+        error, lose = planned
+
+        def written(failure: Exception | None) -> None:
+            if failure is None and not lose:
+                self.written.append(rows)
+            done(failure or error)
+
+        self.inner.submit(Rows() if lose else rows, written)  # An empty batch, so that the order of answers is kept.

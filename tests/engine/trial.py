@@ -11,6 +11,7 @@ import asyncio
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from broker import MQError
@@ -20,7 +21,7 @@ from broker.testing import FaultStore
 from tests.conformance.expect import ALL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from broker import Connection, Queue
     from broker.storage.store import Rows
@@ -32,10 +33,11 @@ TURNS = 2  # of the event loop that each access to the store takes
 class SlowStore(MemoryStore):
     """A store whose answers take some turns of the event loop, always the same number."""
 
-    async def write(self, rows: Rows) -> None:
-        await turns(TURNS)
-        await super().write(rows)
-        await turns(TURNS)
+    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+        def written(error: Exception | None) -> None:
+            after_turns(TURNS, lambda: done(error))
+
+        after_turns(TURNS, partial(super().submit, rows, written))
 
     async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
         wanted = list(ids)
@@ -45,6 +47,14 @@ class SlowStore(MemoryStore):
 
 def slow_store() -> FaultStore:
     return FaultStore(SlowStore())
+
+
+def after_turns(count: int, call: Callable[[], None]) -> None:
+    """Call it when the event loop has turned so many times."""
+    if count:
+        asyncio.get_running_loop().call_soon(after_turns, count - 1, call)
+    else:
+        call()
 
 
 async def turns(count: int) -> None:

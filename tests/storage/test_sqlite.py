@@ -219,13 +219,15 @@ async def test_the_settings_that_durability_rests_on(sqlite_store: SqliteStore) 
 def hops(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """What was given to the thread of the database."""
     given: list[object] = []
-    submit = DatabaseThread.submit
+    put = DatabaseThread._put
 
-    def count(self: DatabaseThread, work: Callable[[sqlite3.Connection], object]) -> asyncio.Future[object]:
+    def count(
+        self: DatabaseThread, future: asyncio.Future[object], work: Callable[[sqlite3.Connection], object]
+    ) -> None:
         given.append(work)
-        return submit(self, work)
+        put(self, future, work)
 
-    monkeypatch.setattr(DatabaseThread, "submit", count)
+    monkeypatch.setattr(DatabaseThread, "_put", count)
     return given
 
 
