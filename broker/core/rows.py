@@ -55,6 +55,11 @@ class Rows:
             or self.objects or self.dropped or self.high_water
         )  # fmt: skip
 
+    @property
+    def grows(self) -> bool:
+        """Whether it needs room for good: it adds something."""
+        return bool(self.inserts or self.objects)
+
     def extend(self, other: Rows) -> None:
         """Take in the rows of another unit. Two unsettled units never touch one message, so the order is free."""
         self.inserts.extend(other.inserts)

@@ -67,6 +67,14 @@ class GetCall(ReceivingCall[Delivery]):
         else:
             self._secure(grant)
 
+    def handed(self, grant: Grant) -> None:
+        """A message whose removal has taken effect with its put: answer."""
+        self._stop_waiting()
+        self._grant = grant
+        self._unit = grant.unit
+        now = self._conversation.manager.clock.time()
+        self._answer(delivery(grant.entries, grant.reason, self._form, now))
+
     def _fetched(self, error: Exception | None) -> None:
         """The bodies are in memory, or cannot be read."""
         if error is not None:

@@ -362,7 +362,9 @@ class Conversation:
         if unit is None:
             call.set_result(placed)
         else:
-            self.turns.commit(unit, when_written(call, placed, MQRC.STORAGE_MEDIUM_FULL))
+            written = when_written(call, placed, MQRC.STORAGE_MEDIUM_FULL)
+            if not self.turns.hand_over(unit, written):
+                self.turns.commit(unit, written)
 
     def _put1(
         self,

@@ -12,9 +12,13 @@ The rules that hold here and in what hands work to it. The numbers are fixed; ot
     rows before the writer thread sees it.
 4.  Acknowledged when durable: put, commit, and get outside syncpoint. A get under syncpoint is answered at once,
     since all it can see is durable.
-5.  (A put outside syncpoint that meets a waiting get outside syncpoint could do without a write. Not done.)
-6.  A full store changes nothing: every unit of the batch is undone, and its calls fail with STORAGE_MEDIUM_FULL
-    (2192) or, for a commit, BACKED_OUT (2003).
+5.  One pair needs no write: a put outside syncpoint that meets a waiting destructive get outside syncpoint, while
+    nothing else is on its way to the store. Both settle in one step. The put is acknowledged a turn of the event loop
+    later: if the getter has gone by then the message is put again, in the journal, and that comes first.
+6.  A full store changes nothing. The units of the batch that only remove are written again, with the room that the
+    store keeps back for them. Those that hold a put are undone, and with them every later unsettled call of their
+    connections, so that these keep their order: STORAGE_MEDIUM_FULL (2192), or BACKED_OUT (2003) for a commit. The
+    store refuses what grows it until there is room again for that and for what it keeps back.
 7.  Any other failure of a write leaves its outcome unknown. Nothing definite is answered, the connections are broken
     (2009), the queue manager stops. The next start takes what the store holds.
 8.  A backout writes BackoutCount before the message is visible again. A HARDENBO queue writes a "got" mark before the
@@ -36,13 +40,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.core.rows import Rows
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from broker.core.identifiers import Identifiers
     from broker.storage.store import Store
@@ -53,10 +58,13 @@ Settled: TypeAlias = "Callable[[Exception | None], None]"
 
 
 class Submission(NamedTuple):
-    """A frozen unit on its way: its rows, and who settles it (with None, or the error that undid it)."""
+    """A frozen unit on its way: its rows, and who settles it (with None, or the error that undid it). `caller` is the
+    connection with whose earlier units it stands or falls when the store is full.
+    """
 
     rows: Rows
     settled: Settled
+    caller: object | None
 
 
 class Reading(NamedTuple):
@@ -79,6 +87,7 @@ class Journal:
         self._submissions: deque[Submission] = deque()
         self._readings: deque[Reading] = deque()
         self._work = asyncio.Event()
+        self._busy = False
         self._closing = False
         self._high_water = 0  # a mark that is not in the store yet
         self.error: Exception | None = None
@@ -90,9 +99,14 @@ class Journal:
         """How many units are not settled yet, apart from those being written now."""
         return len(self._submissions)
 
-    def submit(self, rows: Rows, settled: Settled) -> None:
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is on its way to the store or from it."""
+        return not (self._busy or self._submissions or self._readings)
+
+    def submit(self, rows: Rows, settled: Settled, caller: object | None = None) -> None:
         """Make `rows` durable after all that was submitted before, then call `settled`. Rows may be empty."""
-        self._submissions.append(Submission(rows, settled))
+        self._submissions.append(Submission(rows, settled, caller))
         self._work.set()
 
     def read(self, ids: Sequence[int], fetched: Callable[[dict[int, bytes], Exception | None], None]) -> None:
@@ -110,10 +124,13 @@ class Journal:
         while True:
             await self._work.wait()
             self._work.clear()
+            self._busy = True
             while self._submissions or self._readings:
-                batch, rows = self._next_batch()  # before the reading: what it removes, nobody asks for any more
+                batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
                 await self._read()
-                await self._write(batch, rows)
+                for submission, error in zip(batch, await self._write(batch), strict=True):
+                    submission.settled(error)
+            self._busy = False
             if self._closing:
                 return
 
@@ -130,32 +147,53 @@ class Journal:
         for reading in readings:
             reading.fetched(bodies, self.error)
 
-    async def _write(self, batch: list[Submission], rows: Rows) -> None:
-        error: Exception | None = self.error
-        if rows and error is None:
-            self._high_water = rows.high_water = self._ids.reserve() or self._high_water
-            try:
-                await self._store.write(rows)
-                self.transactions += 1
-                self._high_water = 0
-            except StoreFullError as full:
-                logger.warning("store full units=%d: %s", len(batch), full)
-                error = full
-            except Exception as unknown:
-                self._stop(unknown)
-                error = unknown
+    async def _write(self, batch: list[Submission]) -> list[Exception | None]:
+        """Write a batch; for each of its units None, or the error that undid it."""
         self.units += len(batch)
-        for submission in batch:
-            submission.settled(error)
+        errors: list[Exception | None] = [None] * len(batch)
+        full = await self._store_all(submission.rows for submission in batch)
+        if full is not None:
+            errors = _refused(batch, full)
+            staying = [submission.rows for submission, error in zip(batch, errors, strict=True) if error is None]
+            logger.warning("store full units=%d refused=%d: %s", len(batch), len(batch) - len(staying), full)
+            self._refuse_later({each.caller for each, error in zip(batch, errors, strict=True) if error}, full)
+            if len(staying) == len(batch) or await self._store_all(staying) is not None:
+                errors = [full if submission.rows else error for submission, error in zip(batch, errors, strict=True)]
+        return errors if self.error is None else [error or self.error for error in errors]
 
-    def _next_batch(self) -> tuple[list[Submission], Rows]:
-        batch: list[Submission] = []
+    async def _store_all(self, units: Iterable[Rows]) -> StoreFullError | None:
+        """Write these units in one transaction. Returns the error when there was no room; notes any other."""
         rows = Rows()
-        while self._submissions and len(rows.inserts) + len(rows.removals) < self._batch_rows_max:
+        for each in units:
+            rows.extend(each)
+        if not rows or self.error is not None:
+            return None
+        self._high_water = rows.high_water = self._ids.reserve() or self._high_water
+        try:
+            await self._store.write(rows)
+        except StoreFullError as full:
+            return full
+        except Exception as unknown:
+            self._stop(unknown)
+        else:
+            self.transactions += 1
+            self._high_water = 0
+        return None
+
+    def _next_batch(self) -> list[Submission]:
+        batch: list[Submission] = []
+        rows = 0
+        while self._submissions and rows < self._batch_rows_max:
             submission = self._submissions.popleft()
             batch.append(submission)
-            rows.extend(submission.rows)
-        return batch, rows
+            rows += len(submission.rows.inserts) + len(submission.rows.removals)
+        return batch
+
+    def _refuse_later(self, callers: set[object | None], full: StoreFullError) -> None:
+        """Rule 6: what these connections have submitted since is undone too, in its turn."""
+        for index, (_, settled, caller) in enumerate(self._submissions):
+            if caller is not None and caller in callers:
+                self._submissions[index] = Submission(Rows(), partial(_undo, settled, full), caller)
 
     def _stop(self, error: Exception) -> None:
         """Rule 7: the outcome is unknown, nothing more is written."""
@@ -163,3 +201,19 @@ class Journal:
             self.error = error
             logger.error("store failed, the queue manager stops: %s", error)
             self._failed(error)
+
+
+def _refused(batch: Iterable[Submission], full: StoreFullError) -> list[Exception | None]:
+    """Rule 6: the error for the units that hold a put, and for the later ones of their connections."""
+    callers: set[object] = set()
+    errors: list[Exception | None] = []
+    for rows, _, caller in batch:
+        refused = rows.grows or caller in callers
+        if refused and caller is not None:
+            callers.add(caller)
+        errors.append(full if refused else None)
+    return errors
+
+
+def _undo(settled: Settled, full: StoreFullError, _: Exception | None) -> None:
+    settled(full)

@@ -16,6 +16,7 @@ from broker.clock import Clock
 from broker.commands.attributes import create
 from broker.commands.default_objects import default_objects
 from broker.config import Config, load
+from broker.core import meeting
 from broker.core.definitions import Clear, Define, Delete
 from broker.core.entry import Entry
 from broker.core.manager import Manager
@@ -140,6 +141,12 @@ class QueueManager:
                     self.bodies.settled(entry)
         else:
             self.bodies.trim()
+
+    def hand_over(self, unit: Unit) -> None:
+        """Let a put and the waiting get that takes its message take effect together (journal rule 5)."""
+        waiter, grant = meeting.hand_over(self.core, unit, self.clock.time())
+        waiter.owner.handed(grant)
+        self.follow_up()
 
     def perform(self, effects: Effects) -> None:
         """Carry out what a step of the core lets happen."""

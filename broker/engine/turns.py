@@ -8,10 +8,13 @@ definitions.
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from broker.core import meeting
 from broker.core.reports import unread
+from broker.core.rows import Rows
 from broker.engine.answers import fail
 from broker.engine.calls import ReceivingCall
 from broker.interface.port import Call
@@ -21,7 +24,6 @@ from broker.storage.store import StoreFullError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.core.rows import Rows
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
     from broker.mqi.reasons import MQRC
@@ -101,14 +103,42 @@ class Turns:
 
         self._manager.bodies.fetch(on_disk, fetched)
 
+    def hand_over(self, unit: Unit, then: Callable[[Exception | None], None]) -> bool:
+        """Give the message that an implicit unit puts to a get that waits for it, without a write, if that may be
+        (journal rule 5). `then` is called a turn later: a getter that has gone by then has put the message again.
+        """
+        manager = self._manager
+        if not manager.journal.idle or not meeting.awaited(unit, manager.clock.time()):
+            return False
+        manager.hand_over(unit)
+        self._unsettled += 1
+
+        def settled(error: Exception | None) -> None:
+            self._unsettled -= 1
+            then(error)
+            self._resume()
+
+        def a_turn_later() -> None:
+            if manager.journal.idle:
+                settled(None)
+            else:
+                manager.journal.submit(Rows(), settled)
+
+        asyncio.get_running_loop().call_soon(a_turn_later)
+        return True
+
     def back_out(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
         """Freeze a unit for its backout and have the raised counts written. Without room for them it is backed out all
         the same: that needs none.
         """
         self._settle(unit, self._manager.core.backout(unit), then, committed=False)
 
-    def write(self, rows: Rows, then: Callable[[Exception | None], None], *, reveals: bool) -> None:
-        """Have rows written; later calls that look at queues wait for it if it `reveals` messages."""
+    def write(
+        self, rows: Rows, then: Callable[[Exception | None], None], *, reveals: bool, keeps_order: bool = False
+    ) -> None:
+        """Have rows written; later calls that look at queues wait for it if it `reveals` messages. What `keeps_order`
+        does not take effect when an earlier call of this connection found the store full (journal rule 6).
+        """
         self._unsettled += 1
         self._revealing += reveals
 
@@ -118,7 +148,7 @@ class Turns:
             then(error)
             self._resume()
 
-        self._manager.journal.submit(rows, written)
+        self._manager.journal.submit(rows, written, self if keeps_order else None)
 
     def _settle(self, unit: Unit, rows: Rows, then: Callable[[Exception | None], None], *, committed: bool) -> None:
         """Settle a frozen unit when it is durable, after this connection's earlier ones."""
@@ -132,7 +162,7 @@ class Turns:
                 self._manager.settle(unit, committed=committed and error is None)
             then(error)
 
-        self.write(rows, written, reveals=bool(unit.puts) if committed else bool(unit.gets))
+        self.write(rows, written, reveals=bool(unit.puts if committed else unit.gets), keeps_order=committed)
 
     def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:

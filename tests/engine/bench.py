@@ -37,6 +37,11 @@ class Bench:
         return self.manager.core.queues["Q"].depth
 
     @property
+    def waiting(self) -> int:
+        """How many gets wait on Q."""
+        return self.manager.core.queues["Q"].waiters.count
+
+    @property
     def transactions(self) -> int:
         """How many batches the store took."""
         return len(self.store.written)

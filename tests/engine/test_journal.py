@@ -10,12 +10,12 @@ import pytest
 from broker import MQError
 from broker.mqi import MQGMO, MQIA, MQOO, MQPMO, MQRC, MessageDescriptor
 from broker.storage.memory import MemoryStore
-from broker.storage.store import StoreFailedError, StoreFullError
+from broker.storage.store import Rows, StoreFailedError, StoreFullError
 from broker.testing import FaultStore
 from tests.engine.bench import ALL, Bench, opened, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 
 @pytest.fixture
@@ -190,6 +190,83 @@ async def test_nonpersistent_messages_are_never_in_the_store(bench: Bench) -> No
     bench.store.release()
 
 
+# From hand to hand
+
+
+async def test_rule_5_a_put_that_meets_a_waiting_get_is_not_written(bench: Bench) -> None:
+    async with bench.manager.connect() as other, asyncio.TaskGroup() as tasks:
+        queue = await other.open("Q", ALL)
+        getting = tasks.create_task(queue.get(wait=5))
+        await bench.until(lambda: bench.waiting == 1)
+        writes = bench.store.writes
+        result = await bench.queue.put(b"A")
+        assert getting.done()
+        message = await getting
+        assert (message.data, message.md.msg_id, message.md.persistence) == (b"A", result.md.msg_id, 1)
+        assert (bench.store.writes, bench.depth, await bench.stored()) == (writes, 0, [])
+        assert await reason_of(queue.get()) == MQRC.NO_MSG_AVAILABLE
+
+
+@pytest.mark.parametrize(
+    "options",
+    [MQGMO.SYNCPOINT, MQGMO.SYNCPOINT_IF_PERSISTENT, MQGMO.BROWSE_FIRST, MQGMO.BROWSE_FIRST | MQGMO.LOCK],
+)
+async def test_rule_5_is_not_for_gets_that_may_leave_the_message_on_its_queue(bench: Bench, options: MQGMO) -> None:
+    async with bench.manager.connect() as other, asyncio.TaskGroup() as tasks:
+        queue = await other.open("Q", ALL)
+        getting = tasks.create_task(queue.get(options=options, wait=5))
+        await bench.until(lambda: bench.waiting == 1)
+        if options & MQGMO.BROWSE_FIRST:
+            tasks.create_task(reason_of(bench.queue.get(wait=5)))
+            await bench.until(lambda: bench.waiting == 2)
+        bench.store.hold()
+        putting = tasks.create_task(bench.queue.put(b"A"))
+        await bench.store.wait_held()
+        assert not getting.done()
+        bench.store.release()
+        await putting
+        assert (await getting).data == b"A"
+        await other.commit()
+        await queue.close()
+        await bench.queue.put(b"B")
+
+
+async def test_rule_5_waits_while_anything_else_is_on_its_way_to_the_store(bench: Bench) -> None:
+    await bench.connection.mqsc("DEFINE QLOCAL(R) DEFPSIST(YES)")
+    async with bench.manager.connect() as other, asyncio.TaskGroup() as tasks:
+        queue = await other.open("Q", ALL)
+        getting = tasks.create_task(queue.get(wait=5))
+        await bench.until(lambda: bench.waiting == 1)
+        bench.store.hold()
+        tasks.create_task(other.put1("R", b"A"))
+        await bench.store.wait_held()
+        putting = tasks.create_task(bench.queue.put(b"B"))
+        await bench.until(lambda: bench.depth == 1)
+        assert not getting.done()
+        assert not putting.done()
+        bench.store.release()
+        assert (await getting).data == b"B"
+        await putting
+    assert [len(rows.inserts) for rows in bench.store.written[-3:]] == [1, 1, 0]
+
+
+async def test_rule_5_a_getter_that_has_gone_has_the_message_put_before_the_put_is_acknowledged(bench: Bench) -> None:
+    async with bench.manager.connect() as other, asyncio.TaskGroup() as tasks:
+        queue = await other.open("Q", ALL)
+        getting = tasks.create_task(queue.get(wait=5))
+        await bench.until(lambda: bench.waiting == 1)
+        bench.store.hold()
+        putting = tasks.create_task(bench.queue.put(b"A"))
+        await bench.until(lambda: bench.waiting == 0)
+        getting.cancel()
+        await bench.store.wait_held()
+        assert getting.cancelled()
+        assert not putting.done()
+        bench.store.release()
+        await putting
+        assert await bench.stored() == [(b"A", 1, 0)]
+
+
 # A full store
 
 
@@ -224,6 +301,58 @@ async def test_rule_6_the_whole_batch_is_undone_and_the_manager_lives_on(bench: 
         assert [await first] + [await each for each in others] == [MQRC.NONE] + [MQRC.STORAGE_MEDIUM_FULL] * 5
     await bench.queue.put(b"B")
     assert await drained(bench) == [b"A", b"B"]
+
+
+async def test_rule_6_removals_beside_a_refused_put_are_written(bench: Bench) -> None:
+    await bench.queue.put(b"A")
+    async with bench.manager.connect() as other, asyncio.TaskGroup() as tasks:
+        queue = await other.open("Q", ALL)
+        bench.store.hold()
+        first = tasks.create_task(reason_of(bench.queue.put(b"first")))
+        await bench.store.wait_held()
+        bench.store.fail_next(StoreFullError("full"))
+        putting = tasks.create_task(reason_of(bench.queue.put(b"B")))
+        getting = tasks.create_task(queue.get())
+        await bench.until(lambda: bench.depth == 2)
+        bench.store.release()
+        assert [await first, await putting] == [MQRC.NONE, MQRC.STORAGE_MEDIUM_FULL]
+        assert (await getting).data == b"A"
+    assert [data for data, *_ in await bench.stored()] == [b"first"]
+
+
+async def test_rule_6_later_calls_of_a_connection_fall_with_its_put(bench: Bench) -> None:
+    await bench.connection.mqsc("ALTER QLOCAL(Q) NOHARDENBO")
+    await bench.queue.put(b"A")
+    await bench.queue.get(options=MQGMO.SYNCPOINT)
+    async with asyncio.TaskGroup() as tasks:
+        bench.store.hold()
+        first = tasks.create_task(reason_of(bench.queue.put(b"first")))
+        await bench.store.wait_held()
+        bench.store.fail_next(StoreFullError("full"))
+        putting = tasks.create_task(reason_of(bench.queue.put(b"B")))
+        committing = tasks.create_task(reason_of(bench.connection.commit()))
+        light = tasks.create_task(reason_of(bench.queue.put(b"C", persistence=0)))
+        await bench.until(lambda: bench.depth == 3)
+        bench.store.release()
+        assert await first == MQRC.NONE
+        assert await putting == await light == MQRC.STORAGE_MEDIUM_FULL
+        assert await committing == MQRC.BACKED_OUT
+    assert await drained(bench) == [b"A", b"first"]
+
+
+async def test_rule_6_what_was_submitted_behind_the_batch_falls_with_it(bench: Bench) -> None:
+    async with asyncio.TaskGroup() as tasks:
+        bench.store.hold()
+        bench.store.fail_next(StoreFullError("full"))
+        putting = tasks.create_task(reason_of(bench.queue.put(b"A")))
+        await bench.store.wait_held()
+        later = tasks.create_task(reason_of(bench.queue.put(b"B")))
+        async with bench.manager.connect() as other:
+            others = tasks.create_task(reason_of(other.put1("Q", b"C")))
+            await bench.until(lambda: bench.depth == 3)
+            bench.store.release()
+            assert [await putting, await later, await others] == [MQRC.STORAGE_MEDIUM_FULL] * 2 + [MQRC.NONE]
+    assert await drained(bench) == [b"C"]
 
 
 async def test_rule_6_a_get_whose_removal_finds_no_room_gives_the_message_back(bench: Bench) -> None:
@@ -381,9 +510,8 @@ async def test_rule_8_a_message_found_marked_counts_one_backout_more() -> None:
 
         dead = False
 
-        async def write(self, rows: object) -> None:
-            if not self.dead:
-                await super().write(rows)  # type: ignore[arg-type]
+        def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+            super().submit(Rows() if self.dead else rows, done)
 
     inner = Dying()
     async with opened(FaultStore(inner)) as bench:

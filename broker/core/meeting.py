@@ -1,0 +1,58 @@
+"""A put outside syncpoint that meets a waiting destructive get outside syncpoint (journal rule 5).
+
+The message goes from hand to hand: nobody else sees it in between, so that neither its arrival nor its removal needs to
+be written.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core import reports
+from broker.core import unit as units
+from broker.core.selection import NEVER
+
+if TYPE_CHECKING:
+    from broker.core.effects import Grant
+    from broker.core.manager import Manager
+    from broker.core.selection import Request
+    from broker.core.unit import Unit
+    from broker.core.waiters import Waiter
+
+
+def awaited(unit: Unit, now: float) -> bool:
+    """Whether all that this unit does is to put one message which, once it is settled, a get outside syncpoint takes
+    before anybody else sees it.
+    """
+    if len(unit.puts) != 1 or unit.gets or unit.reports or unit.firsts:
+        return False
+    (entry,) = unit.puts
+    queue = entry.queue
+    if not queue.waiters.count or queue.get_inhibited or entry.expired(now) or reports.asked(entry, reports.COD):
+        return False
+    for waiter in queue.waiters.interested(entry):
+        if waiter.request.start or waiter.request.part_of_more:
+            return False  # who is served depends on other messages too
+        if waiter.request.accepts(entry, queue):
+            return _takes_for_good(waiter.request)
+    return False
+
+
+def hand_over(manager: Manager, unit: Unit, now: float) -> tuple[Waiter, Grant]:
+    """Settle the put of a message that is `awaited` and the get that takes it, in one step."""
+    unit.become(units.COMMITTING)
+    effects = manager.settle(unit, committed=True, now=now)
+    ((waiter, grant),) = effects.grants
+    assert grant.unit is not None
+    grant.unit.become(units.COMMITTING)
+    manager.settle(grant.unit, committed=True, now=now)
+    return waiter, grant
+
+
+def _takes_for_good(request: Request) -> bool:
+    """Whether a message accepted is removed by that alone: no browse, no syncpoint, no buffer too small for it."""
+    return (
+        not (request.browse or request.logical)
+        and request.syncpoint == NEVER
+        and (request.max_length is None or request.accept_truncated)
+    )
