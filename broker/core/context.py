@@ -55,7 +55,7 @@ class Context(NamedTuple):
 
 
 _BLANK = Context(("", NO_ACCOUNTING_TOKEN, ""), (0, "", "", "", ""))
-_DEFAULT = Context()
+DEFAULT = Context()
 
 
 def for_put(hconn: Hconn, handle: Handle | None, options: int, source: int, md: MessageDescriptor) -> Context:
@@ -64,7 +64,7 @@ def for_put(hconn: Hconn, handle: Handle | None, options: int, source: int, md: 
     Raises NOT_OPEN_FOR_PASS_IDENT (2094) and its kin, CONTEXT_HANDLE_ERROR (2097), CONTEXT_NOT_AVAILABLE (2098).
     """
     if not options & _SPECIAL:
-        return _DEFAULT
+        return DEFAULT
     if options & _NO_CONTEXT:
         return _BLANK
     if handle is not None:

@@ -39,7 +39,7 @@ def define(manager: Manager, change: Define, effects: Effects) -> None:
     elif queue is not None:
         _alter_queue(manager, queue, definition, effects)
     elif definition.kind == "QLOCAL":
-        queue = manager.queues[definition.name] = LocalQueue(definition, change.number)
+        queue = manager.queues[definition.name] = LocalQueue(definition, change.number, manager.ids)
         queue.revealed = manager.freed
 
 
@@ -53,7 +53,7 @@ def delete(manager: Manager, change: Delete, effects: Effects) -> None:
     queue = manager.queues.pop(change.name, None)
     if queue is not None:
         queue.deleted = True
-        queue.pending_starts = 0
+        manager.triggers.count(queue, 0)
         manager.end_waits(queue.waiters, MQRC.Q_DELETED, effects)
         manager.leave(queue)
 

@@ -13,8 +13,9 @@ key is decided when it is put, and is kept by commit, backout and restart.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 
@@ -32,42 +33,54 @@ STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "GONE")
 
 MAX_PRIORITY = 9
 _CLOCK_ERROR = 1e-5  # tenths of a second: what seconds since 1970 lose as floating-point numbers
-_RANK_SHIFT = 60
+
+ID_BITS = 56
+"""Of an arrival number, in microseconds since 1970: two thousand years. With the four of a rank a key has 60 bits, the
+most that Python keeps in 32 bytes.
+"""
+_ID_MASK = (1 << ID_BITS) - 1
+
+_COMMON_FIELDS = 4  # of a packed descriptor: those of `Entry._fields`
+_pack = msgpack.Packer().pack
+
+
+@lru_cache(maxsize=16)
+def _plain_descriptor(priority: int, kept: bytes) -> bytes:
+    """The packed descriptor of a message with no identifier of its own: the same for many that are put together."""
+    packed: bytes = _pack((priority, None, None, kept))
+    return packed
 
 
 def order_key(rank: int, id: int) -> int:
     """The place in the delivery sequence: higher rank first, then arrival."""
-    return (MAX_PRIORITY - rank) << _RANK_SHIFT | id
+    return (MAX_PRIORITY - rank) << ID_BITS | id
 
 
 def rank_of(key: int) -> int:
     """The effective priority in a key."""
-    return MAX_PRIORITY - (key >> _RANK_SHIFT)
+    return MAX_PRIORITY - (key >> ID_BITS)
 
 
 class Entry:
-    """One message on one queue. `data` is None while the body is only on disk; `length` is its length all the same."""
+    """One message on one queue. `data` is None while the body is only on disk; `length` is its length all the same.
+
+    There may be millions of them. The fields that few messages use have room in `FullEntry` alone; those of any other
+    entry have the values below and cannot be set. A MsgId made by the queue manager is not kept but made again, of the
+    arrival number, whenever somebody asks.
+    """
 
     __slots__ = (
         "backout_count",
         "correl_id",
         "data",
-        "deadline",
-        "group_id",
-        "id",
+        "given_msg_id",
         "kept",
         "key",
         "length",
         "marked",
         "marks",
-        "msg_flags",
-        "msg_id",
-        "msg_seq_number",
-        "offset",
-        "original_length",
         "persistence",
         "priority",
-        "properties",
         "queue",
         "state",
         "unit",
@@ -77,29 +90,41 @@ class Entry:
     unit: Unit | None
     data: bytes | None
     marks: set[Handle | None] | None  # who has marked it in a browse; None in it is the co-operating set
-    deadline: float | None  # wall-clock seconds after which it is expired
+    given_msg_id: bytes | None  # None: the queue manager made the MsgId
+
+    deadline: float | None = None  # wall-clock seconds after which it is expired
+    group_id: bytes = NO_ID
+    msg_seq_number: int = 1
+    offset: int = 0
+    msg_flags: int = 0
+    original_length: int = -1
+    properties: bytes = b""  # packed (`broker.core.properties`), not part of the data
 
     def __init__(self, queue: LocalQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
         self.queue = queue
-        self.id = id
-        self.key = order_key(rank, id)
+        self.key = (MAX_PRIORITY - rank) << ID_BITS | id  # as `order_key` has it
         self.data = data
         self.length = length
         self.state = PUT_PENDING
         self.unit = None
         self.backout_count = 0
         self.marked = False  # a "got" mark is on disk (journal rule 8)
-        self.deadline = None
         self.marks = None
-        self.msg_id = self.correl_id = self.group_id = NO_ID
-        self.msg_seq_number = 1
-        self.offset = 0
-        self.msg_flags = 0
-        self.original_length = -1
+        self.given_msg_id = None
+        self.correl_id = NO_ID
         self.priority = 0
         self.persistence = 0
         self.kept = b""
-        self.properties = b""  # packed (`broker.core.properties`), not part of the data
+
+    @property
+    def id(self) -> int:
+        """The arrival number."""
+        return self.key & _ID_MASK
+
+    @property
+    def msg_id(self) -> bytes:
+        """The MsgId."""
+        return self.given_msg_id or self.queue.ids.identifier(self.key & _ID_MASK)
 
     @property
     def token(self) -> bytes:
@@ -128,34 +153,82 @@ class Entry:
 
     def row(self) -> MessageRow:
         """What the store keeps of it."""
-        fields = (
-            self.msg_id, self.correl_id, self.group_id, self.msg_seq_number, self.offset, self.msg_flags,
-            self.original_length, self.priority, self.deadline, self.kept,
-        )  # fmt: skip
-        descriptor: bytes = msgpack.packb((*fields, self.properties) if self.properties else fields)
+        key = self.key
         return MessageRow(
-            self.id,
+            key & _ID_MASK,
             self.queue.number,
-            rank_of(self.key),
+            rank_of(key),
             self.persistence,
-            descriptor,
+            self._descriptor(),
             self.length,
             self.data,
             self.backout_count,
         )
 
-    @classmethod
-    def from_row(cls, queue: LocalQueue, row: MessageRow) -> Entry:
+    def _descriptor(self) -> bytes:
+        """What `MessageRow.descriptor` holds."""
+        if self.given_msg_id is None and self.correl_id == NO_ID:
+            return _plain_descriptor(self.priority, self.kept)
+        packed: bytes = _pack(self._fields())
+        return packed
+
+    def _fields(self) -> tuple[object, ...]:
+        correl_id = self.correl_id if self.correl_id != NO_ID else None
+        return self.priority, self.given_msg_id, correl_id, self.kept
+
+    @staticmethod
+    def from_row(queue: LocalQueue, row: MessageRow) -> Entry:
         """The entry that a store kept, as it was when it was committed."""
-        entry = cls(queue, row.id, row.rank, row.data, row.length)
-        (
-            entry.msg_id, entry.correl_id, entry.group_id, entry.msg_seq_number, entry.offset, entry.msg_flags,
-            entry.original_length, entry.priority, entry.deadline, entry.kept, *properties,
-        ) = msgpack.unpackb(row.descriptor)  # fmt: skip
-        entry.properties = properties[0] if properties else b""
-        entry.persistence = row.persistent
-        entry.backout_count = row.backout_count + row.got
+        id, _, rank, persistence, descriptor, length, data, backout_count, got = row
+        fields = msgpack.unpackb(descriptor, use_list=False)
+        entry: Entry
+        if len(fields) == _COMMON_FIELDS:
+            entry = Entry(queue, id, rank, data, length)
+            entry.priority, entry.given_msg_id, correl_id, entry.kept = fields
+        else:
+            entry = full = FullEntry(queue, id, rank, data, length)
+            (
+                full.priority, full.given_msg_id, correl_id, full.kept, full.deadline, full.group_id,
+                full.msg_seq_number, full.offset, full.msg_flags, full.original_length, full.properties,
+            ) = fields  # fmt: skip
+        if correl_id is not None:
+            entry.correl_id = correl_id
+        entry.persistence = persistence
+        entry.backout_count = backout_count + got
         return entry
+
+    def share(self, common: dict[Any, Any]) -> None:
+        """Keep what is equal to something in `common` there only. What messages of one program that were put within a
+        hundredth of a second have kept of their descriptors is all equal.
+        """
+        self.kept = common.setdefault(self.kept, self.kept)
+        self.length = common.setdefault(self.length, self.length)
 
     def __repr__(self) -> str:
         return f"<Entry {self.id} on {self.queue.name} {STATE_NAMES[self.state]}>"
+
+
+class FullEntry(Entry):
+    """A message that has flags, a place in a group, an expiry time, or properties."""
+
+    __slots__ = ("deadline", "group_id", "msg_flags", "msg_seq_number", "offset", "original_length", "properties")
+
+    def __init__(self, queue: LocalQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
+        super().__init__(queue, id, rank, data, length)
+        self.deadline = None
+        self.group_id = NO_ID
+        self.msg_seq_number = 1
+        self.offset = 0
+        self.msg_flags = 0
+        self.original_length = -1
+        self.properties = b""
+
+    def _descriptor(self) -> bytes:
+        packed: bytes = _pack(self._fields())
+        return packed
+
+    def _fields(self) -> tuple[object, ...]:
+        return (
+            *super()._fields(), self.deadline, self.group_id, self.msg_seq_number, self.offset, self.msg_flags,
+            self.original_length, self.properties,
+        )  # fmt: skip

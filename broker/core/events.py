@@ -94,6 +94,11 @@ class Events:
         if not self._performance:
             self._gauges.clear()
 
+    @property
+    def counting(self) -> bool:
+        """Whether each put to a queue is looked at."""
+        return self._performance
+
     def put(self, queue: LocalQueue, now: float) -> None:
         """A message was put to the queue and counts in its depth."""
         if not self._performance:

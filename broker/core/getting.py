@@ -167,6 +167,26 @@ def select(request: Request, handle: Handle, md: MessageDescriptor | None, gmo: 
         request.start = GROUP_START if request.logical else MESSAGE_START if request.complete_message else 0
         request.whole = _whole(options)
     _match(request, md, gmo.msg_token, matching)
+    request.anything = request.accepts_anything()
+
+
+def remembered(
+    handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
+) -> Request | None:
+    """The request that this handle made last with the same arguments, if it depended on nothing else."""
+    return handle.request if md is None and handle.request_of == _arguments(gmo, max_length) else None
+
+
+def remember(
+    request: Request, handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
+) -> None:
+    """A request that has passed all checks: keep it for the next call, if it only takes what comes first."""
+    if md is None and request.anything and not (request.browse or request.logical):
+        handle.request, handle.request_of = request, _arguments(gmo, max_length)
+
+
+def _arguments(gmo: GetMessageOptions, max_length: int | None) -> tuple[object, ...]:
+    return gmo.options, gmo.match_options, gmo.wait_interval, gmo.msg_token, gmo.version, max_length
 
 
 def _go_on(request: Request, handle: Handle) -> Position:
@@ -254,4 +274,5 @@ def explain_none(queue: LocalQueue, request: Request) -> None:
 
 def waits(gmo: GetMessageOptions) -> bool:
     """Whether the call may wait. Gets under the cursor never do (semantics 5.3)."""
-    return bool(gmo.options & _WAIT) and gmo.wait_interval != 0 and not gmo.options & UNDER_CURSOR
+    options = int(gmo.options)
+    return bool(options & _WAIT) and gmo.wait_interval != 0 and not options & UNDER_CURSOR

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core import assembly, context, properties, reports
+from broker.core import assembly, context, logical, properties, reports
 from broker.core.effects import Grant, Move
 from broker.core.entry import AVAILABLE
 from broker.core.logical import CLOSED, SEGMENTS, Position
-from broker.core.selection import IF_PERSISTENT, NEVER, START
+from broker.core.selection import IF_PERSISTENT, NEVER, START, Request
 from broker.core.unit import Unit
 from broker.mqi.errors import MQError
 from broker.mqi.packing import KEPT_FIELDS
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle
     from broker.core.queue import LocalQueue
-    from broker.core.selection import Request
 
 _TRUNCATED_ACCEPTED = int(MQRC.TRUNCATED_MSG_ACCEPTED)
 _TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
@@ -50,9 +49,7 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
     Raises SYNCPOINT_LIMIT_REACHED (2024), UOW_NOT_AVAILABLE (2255), having changed nothing.
     """
     entries, reason = _whole_message(queue, entry) if request.complete_message else ([entry], 0)
-    length = assembly.length_of(entries, extends=request.extends)
-    length += properties.header_length(entry, request.properties)
-    truncated = request.max_length is not None and length > request.max_length
+    truncated = request.max_length is not None and _length(entries, request) > request.max_length
     if truncated and not request.accept_truncated:
         if request.browse_first:
             _rewind(handle)
@@ -71,7 +68,6 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
     warning = _get_warning(handle, request, entry, in_unit=in_unit)
     if in_unit:
         handle.hconn.enter(unit, now)
-    unit.remember_get(handle)
     unit.calls += 1
     for each in entries:
         queue.take(each, unit)
@@ -79,9 +75,17 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
         if reports.asked(each, reports.COD):
             unit.confirm(each, reports.COD)
     context.save(handle, entry)
+    unit.remember_get(handle)
     handle.last_get = _position(request, entries, reason, in_unit=in_unit)
+    move = None if handle.last_get is before else Move(handle, before, handle.last_get)
     reason = _TRUNCATED_ACCEPTED if truncated else reason or warning
-    return Grant(entries, reason, True, None if in_unit else unit, Move(handle, before, handle.last_get))
+    return Grant(entries, reason, True, None if in_unit else unit, move)
+
+
+def _length(entries: list[Entry], request: Request) -> int:
+    """How many bytes the getter receives."""
+    length = assembly.length_of(entries, extends=request.extends)
+    return length + properties.header_length(entries[0], request.properties)
 
 
 def check_room(unit: Unit, max_calls: int) -> None:
@@ -122,11 +126,21 @@ def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[E
 def _position(request: Request, entries: list[Entry], reason: int, *, in_unit: bool) -> Position:
     """Where the handle stands after this message."""
     first = entries[0]
-    length = sum(each.span for each in entries)
     flags = entries[-1].msg_flags
+    if not flags & logical.IN_PARTS:
+        return CLOSED
+    length = sum(each.span for each in entries)
     if request.complete_message and flags & SEGMENTS and not reason:
         flags &= ~SEGMENTS
     return CLOSED.after(first.item, length, flags, first.persistence, in_unit=in_unit, logical=request.logical)
+
+
+def step_back(handle: Handle, given_back: Entry, kept: Entry) -> None:
+    """Messages up to `given_back`, got one by one under syncpoint since `kept`, were not got after all: the handle
+    stands where `kept` left it, unless a later get has moved it on.
+    """
+    if handle.last_get == _position(Request(), [given_back], 0, in_unit=True):
+        handle.last_get = _position(Request(), [kept], 0, in_unit=True)
 
 
 def _get_warning(handle: Handle, request: Request, entry: Entry, *, in_unit: bool) -> int:

@@ -6,22 +6,50 @@ each segment to the next, comes to its last segment; a group when a walk from it
 to its last. What no walk meets does not count.
 
 Messages with the same group, sequence number and offset are allowed; the first in queue order is used, the others stay.
+
+Few messages are segmented, so most stand here as a `WholeMessage`, which is small.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.core.logical import GROUPED, LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
+from broker.core.order import SortedKeys
+from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from broker.core.entry import Entry
     from broker.core.logical import Item
 
 Piece: TypeAlias = tuple[int, int, bool, bool]  # key, length, whether it is the last, whether it is a segment
+
+
+class WholeMessage:
+    """A logical message of one physical message that is not a segment. See `LogicalMessage` for what it can do."""
+
+    __slots__ = ("key",)
+
+    complete = True
+
+    def __init__(self, key: int) -> None:
+        self.key = key
+
+    def at(self, offset: int) -> int | None:
+        return None if offset else self.key
+
+    def first(self) -> int | None:
+        return None
+
+    def run(self, _offset: int, _length: int) -> list[int]:
+        return []
+
+    def keys(self) -> Iterable[int]:
+        return (self.key,)
 
 
 class LogicalMessage:
@@ -51,6 +79,11 @@ class LogicalMessage:
             del self.pieces[offset]
         if piece == first:
             self._walk_from(offset)
+
+    def at(self, offset: int) -> int | None:
+        """The key of the piece at this offset; of several the first in queue order."""
+        same = self.pieces.get(offset)
+        return same[0][0] if same else None
 
     def first(self) -> int | None:
         """The key of the piece with which the message begins; None also when there are no segments, and so each piece
@@ -106,10 +139,12 @@ class LogicalMessage:
 class Group:
     """The available messages of one group id."""
 
-    __slots__ = ("_lasts", "_reach", "complete", "messages")
+    __slots__ = ("_lasts", "_reach", "complete", "id", "keys", "messages")
 
-    def __init__(self) -> None:
-        self.messages: dict[int, LogicalMessage] = {}  # by sequence number
+    def __init__(self, id: bytes) -> None:
+        self.id = id
+        self.keys: SortedKeys[int] = SortedKeys()  # of all messages
+        self.messages: dict[int, LogicalMessage | WholeMessage] = {}  # by sequence number
         self.complete = False
         self._lasts: dict[int, int] = {}  # sequence number to its pieces that carry LAST_MSG_IN_GROUP
         self._reach = 0  # messages 1 to this one are complete, and none before it is the last
@@ -118,7 +153,8 @@ class Group:
         number = entry.msg_seq_number
         if entry.msg_flags & LAST_MSG_IN_GROUP:
             self._lasts[number] = self._lasts.get(number, 0) + 1
-        self.messages.setdefault(number, LogicalMessage()).add(entry.offset, _piece(entry))
+        self.keys.add(entry.key)
+        self._add_piece(number, entry.offset, _piece(entry))
         self._walk_from(number)
 
     def discard(self, entry: Entry) -> None:
@@ -127,16 +163,25 @@ class Group:
             self._lasts[number] -= 1
             if not self._lasts[number]:
                 del self._lasts[number]
+        self.keys.discard(entry.key)
         message = self.messages[number]
-        message.discard(entry.offset, _piece(entry))
-        if not message.pieces:
+        if isinstance(message, LogicalMessage):
+            message.discard(entry.offset, _piece(entry))
+        if isinstance(message, WholeMessage) or not message.pieces:
             del self.messages[number]
         self._walk_from(number)
 
-    def keys(self) -> Iterator[int]:
-        """The keys of all messages of the group."""
-        for message in self.messages.values():
-            yield from message.keys()
+    def _add_piece(self, number: int, offset: int, piece: Piece) -> None:
+        message = self.messages.get(number)
+        if message is None and not offset and not piece[3]:
+            self.messages[number] = WholeMessage(piece[0])
+            return
+        if message is None or isinstance(message, WholeMessage):
+            whole, message = message, LogicalMessage()
+            self.messages[number] = message
+            if whole is not None:
+                message.add(0, _whole_piece(whole.key))
+        message.add(offset, piece)
 
     def _walk_from(self, number: int) -> None:
         """Message `number` has changed: walk on from there, if the walk came or comes by."""
@@ -165,7 +210,9 @@ class Groups:
 
     def add(self, entry: Entry) -> list[int]:
         """A message with a group id is available. The keys of those whose completeness may have changed with it."""
-        group = self._groups.setdefault(entry.group_id, Group())
+        group = self._groups.get(entry.group_id)
+        if group is None:
+            group = self._groups[entry.group_id] = Group(entry.group_id)
         before = _state(group, entry)
         group.add(entry)
         return self._changed(group, entry, before)
@@ -182,8 +229,12 @@ class Groups:
     def first(self, item: Item) -> int | None:
         """The key of the message that is this item; of several the first in queue order."""
         message = self._message(item.group_id, item.msg_seq_number)
-        same = message.pieces.get(item.offset) if message is not None else None
-        return same[0][0] if same else None
+        return None if message is None else message.at(item.offset)
+
+    def after(self, group_id: bytes, key: int) -> Iterable[int]:
+        """The keys greater than `key` of the messages of a group, ascending."""
+        group = self._groups.get(group_id)
+        return () if group is None else group.keys.after(key)
 
     def segments(self, entry: Entry) -> list[int]:
         """The keys of the segments from `entry` on to the last, end to end; stops early where one is missing."""
@@ -214,14 +265,24 @@ class Groups:
             return self.message_complete(entry)
         return self._groups[entry.group_id].complete
 
-    def _message(self, group_id: bytes, number: int) -> LogicalMessage | None:
+    def check_invariants(self, entries: Iterable[Entry]) -> None:
+        """Raise AssertionError unless the groups hold exactly those of `entries` that are in one. For tests."""
+        grouped = [entry for entry in entries if entry.group_id != NO_ID]
+        keys = {id: list(group.keys) for id, group in self._groups.items()}
+        assert sorted(chain.from_iterable(keys.values())) == [entry.key for entry in grouped]
+        assert all(entry.key in self._groups[entry.group_id].keys for entry in grouped)
+        for id, group in self._groups.items():
+            pieces = chain.from_iterable(message.keys() for message in group.messages.values())
+            assert sorted(pieces) == keys[id]
+
+    def _message(self, group_id: bytes, number: int) -> LogicalMessage | WholeMessage | None:
         group = self._groups.get(group_id)
         return None if group is None else group.messages.get(number)
 
     def _changed(self, group: Group, entry: Entry, before: _State) -> list[int]:
         after = _state(group, entry)
         if after.group_complete != before.group_complete:
-            return list(group.keys())
+            return list(group.keys)
         if after != before:
             message = group.messages.get(entry.msg_seq_number)
             return list(message.keys()) if message is not None else []
@@ -244,5 +305,10 @@ def _state(group: Group, entry: Entry) -> _State:
 
 
 def _piece(entry: Entry) -> Piece:
-    segment = bool(entry.msg_flags & SEGMENTS)
-    return entry.key, entry.span, not segment or bool(entry.msg_flags & LAST_SEGMENT), segment
+    flags = entry.msg_flags
+    return (entry.key, entry.span, bool(flags & LAST_SEGMENT), True) if flags & SEGMENTS else _whole_piece(entry.key)
+
+
+def _whole_piece(key: int) -> Piece:
+    """Of a message that is not a segment. Nothing comes behind it, so its length says nothing."""
+    return key, 0, True, False

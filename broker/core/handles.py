@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.queue import LocalQueue
     from broker.core.routes import Route
+    from broker.core.selection import Request
     from broker.core.selector import Selector
+    from broker.core.template import Template
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
+    from broker.mqi.structures import MessageDescriptor
 
 _REMOVING = (MQOO.INPUT_AS_Q_DEF | MQOO.INPUT_SHARED | MQOO.INPUT_EXCLUSIVE).value
 _BROWSE = MQOO.BROWSE.value
@@ -101,6 +104,10 @@ class Handle:
         self.marked: set[Entry] = set()
         self.marker = Marker(self)
         self.waiting: dict[Waiter, None] = {}
+        self.put_md: MessageDescriptor | None = None  # of the last put
+        self.template: Template | None = None
+        self.request: Request | None = None  # of a get that may come again with the same arguments
+        self.request_of: tuple[object, ...] = ()
 
     def usable_queue(self) -> LocalQueue:
         """Its queue; raises HOBJ_ERROR (2019), Q_DELETED (2052), OBJECT_CHANGED (2041)."""
@@ -110,6 +117,13 @@ class Handle:
         if queue.deleted:
             raise MQError(MQRC.Q_DELETED, f"{queue.name} was deleted after it was opened")
         self.check_unchanged()
+        return queue
+
+    def output_queue(self) -> LocalQueue:
+        """Its queue, to put to; raises also NOT_OPEN_FOR_OUTPUT (2039)."""
+        queue = self.usable_queue()
+        if not self.puts:
+            raise MQError(MQRC.NOT_OPEN_FOR_OUTPUT, f"{self.name} was opened without MQOO_OUTPUT")
         return queue
 
     def check_unchanged(self) -> None:

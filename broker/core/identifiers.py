@@ -37,9 +37,20 @@ class Identifiers:
         """
         return self._prefix + (number or self.next()).to_bytes(8, "big")
 
+    def number_of(self, identifier: bytes) -> int | None:
+        """The number in an identifier made here, or made elsewhere to look like one; None for any other."""
+        if not identifier.startswith(self._prefix):
+            return None
+        return int.from_bytes(identifier[len(self._prefix) :], "big")
+
+    @property
+    def running_low(self) -> bool:
+        """Whether a new high-water mark is to be stored."""
+        return self._last + RESERVED_AHEAD // 2 >= self._reserved
+
     def reserve(self) -> int:
         """The high-water mark to store with the next batch, or 0 when the stored one is still far ahead."""
-        if self._last + RESERVED_AHEAD // 2 < self._reserved:
+        if not self.running_low:
             return 0
         self._reserved = self._last + RESERVED_AHEAD
         return self._reserved

@@ -38,12 +38,15 @@ from broker.core.granting import check_room
 from broker.core.handles import CO_OPERATING, Handle, Hconn
 from broker.core.identifiers import Identifiers
 from broker.core.locking import OwnLocks
+from broker.core.logical import CLOSED
 from broker.core.options import check_open
 from broker.core.properties import check_length as check_properties
+from broker.core.putting import Prepared
 from broker.core.resolution import resolve
 from broker.core.routes import Route, Signpost
 from broker.core.rows import ObjectRow, Rows
 from broker.core.selection import choose
+from broker.core.template import Template, leaves_template
 from broker.core.triggering import Triggers
 from broker.core.unit import Unit
 from broker.core.waiters import Waiter
@@ -53,7 +56,7 @@ from broker.mqi.options import MQOO, MQPMO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from broker.core.definitions import Change
     from broker.core.letters import Lost
@@ -89,6 +92,7 @@ class Manager:
         self.lost: list[Lost] = []  # letters that could not even be put to the dead-letter queue; the engine logs them
         self.freed: list[Entry] = []  # no longer locked, or revealed by a queue: to be offered to those who wait
         self.quiescing = False
+        self.changes = 0  # of definitions: what was found out about one may not hold any more
         self.unit_bytes_max = 64 * 1024 * 1024
         self.configure(definition)
 
@@ -272,18 +276,9 @@ class Manager:
         """Put one message as part of `unit`: the implicit unit of the call, or that of the connection, which it begins
         if there was none. The entry and the reason are those that `put` returns.
         """
-        queue = route.queue
-        if queue.depth >= queue.max_depth:
-            self.expire(queue, now)
-        try:
-            put = putting.prepare(
-                hconn, handle, route, self.ids, md, pmo, data, self.max_length, now, quiescing=self.quiescing
-            )
-        except MQError as error:
-            self.events.refused(queue, route.first.name, int(error.reason), hconn, now)
-            raise
-        if put.entries[0].properties:
-            check_properties(put.entries[0].properties, self.max_properties)
+        put = self._repeated(handle, md, pmo, data, now)
+        if put is None:
+            put = self._prepared(hconn, handle, route, md, pmo, data, now)
         implicit = not int(pmo.options) & _SYNCPOINT
         if not implicit:
             check_room(unit, self.max_calls)
@@ -297,6 +292,47 @@ class Manager:
             unit.remember_put(handle)
             handle.last_put = put.position
         return put.shown, put.reason
+
+    def _repeated(
+        self, handle: Handle | None, md: MessageDescriptor | None, pmo: PutMessageOptions, data: bytes, now: float
+    ) -> Prepared | None:
+        """A put that is like the last one through its handle; None when it is not."""
+        if handle is None or handle.template is None or self.quiescing or handle.last_put is not CLOSED:
+            return None
+        if not handle.template.fits(md, pmo, len(data), self.changes):
+            return None
+        entries = handle.template.entries((data,), self.ids, now)
+        return Prepared(entries, 0, CLOSED, entries[0])
+
+    def _prepared(
+        self,
+        hconn: Hconn,
+        handle: Handle | None,
+        route: Route,
+        md: MessageDescriptor | None,
+        pmo: PutMessageOptions,
+        data: bytes,
+        now: float,
+    ) -> Prepared:
+        """A put that has passed all checks of its own."""
+        queue = route.queue
+        if queue.depth >= queue.max_depth:
+            self.expire(queue, now)
+        try:
+            put = putting.prepare(
+                hconn, handle, route, self.ids, md, pmo, data, self.max_length, now, quiescing=self.quiescing
+            )
+        except MQError as error:
+            self.events.refused(queue, route.first.name, int(error.reason), hconn, now)
+            raise
+        if put.entries[0].properties:
+            check_properties(put.entries[0].properties, self.max_properties)
+        if handle is not None:
+            handle.template = None
+            if not put.reason and leaves_template(handle, route, md, pmo, put.shown):
+                length_max = min(queue.max_length, self.max_length)
+                handle.template = Template(handle, md, pmo, put.shown, length_max, self.changes)
+        return put
 
     def _check_bytes(self, unit: Unit, length: int) -> None:
         if unit.bytes + length > self.unit_bytes_max:
@@ -326,7 +362,8 @@ class Manager:
         now: float,
     ) -> Grant | Request:
         """MQGET: a grant, or the request to wait with. Raises NO_MSG_AVAILABLE (2033) and others."""
-        request = getting.make_request(handle, md, gmo, max_length)
+        again = getting.remembered(handle, md, gmo, max_length)
+        request = again or getting.make_request(handle, md, gmo, max_length)
         if self.quiescing and request.fail_if_quiescing:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         if int(gmo.options) & getting.UNLOCK:
@@ -335,8 +372,9 @@ class Manager:
         if inhibited:
             self.events.refused(queue, handle.name, int(MQRC.GET_INHIBITED), handle.hconn, now)
             raise MQError(MQRC.GET_INHIBITED, f"{inhibited} has GET(DISABLED)")
-        if not int(gmo.options) & getting.UNDER_CURSOR:
+        if again is None and not int(gmo.options) & getting.UNDER_CURSOR:
             getting.select(request, handle, md, gmo)
+            getting.remember(request, handle, md, gmo, max_length)
         with OwnLocks(handle, self.freed) as lock:
             entry = self._select(handle, queue, request, gmo, now)
             if entry is not None:
@@ -363,6 +401,10 @@ class Manager:
 
     def choose(self, queue: LocalQueue, request: Request, now: float) -> Entry | None:
         """The message that a request may be given now; expired ones that were in its way are discarded."""
+        if request.anything:
+            first = queue.first()
+            if first is None or first.deadline is None:
+                return first
         if request.whole:
             self.expire(queue, now)  # an expired part makes the whole incomplete
         if request.unmarked_by and CO_OPERATING in request.unmarked_by:
@@ -428,8 +470,8 @@ class Manager:
         if committed:
             for entry in unit.gets:
                 entry.queue.remove(entry)
-            for entry in unit.puts:
-                self._arrive(entry)
+            for queue, entries in _runs(unit.puts):
+                self._arrive(queue, entries)
         else:
             for entry in unit.puts:
                 entry.queue.withdraw(entry)
@@ -461,12 +503,13 @@ class Manager:
         unit.puts.append(entry)
         return unit
 
-    def _arrive(self, entry: Entry) -> None:
-        if entry.queue.deleted:
-            entry.queue.withdraw(entry)
+    def _arrive(self, queue: LocalQueue, entries: Sequence[Entry]) -> None:
+        if queue.deleted:
+            for entry in entries:
+                queue.withdraw(entry)
         else:
-            entry.queue.arrive(entry)
-            self.triggers.arrived(entry.queue, entry)
+            queue.arrive_all(entries)
+            self.triggers.arrived(queue, entries)
 
     def _reinstate(self, entry: Entry) -> None:
         if entry.queue.deleted:
@@ -492,7 +535,9 @@ class Manager:
     def freeze(self, change: Change) -> tuple[Change, Rows]:
         """What a change of definitions writes, and the change to apply when that is durable. (Clear is a unit.)"""
         if isinstance(change, Delete):
-            return change, Rows(dropped=[(change.space, change.name)])
+            queue = self.queues.get(change.name) if change.space == "QUEUE" else None
+            gone = [entry.id for entry in queue.entries.values() if entry.persistence] if queue else []
+            return change, Rows(removals=gone, dropped=[(change.space, change.name)])
         assert isinstance(change, Define)
         definition = change.definition
         queue = self.queues.get(definition.name) if definition.space == "QUEUE" else None
@@ -505,13 +550,14 @@ class Manager:
 
     def apply(self, change: Change) -> Effects:
         """Let a change of definitions take effect, now that it is durable."""
+        self.changes += 1
         effects = Effects()
         if isinstance(change, Define):
             defining.define(self, change, effects)
         elif isinstance(change, Delete):
             defining.delete(self, change, effects)
         else:
-            self.queues[change.name].pending_starts = 0  # R-14
+            self.triggers.count(self.queues[change.name], 0)  # R-14
         return effects
 
     def load_object(self, row: ObjectRow) -> None:
@@ -566,8 +612,19 @@ class Manager:
             assert queue.input_count == sum(handle.removes for handle in queue.handles)
             assert queue.output_count == sum(handle.puts for handle in queue.handles)
             assert queue.pending_starts >= 0
+            assert (queue in self.triggers.pending()) == self.triggers.startable(queue)
             for entry in queue.entries.values():
                 assert (entry.state in (AVAILABLE, LOCKED)) == (entry.unit is None)
+
+
+def _runs(entries: Sequence[Entry]) -> Iterator[tuple[LocalQueue, Sequence[Entry]]]:
+    """Messages by queue, cut where one does not stand behind the one before it."""
+    start = 0
+    for end in range(1, len(entries) + 1):
+        before = entries[end - 1]
+        if end == len(entries) or entries[end].queue is not before.queue or entries[end].key < before.key:
+            yield before.queue, entries[start:end]
+            start = end
 
 
 def _mark_seconds(interval_ms: int) -> float:

@@ -5,6 +5,9 @@ place. A heap cannot delete in the middle, a deque cannot insert there, and a di
 This is a list of short sorted lists: every operation is a binary search over the lists and one move of a few
 kilobytes.
 
+Most keys come behind all others, and most go from the front. So a chunk that is full at the end is left full, and a
+new one begun; only one that grows in its middle is split.
+
 Invariants (`check_invariants`): no chunk is empty; no chunk is longer than `2 * LOAD`; the keys ascend through the
 chunks; `_lasts[i]` is the last key of chunk i; `_length` counts the keys.
 """
@@ -16,7 +19,7 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 K = TypeVar("K", int, tuple[float, int])
 
@@ -49,21 +52,45 @@ class SortedKeys(Generic[K]):
 
     def add(self, key: K) -> None:
         """Add a key that is not there yet."""
-        lasts = self._lasts
+        lasts, chunks = self._lasts, self._chunks
         self._length += 1
-        if not lasts:
-            self._chunks.append([key])
-            lasts.append(key)
-            return
-        if key > lasts[-1]:
-            where = len(lasts) - 1
-            self._chunks[where].append(key)
-            lasts[where] = key
-        else:
+        if lasts and key < lasts[-1]:
             where = bisect_left(lasts, key)
-            insort(self._chunks[where], key)
-        if len(self._chunks[where]) > 2 * LOAD:
-            self._split(where)
+            insort(chunks[where], key)
+            if len(chunks[where]) > 2 * LOAD:
+                self._split(where)
+        elif lasts and len(chunks[-1]) < 2 * LOAD:
+            chunks[-1].append(key)
+            lasts[-1] = key
+        else:
+            chunks.append([key])
+            lasts.append(key)
+
+    def add_all(self, keys: Sequence[K]) -> None:
+        """Add ascending keys that are not there yet."""
+        if keys and (not self._lasts or keys[0] > self._lasts[-1]):
+            self._length += len(keys)
+            room = 2 * LOAD - len(self._chunks[-1]) if self._chunks else 0
+            if room:
+                self._chunks[-1] += keys[:room]
+                self._lasts[-1] = self._chunks[-1][-1]
+            for start in range(room, len(keys), LOAD):
+                self._chunks.append(list(keys[start : start + LOAD]))
+                self._lasts.append(self._chunks[-1][-1])
+        else:
+            for key in keys:
+                self.add(key)
+
+    def discard_first(self, count: int) -> None:
+        """Remove the lowest keys, so many of them."""
+        self._length -= count
+        while count:
+            chunk = self._chunks[0]
+            if len(chunk) > count:
+                del chunk[:count]
+                return
+            count -= len(chunk)
+            del self._chunks[0], self._lasts[0]
 
     def discard(self, key: K) -> None:
         """Remove a key, if it is there."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core import context, logical, report_options, transmission
-from broker.core.entry import MAX_PRIORITY, Entry
+from broker.core.entry import MAX_PRIORITY, Entry, FullEntry
 from broker.core.extension import take_extension
 from broker.core.logical import Item, Position
 from broker.core.options import check_put
@@ -124,22 +124,29 @@ def prepare(
         warning = warning or _PRIORITY_EXCEEDS_MAXIMUM
     stamp = ids.stamp(now)
     correl_id = ids.identifier() if options & _NEW_CORREL_ID else md.correl_id
-    whole = Entry(queue, ids.next(), rank, data, len(data))
+    whole: Entry
+    if flags or properties or md.expiry > 0:
+        whole = full = FullEntry(queue, ids.next(), rank, data, len(data))
+        full.group_id, full.msg_seq_number, full.offset = item
+        full.msg_flags = logical.stored_flags(flags)
+        full.original_length = original_length
+        full.deadline = now + md.expiry / 10 if md.expiry > 0 else None
+        full.properties = properties
+    else:
+        whole = Entry(queue, ids.next(), rank, data, len(data))
     whole.priority, whole.persistence = priority, persistence
-    whole.msg_id = ids.identifier(whole.id) if options & _NEW_MSG_ID or md.msg_id == NO_ID else md.msg_id
+    if not options & _NEW_MSG_ID and md.msg_id != NO_ID:
+        whole.given_msg_id = md.msg_id
     whole.correl_id = correl_id
-    whole.group_id, whole.msg_seq_number, whole.offset = item
-    whole.msg_flags = logical.stored_flags(flags)
-    whole.original_length = original_length
-    whole.deadline = now + md.expiry / 10 if md.expiry > 0 else None
     whole.kept = context.pack(md, taken, stamp, hconn, ids)
-    whole.properties = properties
-    entries = cut(whole, piece, ids) if piece else [whole]
+    entries: list[Entry] = [*cut(full, piece, ids)] if piece else [whole]  # what may be cut has flags
     shown = entries[0]
     if route.remote:
         entries = [transmission.transmitted(entry, route, ids, now) for entry in entries]
     if handle is None:
         return Prepared(entries, warning, None, shown)
+    if not flags & logical.IN_PARTS:
+        return Prepared(entries, warning, logical.CLOSED, shown)
     reach = max(original_length, len(data))  # of a report about a segment: that of the segment
     position = handle.last_put.after(item, reach, flags, persistence, in_unit=in_unit, logical=ordered)
     return Prepared(entries, warning, position, shown)

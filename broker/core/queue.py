@@ -12,9 +12,22 @@ and GET_PENDING; no waiting getter would be given a message that is available.
 from __future__ import annotations
 
 from collections import OrderedDict
+from heapq import merge
+from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.core.entry import AVAILABLE, GET_PENDING, GONE, LOCKED, MAX_PRIORITY, PUT_PENDING, Entry, rank_of
+from broker.core.entry import (
+    AVAILABLE,
+    GET_PENDING,
+    GONE,
+    ID_BITS,
+    LOCKED,
+    MAX_PRIORITY,
+    PUT_PENDING,
+    Entry,
+    order_key,
+    rank_of,
+)
 from broker.core.groups import Groups
 from broker.core.handles import CO_OPERATING
 from broker.core.identity import IdentityIndex
@@ -27,10 +40,11 @@ from broker.mqi.objects import MQQDT
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from broker.core.definitions import Definition
     from broker.core.handles import Handle, Marker
+    from broker.core.identifiers import Identifiers
     from broker.core.selection import Request
     from broker.core.selector import Selector
     from broker.core.unit import Unit
@@ -47,15 +61,15 @@ _ASYNC_RESPONSE = MQPRT.ASYNC_RESPONSE.value
 class LocalQueue:
     """A local queue. `configure` takes over the attributes that matter while messages flow."""
 
-    def __init__(self, definition: Definition, number: int) -> None:
+    def __init__(self, definition: Definition, number: int, ids: Identifiers) -> None:
         self.name = definition.name
         self.number = number
+        self.ids = ids
         self.deleted = False
         self.entries: dict[int, Entry] = {}
         self.available: SortedKeys[int] = SortedKeys()
-        self.by_msg_id = IdentityIndex()
+        self.by_msg_id = IdentityIndex()  # given ones; `_made` finds the others
         self.by_correl_id = IdentityIndex()
-        self.by_group_id = IdentityIndex()
         self.groups = Groups()
         self.views: dict[tuple[object, ...], View] = {}  # by what it is about
         self._co_op_marks: OrderedDict[Entry, float] = OrderedDict()  # when made, oldest first
@@ -122,6 +136,30 @@ class LocalQueue:
         self.uncommitted -= 1
         self._show(entry)
 
+    def place_all(self, entries: Sequence[Entry], unit: Unit, size: int) -> None:
+        """`place` new messages of one rank, of `size` bytes together."""
+        for entry in entries:
+            entry.unit = unit
+            self.entries[entry.key] = entry
+        self.bytes += size
+        self.uncommitted += len(entries)
+        self.depth += len(entries)
+        self.depths[rank_of(entries[0].key)] += len(entries)
+
+    def arrive_all(self, entries: Sequence[Entry]) -> None:
+        """`arrive` for messages that stand one behind the other."""
+        if self.views or any(entry.group_id != NO_ID for entry in entries):
+            for entry in entries:
+                self.arrive(entry)
+            return
+        self.uncommitted -= len(entries)
+        self.available.add_all([entry.key for entry in entries])
+        for entry in entries:
+            assert entry.state == PUT_PENDING
+            entry.state = AVAILABLE
+            entry.unit = None
+            self._index(entry)
+
     def withdraw(self, entry: Entry) -> None:
         """The put is backed out."""
         assert entry.state == PUT_PENDING
@@ -137,6 +175,17 @@ class LocalQueue:
         entry.unit = unit
         self.uncommitted += 1
         self._count(entry, -1)
+
+    def take_heads(self, entries: Sequence[Entry], unit: Unit) -> None:
+        """`take` for messages that come first (`heads`) and are in no group, while there is no view."""
+        self.available.discard_first(len(entries))
+        for entry in entries:
+            self._unindex(entry)
+            self._drop_marks(entry)
+            entry.state = GET_PENDING
+            entry.unit = unit
+            self._count(entry, -1)
+        self.uncommitted += len(entries)
 
     def remove(self, entry: Entry) -> None:
         """The get is committed: the message is gone."""
@@ -168,12 +217,17 @@ class LocalQueue:
         assert entry.state == LOCKED
         self._show(entry)
 
-    def load(self, entry: Entry) -> None:
-        """A message that was on the queue when the queue manager ended."""
-        self.entries[entry.key] = entry
-        self.bytes += entry.length
-        self._count(entry, 1)
-        self._show(entry)
+    def load(self, entries: Sequence[Entry]) -> None:
+        """Messages that were on the queue when the queue manager ended. There are no getters and no views yet."""
+        keys = [entry.key for entry in entries]
+        self.entries.update(zip(keys, entries, strict=True))
+        self.available.add_all(sorted(keys))
+        self.depth += len(entries)
+        for entry in entries:
+            entry.state = AVAILABLE
+            self.bytes += entry.length
+            self.depths[rank_of(entry.key)] += 1
+            self._index(entry)
 
     def _count(self, entry: Entry, step: int) -> None:
         self.depth += step
@@ -182,35 +236,44 @@ class LocalQueue:
     def _show(self, entry: Entry) -> None:
         entry.state = AVAILABLE
         entry.unit = None
-        key = entry.key
-        self.available.add(key)
-        self.by_msg_id.add(entry.msg_id, key)
-        self.by_correl_id.add(entry.correl_id, key)
-        self.by_group_id.add(entry.group_id, key)
-        if entry.deadline is not None:
-            self.expiring.add((entry.deadline, key))
-        changed = self.groups.add(entry) if entry.group_id != NO_ID else ()
+        self.available.add(entry.key)
+        changed = self._index(entry)
         for view in self.views.values():
             view.refresh(entry)
             for each in changed:
                 view.refresh(self.entries[each])
 
+    def _index(self, entry: Entry) -> Sequence[int]:
+        """Let an available message be found; the keys of those whose completeness may have changed with it."""
+        if entry.given_msg_id is not None:
+            self.by_msg_id.add(entry.given_msg_id, entry.key)
+        if entry.correl_id != NO_ID:
+            self.by_correl_id.add(entry.correl_id, entry.key)
+        if entry.deadline is not None:
+            self.expiring.add((entry.deadline, entry.key))
+        return self.groups.add(entry) if entry.group_id != NO_ID else ()
+
     def _hide(self, entry: Entry) -> None:
         assert entry.state == AVAILABLE
         key = entry.key
         self.available.discard(key)
-        self.by_msg_id.discard(entry.msg_id, key)
-        self.by_correl_id.discard(entry.correl_id, key)
-        self.by_group_id.discard(entry.group_id, key)
-        if entry.deadline is not None:
-            self.expiring.discard((entry.deadline, key))
-        changed = self.groups.discard(entry) if entry.group_id != NO_ID else ()
+        changed = self._unindex(entry)
         for view in self.views.values():
             view.keys.discard(key)
             for each in changed:
                 view.refresh(self.entries[each])
         if changed and self.waiters.count and self.groups.first(entry.item) is not None:
             self.revealed += [self.entries[each] for each in changed]  # the next in the same place counts now
+
+    def _unindex(self, entry: Entry) -> Sequence[int]:
+        """The reverse of `_index`."""
+        if entry.given_msg_id is not None:
+            self.by_msg_id.discard(entry.given_msg_id, entry.key)
+        if entry.correl_id != NO_ID:
+            self.by_correl_id.discard(entry.correl_id, entry.key)
+        if entry.deadline is not None:
+            self.expiring.discard((entry.deadline, entry.key))
+        return self.groups.discard(entry) if entry.group_id != NO_ID else ()
 
     def _forget(self, entry: Entry) -> None:
         entry.state = GONE
@@ -219,6 +282,15 @@ class LocalQueue:
         self.bytes -= entry.length
 
     # Looking for them
+
+    def first(self) -> Entry | None:
+        """The available message that comes first."""
+        key = self.available.first()
+        return None if key is None else self.entries[key]
+
+    def heads(self, count: int) -> list[Entry]:
+        """The available messages that come first, so many of them."""
+        return [self.entries[key] for key in islice(self.available, count)]
 
     def candidates(self, request: Request) -> Iterator[Entry]:
         """The available messages that `request` can be about, in queue order, by the narrowest access path."""
@@ -234,11 +306,11 @@ class LocalQueue:
             key = int.from_bytes(request.token, "big")
             return (key,) if key in self.available else ()
         if request.msg_id is not None:
-            return self.by_msg_id.after(request.msg_id, request.after)
+            return self._with_msg_id(request.msg_id, request.after)
         if request.correl_id is not None:
             return self.by_correl_id.after(request.correl_id, request.after)
         if request.group_id is not None:
-            return self.by_group_id.after(request.group_id, request.after)
+            return self.groups.after(request.group_id, request.after)
         keys = self.available
         if request.unmarked_by is not None:
             keys = self._unmarked(request.unmarked_by).keys
@@ -247,6 +319,21 @@ class LocalQueue:
         elif request.selector is not None:
             keys = self._selected(request.selector).keys
         return keys if request.after == START else keys.after(request.after)
+
+    def _with_msg_id(self, msg_id: bytes, after: int) -> Iterable[int]:
+        made, given = self._made(msg_id), self.by_msg_id.after(msg_id, after)
+        return given if made is None or made <= after else merge((made,), given)
+
+    def _made(self, msg_id: bytes) -> int | None:
+        """The key of the available message for which this MsgId was made: its number is in it, only not its rank."""
+        number = self.ids.number_of(msg_id)
+        if number is None or number >> ID_BITS:
+            return None
+        for rank, depth in enumerate(self.depths):
+            entry = self.entries.get(order_key(rank, number)) if depth else None
+            if entry is not None:
+                return entry.key if entry.state == AVAILABLE and entry.given_msg_id is None else None
+        return None
 
     def admits(self, entry: Entry, start: int, whole: int) -> bool:
         """Whether a get may start with this available message, and as much is available with it as it must be."""
@@ -353,12 +440,11 @@ class LocalQueue:
         shown = sorted(key for key, entry in self.entries.items() if entry.state == AVAILABLE)
         self.available.check_invariants()
         assert list(self.available) == shown
-        for index, name in (
-            (self.by_msg_id, "msg_id"),
-            (self.by_correl_id, "correl_id"),
-            (self.by_group_id, "group_id"),
-        ):
-            index.check_invariants({key: getattr(self.entries[key], name) for key in shown})
+        given = {key: self.entries[key].given_msg_id for key in shown}
+        self.by_msg_id.check_invariants({key: msg_id for key, msg_id in given.items() if msg_id is not None})
+        assert all(self._made(self.entries[key].msg_id) == key for key in shown if given[key] is None)
+        self.by_correl_id.check_invariants({key: self.entries[key].correl_id for key in shown})
+        self.groups.check_invariants(self.entries[key] for key in shown)
         for view in self.views.values():
             assert list(view.keys) == [key for key in shown if view.admits(self.entries[key])]
         states = [entry.state for entry in self.entries.values()]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core.entry import Entry, rank_of
+from broker.core.entry import FullEntry, rank_of
 from broker.core.logical import LAST_SEGMENT, SEGMENT, SEGMENTS
 from broker.core.report_options import CHOICES, WITH_DATA_BYTES
 from broker.mqi.packing import KEPT_FIELDS
@@ -25,7 +25,7 @@ def piece_length(limit: int) -> int:
     return limit // SHORTEST * SHORTEST
 
 
-def cut(whole: Entry, length: int, ids: Identifiers) -> list[Entry]:
+def cut(whole: FullEntry, length: int, ids: Identifiers) -> list[FullEntry]:
     """The pieces of a message. The first keeps its MsgId, each other has a new one."""
     data = whole.data or b""
     pieces = []
@@ -46,9 +46,8 @@ def cut(whole: Entry, length: int, ids: Identifiers) -> list[Entry]:
     return pieces
 
 
-def _copy(whole: Entry, ids: Identifiers) -> Entry:
-    piece = Entry(whole.queue, ids.next(), rank_of(whole.key), None, 0)
-    piece.msg_id = ids.identifier(piece.id)
+def _copy(whole: FullEntry, ids: Identifiers) -> FullEntry:
+    piece = FullEntry(whole.queue, ids.next(), rank_of(whole.key), None, 0)
     for field in (
         "correl_id",
         "group_id",

@@ -28,6 +28,7 @@ class Request:
     __slots__ = (
         "accept_truncated",
         "after",
+        "anything",
         "browse",
         "browse_first",
         "complete_message",
@@ -64,6 +65,7 @@ class Request:
         self.start = ANY  # where in its group the message must be
         self.whole = PART  # what must be available with it
         self.selector: Selector | None = None  # only messages of which this is true
+        self.anything = False  # what `accepts_anything` says, once all else is known
         self.after = START  # only messages whose key is greater: BROWSE_NEXT
         self.browse = False
         self.browse_first = False
@@ -96,6 +98,18 @@ class Request:
     def part_of_more(self) -> bool:
         """Whether the arrival of one message can make another the one to give."""
         return self.whole != PART
+
+    def accepts_anything(self) -> bool:
+        """Whether no field of a message matters, nor what is on the queue with it: then the first will do."""
+        return (
+            self.msg_id is None
+            and self.correl_id is None
+            and not self.narrow
+            and not (self.start or self.whole)
+            and self.unmarked_by is None
+            and self.selector is None
+            and self.after == START
+        )
 
     def matches(self, entry: Entry) -> bool:
         """Whether the fields of `entry` are those that the get looks for."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from broker.core import reports
 from broker.core.dead_letter import dead_letter
-from broker.core.entry import MAX_PRIORITY, Entry
+from broker.core.entry import MAX_PRIORITY, FullEntry
 from broker.core.letters import Lost
 from broker.core.transmission import transmitted
 from broker.core.unit import Unit
@@ -22,6 +22,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from broker.core.entry import Entry
     from broker.core.letters import Letter
     from broker.core.manager import Manager
     from broker.core.routes import Route
@@ -111,8 +112,8 @@ def _entry(route: Route, letter: Letter, number: int, now: float) -> Entry:
     md, queue, first = letter.md, route.queue, route.first
     priority = md.priority if md.priority >= 0 else first.default_priority
     rank = queue.default_priority if queue.fifo else min(priority, MAX_PRIORITY)
-    entry = Entry(queue, number, rank, letter.data, len(letter.data))
-    entry.msg_id, entry.correl_id, entry.group_id = md.msg_id, md.correl_id, md.group_id
+    entry = FullEntry(queue, number, rank, letter.data, len(letter.data))
+    entry.given_msg_id, entry.correl_id, entry.group_id = md.msg_id, md.correl_id, md.group_id
     entry.msg_seq_number, entry.offset = md.msg_seq_number, md.offset
     entry.msg_flags, entry.original_length = md.msg_flags, md.original_length
     entry.priority = priority

@@ -9,6 +9,7 @@ A start taken is a lease until it is done; what a broken connection held is pend
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from broker.core.entry import AVAILABLE, rank_of
@@ -16,7 +17,7 @@ from broker.mqi.attribute_values import MQTT
 from broker.mqi.layouts import MQTMC2
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from broker.core.definitions import Definition
     from broker.core.entry import Entry
@@ -33,6 +34,7 @@ class Triggers:
     def __init__(self, q_mgr_name: str, processes: Mapping[str, Definition]) -> None:
         self._q_mgr_name = q_mgr_name
         self._processes = processes
+        self._pending: dict[LocalQueue, None] = {}  # queues whose count is above 0
         self._leases: dict[int, tuple[LocalQueue, Hconn]] = {}
         self._last_lease = 0
         self.posts = 0  # grows with every post: a monitor waits for more than it has seen
@@ -51,14 +53,13 @@ class Triggers:
             and queue.process_name in self._processes
         )
 
+    def judges(self, queue: LocalQueue) -> bool:
+        """Whether each put to this queue is to be judged when it is made (`meets_first`)."""
+        return queue.trigger_type == _FIRST and self.fast_path(queue)
+
     def meets_first(self, queue: LocalQueue, entry: Entry, now: float) -> bool:
         """Whether this put meets FIRST (C2, C3, C4; E2 after TRIGINT). Judged when it is put, uncommitted or not."""
-        if (
-            queue.trigger_type != _FIRST
-            or not self.fast_path(queue)
-            or queue.input_count
-            or rank_of(entry.key) < queue.trigger_priority
-        ):
+        if not self.judges(queue) or queue.input_count or rank_of(entry.key) < queue.trigger_priority:
             return False
         if queue.qualifying() > 1:
             last = queue.first_triggered
@@ -67,16 +68,18 @@ class Triggers:
         queue.first_triggered = now
         return True
 
-    def arrived(self, queue: LocalQueue, entry: Entry) -> None:
-        """A committed put: count it if the queue is trigger EVERY (S-12, R-6, R-7)."""
-        if queue.trigger_type == _EVERY and self.fast_path(queue) and rank_of(entry.key) >= queue.trigger_priority:
-            queue.pending_starts += 1
-            self.post()
+    def arrived(self, queue: LocalQueue, entries: Sequence[Entry]) -> None:
+        """Committed puts: count them if the queue is trigger EVERY (S-12, R-6, R-7)."""
+        if queue.trigger_type == _EVERY and self.fast_path(queue):
+            starts = sum(rank_of(entry.key) >= queue.trigger_priority for entry in entries)
+            if starts:
+                self.count(queue, queue.pending_starts + starts)
+                self.post()
 
     def fire_first(self, queue: LocalQueue) -> None:
         """A unit of work whose put met FIRST is over, committed or backed out (R-9)."""
         if queue.trigger_type == _FIRST and not queue.deleted and self.fast_path(queue):
-            queue.pending_starts = 1
+            self.count(queue, 1)
             self.post()
 
     def last_input_closed(self, queue: LocalQueue, now: float) -> None:
@@ -87,7 +90,7 @@ class Triggers:
 
     def recount(self, queue: LocalQueue) -> None:
         """Triggering was switched or changed, or the queue manager starts (R-12, R-13): count what waits."""
-        queue.pending_starts = 0
+        self.count(queue, 0)
         if not self.fast_path(queue):
             return
         waiting = sum(
@@ -95,11 +98,19 @@ class Triggers:
             for entry in queue.entries.values()
         )
         if queue.trigger_type == _EVERY:
-            queue.pending_starts = waiting
+            self.count(queue, waiting)
         elif queue.trigger_type == _FIRST and waiting and not queue.input_count:
-            queue.pending_starts = 1
+            self.count(queue, 1)
         if queue.pending_starts:
             self.post()
+
+    def count(self, queue: LocalQueue, starts: int) -> None:
+        """The TriggerPendingCount of the queue is this now."""
+        queue.pending_starts = starts
+        if starts:
+            self._pending[queue] = None
+        else:
+            self._pending.pop(queue, None)
 
     def post(self) -> None:
         """Wake the monitors (TPF's postc)."""
@@ -111,16 +122,24 @@ class Triggers:
         """Whether a monitor may take starts of this queue now: GET(DISABLED) holds them back (R-11)."""
         return queue.pending_starts > 0 and not queue.get_inhibited and self.fast_path(queue)
 
+    def pending(self) -> list[LocalQueue]:
+        """The queues of which starts may be taken, by name. That there are many others costs nothing."""
+        return sorted(filter(self.startable, self._pending), key=attrgetter("name"))
+
     def process(self, queue: LocalQueue) -> Definition:
         """The process definition that the queue names."""
         return self._processes[queue.process_name]
+
+    def appl_id(self, queue: LocalQueue) -> str:
+        """ApplId of the process definition."""
+        return str(self.process(queue).attributes["APPLICID"])
 
     def take(self, queue: LocalQueue, hconn: Hconn, limit: int) -> list[tuple[int, bytes]]:
         """Take up to `limit` starts: a lease and its trigger message each. The count falls in the same step (R-1)."""
         if not self.startable(queue):
             return []
         number = min(limit, queue.pending_starts)
-        queue.pending_starts -= number
+        self.count(queue, queue.pending_starts - number)
         message = bytes(self._message(queue))
         return [(self._lease(queue, hconn), message) for _ in range(number)]
 
@@ -136,7 +155,7 @@ class Triggers:
         """The start was not carried out: it is pending again."""
         queue = self.done(hconn, lease)
         if queue is not None and not queue.deleted and self.fast_path(queue):
-            queue.pending_starts = 1 if queue.trigger_type == _FIRST else queue.pending_starts + 1
+            self.count(queue, 1 if queue.trigger_type == _FIRST else queue.pending_starts + 1)
             self.post()
 
     def held_by(self, hconn: Hconn) -> list[int]:

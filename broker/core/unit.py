@@ -68,6 +68,24 @@ class Unit:
         """A message got leaves the unit."""
         self.calls -= self.gets.pop(entry) + (self.reports.pop(entry, None) is not None)
 
+    def pass_on(self, entry: Entry, other: Unit) -> None:
+        """A message got becomes part of another unit, and with it the report that it asks for."""
+        other.gets[entry] = self.gets.pop(entry)
+        calls = int(other.gets[entry])
+        if entry in self.reports:
+            other.reports[entry] = self.reports.pop(entry)
+            calls += 1
+        self.calls -= calls
+        other.calls += calls
+        entry.unit = other
+
+    def take_over(self, later: Unit) -> None:
+        """What a later unit got becomes part of this one."""
+        for entry in list(later.gets):
+            later.pass_on(entry, self)
+        for handle, position in later.last_gets.items():
+            self.last_gets.setdefault(handle, position)
+
     def remember_put(self, handle: Handle) -> None:
         """A put of this unit is about to move the handle's position: a backout restores it (semantics 3.5)."""
         self.last_puts.setdefault(handle, handle.last_put)

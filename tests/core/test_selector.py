@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,8 +12,8 @@ from hypothesis import strategies as st
 from broker.core.handles import Hconn
 from broker.core.selector import selector
 from broker.core.selector.compiling import DEPTH_MAX, LENGTH_MAX, compile_text
-from broker.mqi import MQRC, MessageDescriptor, MQError, ObjectDescriptor
-from broker.mqi.rfh2 import pack_properties
+from broker.mqi import MQENC, MQRC, MessageDescriptor, MQError, ObjectDescriptor
+from broker.mqi.rfh2 import MQRFH2
 from tests.core.world import ALL, Access, Program, World, fails, name_of
 
 if TYPE_CHECKING:
@@ -250,8 +251,9 @@ DESCRIPTOR_TABLE = [
 def test_a_selector_sees_the_descriptor_and_the_properties_of_a_message(text: str, outcome: bool) -> None:
     world = World()
     world.define()
-    entry = world.open().put(b"data", md=MD).entry
-    entry.properties = pack_properties({"colour": "red"})
+    header = MQRFH2(("<usr><colour>red</colour></usr>",), MD.format)
+    md = replace(MD, format="MQHRF2", encoding=MQENC.NATIVE)
+    entry = world.open().put(header.to_bytes() + b"data", md=md).entry
     assert selector(text).matches(entry) is outcome
 
 

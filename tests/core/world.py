@@ -118,7 +118,7 @@ class World:
             self.manager.load_object(row)
         queues = {queue.number: queue for queue in self.manager.queues.values()}
         for message in self.shelf.load():
-            queues[message.queue].load(Entry.from_row(queues[message.queue], message))
+            queues[message.queue].load([Entry.from_row(queues[message.queue], message)])
         self.manager.start_triggers()
 
     def restart(self) -> None:

@@ -1,0 +1,110 @@
+"""Many puts, or many gets, of the plainest kind at once.
+
+They come to what they would come to one after the other. What is the same for all of them is found out once, and the
+structures of the queue are changed for all of them together. Whatever is not of the plainest kind is left to be put or
+got by itself.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from broker.core import context, reports
+from broker.core.logical import CLOSED, IN_PARTS
+from broker.core.selection import ALWAYS, IF_PERSISTENT
+from broker.core.unit import Unit
+from broker.mqi.options import MQPMO
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.core.entry import Entry
+    from broker.core.handles import Handle
+    from broker.core.manager import Manager
+    from broker.core.queue import LocalQueue
+    from broker.core.selection import Request
+    from broker.mqi.structures import MessageDescriptor, PutMessageOptions
+
+_SYNCPOINT = MQPMO.SYNCPOINT.value
+
+
+def put_run(
+    manager: Manager,
+    unit: Unit,
+    handle: Handle,
+    md: MessageDescriptor | None,
+    pmo: PutMessageOptions,
+    bodies: Sequence[bytes],
+    now: float,
+) -> list[Entry]:
+    """Put those first ones of `bodies` as part of `unit` that need nothing but their data to be told apart from the
+    last put through the handle; perhaps none.
+    """
+    template = handle.template
+    if template is None or manager.quiescing or handle.last_put is not CLOSED:
+        return []
+    queue, hconn = template.queue, handle.hconn
+    if not template.fits(md, pmo, 0, manager.changes) or manager.events.counting or manager.triggers.judges(queue):
+        return []
+    in_unit = bool(int(pmo.options) & _SYNCPOINT)
+    most = queue.max_depth - queue.depth
+    if in_unit:
+        most = max(0, min(most, manager.max_calls - unit.calls))
+    size, count = 0, 0
+    for data in islice(bodies, most):
+        length = len(data)
+        if length > template.length_max or (in_unit and unit.bytes + size + length > manager.unit_bytes_max):
+            break
+        size += length
+        count += 1
+    if not count:
+        return []
+    entries = template.entries(bodies[:count], manager.ids, now)
+    queue.place_all(entries, unit, size)
+    unit.puts += entries
+    unit.calls += count
+    unit.bytes += size
+    if in_unit:
+        hconn.enter(unit, now)
+    unit.remember_put(handle)
+    return entries
+
+
+def get_run(
+    manager: Manager, handle: Handle, queue: LocalQueue, request: Request, count: int, room: int, now: float
+) -> tuple[list[Entry], Unit]:
+    """Get the first messages of a queue, for a request that takes anything: at most `count`, and no further one once
+    they have `room` bytes; perhaps none. The unit that they joined is an implicit one outside syncpoint.
+    """
+    hconn, in_unit = handle.hconn, request.syncpoint == ALWAYS
+    unit = (hconn.unit or Unit()) if in_unit else Unit()
+    if not _is_plain(handle, request) or queue.views or queue.get_inhibited:
+        return [], unit
+    entries: list[Entry] = []
+    for entry in queue.heads(min(count, max(0, manager.max_calls - unit.calls))):
+        if room <= 0 or entry.deadline is not None or entry.msg_flags & IN_PARTS or reports.asked(entry, reports.COD):
+            break
+        room -= entry.length
+        entries.append(entry)
+    if entries:
+        if in_unit:
+            hconn.enter(unit, now)
+        unit.remember_get(handle)
+        unit.calls += len(entries)
+        unit.gets.update(dict.fromkeys(entries, True))
+        queue.take_heads(entries, unit)
+        context.save(handle, entries[-1])
+        manager.events.got(queue, len(entries), now)
+    return entries, unit
+
+
+def _is_plain(handle: Handle, request: Request) -> bool:
+    """Whether which messages this get is given, and what they change, depends on nothing but the queue."""
+    return (
+        request.anything
+        and not (request.browse or request.logical or request.syncpoint == IF_PERSISTENT)
+        and request.max_length is None
+        and handle.last_get is CLOSED
+        and not handle.locked
+    )

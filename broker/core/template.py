@@ -1,0 +1,116 @@
+"""A put that is like the one before it through its handle: what was found out about that one holds for this one too.
+
+Programs put many messages with the same descriptor and the same options. Of the plainest kind of put the handle keeps a
+template, with which the next is completed without being checked and worked out again: one message for a queue here,
+outside of groups and without expiry time, reports, properties or context of its own, whose MsgId the queue manager
+makes. A template holds as long as no definition changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core import context
+from broker.core.entry import Entry, rank_of
+from broker.core.extension import FORMAT as EXTENSION_FORMAT
+from broker.core.properties import FORMAT as PROPERTIES_FORMAT
+from broker.mqi.options import MQPMO
+from broker.mqi.structures import MessageDescriptor
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.core.handles import Handle
+    from broker.core.identifiers import Identifiers
+    from broker.core.routes import Route
+    from broker.mqi.structures import PutMessageOptions
+
+_PLAIN = (
+    MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT | MQPMO.FAIL_IF_QUIESCING | MQPMO.NEW_MSG_ID | MQPMO.DEFAULT_CONTEXT
+    | MQPMO.SYNC_RESPONSE | MQPMO.ASYNC_RESPONSE
+).value  # fmt: skip
+_DEFAULTS = MessageDescriptor()
+
+
+class Template:
+    """What a put through `handle` has come to. The descriptor is the caller's, who may change it between two puts."""
+
+    __slots__ = (
+        "_changes", "_correl_id", "_fields", "_handle", "_kept", "_md", "_options", "_persistence", "_priority",
+        "_rank", "_stamp", "_version", "length_max", "queue",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        handle: Handle,
+        md: MessageDescriptor | None,
+        pmo: PutMessageOptions,
+        entry: Entry,
+        length_max: int,
+        changes: int,
+    ) -> None:
+        self._handle = handle
+        self._md = md
+        self._fields = md and md.to_tuple()
+        self._options = int(pmo.options)
+        self._version = pmo.version
+        self.queue = entry.queue
+        self._rank = rank_of(entry.key)
+        self._priority = entry.priority
+        self._persistence = entry.persistence
+        self._correl_id = entry.correl_id
+        self.length_max = length_max
+        self._changes = changes
+        self._stamp = ("", "")
+        self._kept = b""
+
+    def fits(self, md: MessageDescriptor | None, pmo: PutMessageOptions, length: int, changes: int) -> bool:
+        """Whether this put differs from the last in nothing but its data. `changes` counts those of definitions."""
+        return (
+            md is self._md
+            and pmo.options == self._options
+            and pmo.version == self._version
+            and not pmo.records
+            and changes == self._changes
+            and length <= self.length_max
+            and self.queue.depth < self.queue.max_depth
+            and (md is None or md.to_tuple() == self._fields)
+        )
+
+    def entries(self, bodies: Sequence[bytes], ids: Identifiers, now: float) -> list[Entry]:
+        """The messages, completed."""
+        self._fill_in(ids, now)
+        return [self._entry(data, ids) for data in bodies]
+
+    def _fill_in(self, ids: Identifiers, now: float) -> None:
+        """Bring what depends on the time of the put up to date."""
+        stamp = ids.stamp(now)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._kept = context.pack(self._md or _DEFAULTS, context.DEFAULT, stamp, self._handle.hconn, ids)
+
+    def _entry(self, data: bytes, ids: Identifiers) -> Entry:
+        entry = Entry(self.queue, ids.next(), self._rank, data, len(data))
+        entry.priority = self._priority
+        entry.persistence = self._persistence
+        entry.correl_id = self._correl_id
+        entry.kept = self._kept
+        return entry
+
+
+def leaves_template(
+    handle: Handle, route: Route, md: MessageDescriptor | None, pmo: PutMessageOptions, entry: Entry
+) -> bool:
+    """Whether a put that has come to this entry, without a warning, is of the plainest kind. The first put with a
+    descriptor of the caller's leaves none, since most descriptors are used once.
+    """
+    seen, handle.put_md = handle.put_md is md, md
+    return (
+        seen
+        and type(entry) is Entry
+        and entry.given_msg_id is None
+        and not (md and md.report)
+        and not int(pmo.options) & ~_PLAIN
+        and not (route.remote or route.queue.transmits)
+        and (md is None or md.format not in (EXTENSION_FORMAT, PROPERTIES_FORMAT))
+    )

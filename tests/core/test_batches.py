@@ -1,0 +1,149 @@
+"""Runs of puts and gets come to what single calls come to: two queue managers, the same random steps, one state."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker.core import batches
+from broker.core.effects import Grant
+from broker.core.unit import Unit
+from broker.mqi import MQGMO, MQMF, MQPMO, MQRO, GetMessageOptions, MessageDescriptor, MQError, PutMessageOptions
+from tests.core.world import World, name_of
+
+if TYPE_CHECKING:
+    from broker.core.entry import Entry
+    from tests.core.world import Access
+
+DESCRIPTORS = (
+    None,
+    None,
+    MessageDescriptor(priority=7),
+    MessageDescriptor(priority=12),  # a warning
+    MessageDescriptor(correl_id=name_of("C")),
+    MessageDescriptor(msg_id=name_of("M"), persistence=1),
+    MessageDescriptor(report=MQRO.COA | MQRO.COD, reply_to_q="R", persistence=0),
+    MessageDescriptor(group_id=name_of("G"), msg_flags=MQMF.MSG_IN_GROUP),
+    MessageDescriptor(expiry=50),
+)
+SIZES = (0, 1, 10, 101)  # MAXMSGL is 100
+CHANGES: tuple[dict[str, int], ...] = (
+    {"MAXDEPTH": 20},
+    {"MAXDEPTH": 200},
+    {"DEFPRTY": 3},
+    {"DEFPRTY": 0},
+    {"PUT": 1},
+    {"PUT": 0},
+)
+
+
+class Twin:
+    """A queue manager that makes batches in runs, or message by message."""
+
+    def __init__(self, *, runs: bool) -> None:
+        self.runs = runs
+        self.world = World()
+        self.world.alter_manager(MAXUMSGS=40)
+        self.queue = self.world.define("Q", MAXDEPTH=200, MAXMSGL=100, DEFPSIST=1)
+        self.world.define("R")
+        self.access: Access = self.world.open()
+
+    def put(self, md: MessageDescriptor | None, options: int, bodies: list[bytes]) -> object:
+        """Put them as far as they go; in one implicit unit if outside syncpoint."""
+        world, handle, pmo = self.world, self.access.handle, PutMessageOptions(options=options)
+        assert handle.route is not None
+        hconn = handle.hconn
+        implicit = None if options & MQPMO.SYNCPOINT else Unit()
+        error, start = 0, 0
+        while start < len(bodies):
+            unit = implicit or hconn.unit or Unit()
+            alike = (
+                batches.put_run(world.manager, unit, handle, md, pmo, bodies[start:], world.now) if self.runs else []
+            )
+            start += len(alike) or 1
+            if alike:
+                continue
+            try:
+                data = bodies[start - 1]
+                world.manager.put_into(unit, hconn, handle, handle.route, md, pmo, data, world.now, world.tick)
+            except MQError as refused:
+                error = refused.reason
+                break
+        if implicit is not None:
+            world.end_unit(implicit, commit=True)
+        return error
+
+    def get(self, options: int, count: int, room: int) -> object:
+        """Get so many, or until they have so many bytes; in one implicit unit if outside syncpoint."""
+        world, handle, gmo = self.world, self.access.handle, GetMessageOptions(options=options, match_options=0)
+        got: list[Entry] = []
+        alike: list[Entry] = []
+        units: dict[Unit, None] = {}
+        error = 0
+        while len(got) < count and sum(entry.length for entry in got) < room and not error:
+            request = handle.request
+            if self.runs and request is not None and handle.request_of[0] == options:
+                left = room - sum(entry.length for entry in got)
+                alike, unit = batches.get_run(
+                    world.manager, handle, self.queue, request, count - len(got), left, world.now
+                )
+                got += alike
+                units[unit] = None
+                if alike:
+                    continue
+            try:
+                grant = world.manager.get(handle, self.queue, None, gmo, None, world.now)
+            except MQError as refused:
+                error = refused.reason
+                break
+            assert isinstance(grant, Grant)
+            got += grant.entries
+            if grant.unit is not None:
+                units[grant.unit] = None
+        implicit = [unit for unit in units if unit is not handle.hconn.unit and unit.gets]
+        for unit in implicit[1:]:
+            implicit[0].take_over(unit)
+        if implicit:
+            world.end_unit(implicit[0], commit=True)
+        return error, [entry.id for entry in got]
+
+    def state(self) -> object:
+        """All there is to compare."""
+        self.world.manager.check_invariants()
+        entries = [
+            (e.id, e.state, e.priority, e.kept, e.msg_id, e.correl_id, e.data) for e in self.queue.entries.values()
+        ]
+        unit = self.access.handle.hconn.unit
+        counts = None if unit is None else (unit.calls, unit.bytes, len(unit.puts), len(unit.gets), len(unit.reports))
+        queue = self.queue
+        return sorted(entries), queue.depth, queue.uncommitted, queue.bytes, counts, self.world.shelf.messages
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_runs_come_to_what_single_calls_come_to(seed: int) -> None:
+    twins = Twin(runs=False), Twin(runs=True)
+    dice = random.Random(seed)
+    for step in range(150):
+        md, count = dice.choice(DESCRIPTORS), dice.randint(1, 15)
+        bodies = [bytes(dice.choice(SIZES[:3] if dice.random() < 0.98 else SIZES)) for _ in range(count)]
+        put_options = dice.choice((0, MQPMO.SYNCPOINT.value))
+        get_options = dice.choice(
+            (0, MQGMO.SYNCPOINT.value, MQGMO.SYNCPOINT_IF_PERSISTENT.value, MQGMO.BROWSE_NEXT.value)
+        )
+        room, change, kind = dice.choice((5, 1000)), dice.choice(CHANGES), dice.random()
+        outcomes = []
+        for twin in twins:
+            if kind < 0.45:
+                outcomes.append(twin.put(md, put_options, bodies))
+            elif kind < 0.8:
+                outcomes.append(twin.get(get_options, count, room))
+            elif kind < 0.95:
+                outcomes.append(twin.access.program.commit() if kind < 0.9 else twin.access.program.backout())
+            elif kind < 0.98:
+                outcomes.append(twin.world.alter(**change))
+            else:
+                outcomes.append(twin.world.pass_time(2.5))
+        assert outcomes[0] == outcomes[1], f"at step {step} from seed {seed}"
+        assert twins[0].state() == twins[1].state(), f"at step {step} from seed {seed}"
