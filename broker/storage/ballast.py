@@ -24,6 +24,11 @@ class Ballast:
         self._size_bytes = size_bytes
         self._held = False
 
+    @property
+    def held(self) -> bool:
+        """Whether the room is occupied."""
+        return self._held
+
     def hold(self) -> bool:
         """Occupy the room, unless it is occupied already; False when there is not enough of it."""
         return self._held or self.occupy()

@@ -6,26 +6,27 @@ know nothing of asyncio, of the lock on the directory, or of what happens to a b
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
+from broker.storage.batch import STATEMENTS_MAX, readings_of, statements_for
 from broker.storage.scripts import migrations, statements
 from broker.storage.store import MessageRow, ObjectRow, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
+    from broker.storage.batch import Statement
     from broker.storage.store import Rows
 
-INLINE_BYTES_MAX = 1024
-"""Data up to this size lies in the row of its message, larger data in a table of its own."""
-
 WAL_BYTES_MAX = 16 * 1024 * 1024
-"""A commit that leaves the write-ahead log longer than this carries it over to the database."""
+"""A commit that leaves the write-ahead log longer than this carries it over to the database itself."""
 
-_PAGE_BYTES = 8192  # Three messages of 2 KiB in a page; pages of 4 KiB hold one, and half of each is wasted.
+PAGE_BYTES = 8192  # Three messages of 2 KiB in a page; pages of 4 KiB hold one, and half of each is wasted.
 _CACHE_KIB = 16 * 1024
 
 _DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # Other errors of a start are those of its disk.
@@ -33,42 +34,42 @@ _DAMAGED = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # Other errors of a 
 _APPLICATION_ID = 0x45764D51
 _SQL = statements("statements.sql")
 
+# As MessageRow._make, which counts the columns, at a third of the cost: a start may make a million.
+_message_row: Callable[[tuple[object, ...]], MessageRow] = partial(tuple.__new__, MessageRow)
+
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open the file, or make it. Transactions are ours alone to begin (`isolation_level`)."""
-    return sqlite3.connect(path, isolation_level=None, cached_statements=64)
+    return sqlite3.connect(path, isolation_level=None, cached_statements=STATEMENTS_MAX)
 
 
 def prepare(db: sqlite3.Connection, path: Path) -> None:
     """Set the database up and bring its schema to our version; raises StoreUnusableError."""
     with _reading(path):
-        db.execute(f"PRAGMA page_size = {_PAGE_BYTES}")  # Before anything is in the file; without effect later.
+        db.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # Before anything is in the file; without effect later.
         _check_owner(db, path)
         _check_version(db, path)
         (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
         if mode != "wal":
             raise StoreUnusableError(f"{path} cannot keep a write-ahead log; put it on a local disk")
-        db.execute("PRAGMA synchronous = FULL")
-        db.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves the data in the drive's own cache.
-        db.execute(f"PRAGMA wal_autocheckpoint = {WAL_BYTES_MAX // _PAGE_BYTES}")
+        sync_fully(db)
+        db.execute(f"PRAGMA wal_autocheckpoint = {WAL_BYTES_MAX // PAGE_BYTES}")
+        db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")  # A log that had to grow is cut when it begins anew.
         db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         db.execute("PRAGMA temp_store = MEMORY")  # A file of its own might not find room when a removal needs it.
         db.execute("PRAGMA secure_delete = FAST")  # Some systems' default writes zeros over all that is removed.
         _upgrade(db)
 
 
+def sync_fully(db: sqlite3.Connection) -> None:
+    """Let commits and checkpoints of this connection return when the disk has what they wrote."""
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves the data in the drive's own cache.
+
+
 def apply(db: sqlite3.Connection, rows: Rows) -> None:
     """Write a batch in one transaction; raises StoreFullError (nothing is written) or StoreFailedError (unknown)."""
-    with _transaction(db):
-        _write_messages(db, rows)
-        if rows.dropped:
-            # Before the objects, so that a queue may be deleted and defined anew in one batch.
-            db.executemany(_SQL["remove_messages_of_queue"], rows.dropped)
-            db.executemany(_SQL["drop_object"], rows.dropped)
-        if rows.objects:
-            db.executemany(_SQL["store_object"], rows.objects)
-        if rows.high_water:
-            db.execute(_SQL["raise_high_water"], (rows.high_water,))
+    _execute(db, list(statements_for(rows)))
 
 
 def load_objects(db: sqlite3.Connection, path: Path) -> tuple[list[ObjectRow], int]:
@@ -82,69 +83,87 @@ def load_objects(db: sqlite3.Connection, path: Path) -> tuple[list[ObjectRow], i
 def load_messages(db: sqlite3.Connection, path: Path, after: int, limit: int) -> list[MessageRow]:
     """The next `limit` messages with an id above `after`, without their data; raises StoreUnusableError."""
     with _reading(path):
-        return [MessageRow._make(row) for row in db.execute(_SQL["load_messages"], (after, limit))]
+        return list(map(_message_row, db.execute(_SQL["load_messages"], (after, limit))))
 
 
 def forget_nonpersistent(db: sqlite3.Connection, last: int) -> None:
     """Remove the messages with persistent=0 and an id up to `last`; raises as `apply` does."""
-    with _transaction(db):
-        db.execute(_SQL["forget_nonpersistent"], (last,))
+    _execute(db, [(_SQL["forget_nonpersistent"], (last,))])
 
 
 def read_data(db: sqlite3.Connection, ids: Iterable[int]) -> dict[int, bytes]:
     """The data of these messages; raises StoreFailedError when one is missing or cannot be read."""
-    found: dict[int, bytes] = {}
+    wanted = list(ids)
+    found: dict[int, bytes | None] = {}
     try:
-        for id in ids:
-            row = db.execute(_SQL["read_data"], (id,)).fetchone()
-            if row is None or row[0] is None:
-                raise StoreFailedError(f"message {id} is not in the store")
-            found[id] = row[0]
+        for statement, parameters in readings_of(wanted):
+            found.update(db.execute(statement, parameters))
     except sqlite3.Error as error:
         raise StoreFailedError(f"the data of messages cannot be read: {error}") from error
-    return found
+    return {id: _present(id, found.get(id)) for id in wanted}
 
 
-def free_bytes(db: sqlite3.Connection) -> int:
-    """How much of the database can be written to without a larger file."""
-    (pages,) = db.execute("PRAGMA freelist_count").fetchone()
-    return int(pages) * _PAGE_BYTES
+def _present(id: int, data: bytes | None) -> bytes:
+    if data is None:
+        raise StoreFailedError(f"message {id} is not in the store")
+    return data
+
+
+class Room(NamedTuple):
+    """How large the database is, and how much of it can be written to without a larger file, in bytes."""
+
+    total: int
+    free: int
+
+
+def room(db: sqlite3.Connection) -> Room:
+    """The room in the database."""
+    (pages,) = db.execute("PRAGMA page_count").fetchone()
+    (free,) = db.execute("PRAGMA freelist_count").fetchone()
+    return Room(pages * PAGE_BYTES, free * PAGE_BYTES)
 
 
 def checkpoint(db: sqlite3.Connection) -> None:
-    """Carry the write-ahead log over to the database, without waiting for other programs that read it."""
+    """Carry the write-ahead log over to the database, as far as no other program still reads what is there."""
     db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
 
 
-def _write_messages(db: sqlite3.Connection, rows: Rows) -> None:
-    """What happens to messages, in the order in which it can happen to one."""
-    if rows.inserts:
-        large = [(row.id, row.data) for row in rows.inserts if row.length > INLINE_BYTES_MAX]
-        if large:
-            db.executemany(_SQL["insert_body"], large)
-            db.executemany(_SQL["insert_message"], map(_without_large_data, rows.inserts))
-        else:
-            db.executemany(_SQL["insert_message"], rows.inserts)
-    if rows.marks:
-        db.executemany(_SQL["mark_got"], zip(rows.marks))
-    if rows.backouts:
-        db.executemany(_SQL["raise_backout_count"], rows.backouts)
-    if rows.removals:
-        db.executemany(_SQL["remove_message"], zip(rows.removals))
+def occupy_log(db: sqlite3.Connection, log: Path) -> None:
+    """Give the log the length it may have, in zeros, so that commits write over what is there.
 
-
-def _without_large_data(row: MessageRow) -> tuple[object, ...]:
-    # As row._replace(data=None) does it, at a third of the cost.
-    return (*row[:6], None, *row[7:]) if row.length > INLINE_BYTES_MAX else row
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All that is done inside, or nothing of it; leaves no transaction open, whatever happens."""
+    To sync what was written over takes some two thirds of the time that it takes to sync a longer file. SQLite takes
+    the zeros for the end of the log, as it takes what an earlier round left there. Raises OSError, sqlite3.Error.
+    """
+    db.execute("BEGIN IMMEDIATE")  # Nobody else may write to the log meanwhile, not even an administrator's shell.
     try:
-        db.execute("BEGIN IMMEDIATE")
-        yield
-        db.execute("COMMIT")
+        with log.open("ab") as file:
+            file.write(bytes(max(0, WAL_BYTES_MAX - file.tell())))
+            file.flush()
+            os.fsync(file.fileno())
+    finally:
+        db.execute("ROLLBACK")
+
+
+def shrink(db: sqlite3.Connection) -> None:
+    """Write the database anew without its free room; raises sqlite3.Error."""
+    db.execute("VACUUM")
+
+
+def find_damage(db: sqlite3.Connection) -> str | None:
+    """Look at every page of the database: what is wrong, or None. It takes long; raises sqlite3.Error."""
+    (found,) = db.execute("PRAGMA quick_check(1)").fetchone()
+    return None if found == "ok" else found.splitlines()[-1]  # Before it stands in which database it is.
+
+
+def _execute(db: sqlite3.Connection, statements: Sequence[Statement]) -> None:
+    """Do all of it, or nothing; leaves no transaction open, whatever happens."""
+    try:
+        if len(statements) > 1:  # A single one is a transaction by itself.
+            db.execute("BEGIN IMMEDIATE")
+        for statement in statements:
+            db.execute(*statement)
+        if len(statements) > 1:
+            db.execute("COMMIT")
     except Exception as error:
         _roll_back(db)
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL:

@@ -7,7 +7,7 @@ It does not check more than SQLite would: a second message of one id, or a secon
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.storage.store import Store, StoreFailedError
 
@@ -66,6 +66,10 @@ class MemoryStore(Store):
     async def close(self) -> None:
         """Nothing to let go; the rows stay."""
 
+    def status(self) -> dict[str, Any]:
+        """How many messages are kept."""
+        return {"messages": len(self._messages)}
+
     def _take(self, rows: Rows) -> None:
         objects = self._objects_after(rows)
         self._insert(rows.inserts)
@@ -75,8 +79,6 @@ class MemoryStore(Store):
             self._change(id, backout_count=backout_count, got=0)
         for id in rows.removals:
             self._messages.pop(id, None)
-        if rows.dropped:
-            self._remove_messages_of(rows.dropped)
         self._objects = objects
         self._high_water = max(self._high_water, rows.high_water)
 
@@ -106,8 +108,3 @@ class MemoryStore(Store):
         if row is not None:
             count = row.backout_count if backout_count is None else backout_count
             self._messages[id] = row._replace(backout_count=count, got=got)
-
-    def _remove_messages_of(self, dropped: list[tuple[str, str]]) -> None:
-        """Remove the messages of the queues among the objects about to go."""
-        numbers = {self._objects[key].number for key in dropped if key[0] == "QUEUE" and key in self._objects}
-        self._messages = {id: row for id, row in self._messages.items() if row.queue not in numbers}

@@ -11,6 +11,7 @@ from importlib.resources import files
 
 _FOLDER = files(__package__) / "sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
+_REPEATED = re.compile(r"(\([?, ]+\)|\?) /\* \.\.\. \*/")
 
 
 @cache
@@ -18,6 +19,11 @@ def statements(file_name: str) -> dict[str, str]:
     """The statements of one file, by the names in its `-- name:` lines."""
     _, *parts = _NAME.split((_FOLDER / file_name).read_text(encoding="utf-8"))
     return {name: text.strip() for name, text in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def repeated(statement: str, times: int) -> str:
+    """The statement with so many of the parameter, or of the row of parameters, that stands before its `/* ... */`."""
+    return _REPEATED.sub(lambda found: ", ".join([found[1]] * times), statement)
 
 
 @cache

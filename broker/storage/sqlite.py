@@ -10,26 +10,28 @@ What it promises, beyond the Store protocol:
 4. After any other error the outcome is unknown (journal rule 7): every later write fails too, until the store was
    closed and opened again.
 
-It orders nothing, retries nothing that needs room, and reads no message it was not asked for.
+It orders nothing, retries nothing that needs room, and reads no message it was not asked for. What keeps its files in
+order beside the batches is in `broker.storage.upkeep`.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import sqlite3
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import aiosqlite
 from anyio import CancelScope
 
 from broker.storage import database
 from broker.storage.ballast import Ballast
 from broker.storage.directory import DataDirectory
-from broker.storage.store import Store, StoreFailedError, StoreFullError, StoreUnusableError
+from broker.storage.store import Store, StoreFailedError, StoreFullError
+from broker.storage.thread import DatabaseThread, start_thread
+from broker.storage.upkeep import Upkeep
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
@@ -41,8 +43,7 @@ LOAD_CHUNK = 10_000
 BALLAST_BYTES = 2 * database.WAL_BYTES_MAX
 """Room to carry over what a full write-ahead log holds, twice: a large batch makes the log longer than its limit."""
 
-_IDLE_SECONDS = 0.1  # After so long without a write, the log is carried over while nobody waits.
-_IDLE_ROWS = 1000  # It is not worth two syncs for fewer rows than this.
+_persistent = attrgetter("persistent")
 
 _LOGGER = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -60,15 +61,18 @@ class SqliteStore(Store):
         self._ballast = Ballast(path / "ballast", ballast_bytes)
         self._thread: DatabaseThread | None = None
         self._failure: StoreFailedError | None = None
-        self._rows_in_log = 0
-        self._idle: asyncio.TimerHandle | None = None
+        self._full = False
+        self._upkeep = Upkeep(path, self._damaged)
 
     async def open(self) -> None:
         """Take the directory, make or upgrade the database; raises StoreUnusableError."""
         self._directory.claim()
         try:
-            self._thread = await _start_thread(self._file)
+            self._upkeep = Upkeep(self._directory.path, self._damaged)
+            self._upkeep.note_last_stop()
+            self._thread = await start_thread(self._file)
             await self._thread.perform(self._prepare)
+            await self._upkeep.open(self._thread)
         except BaseException:
             await self.close()
             raise
@@ -89,10 +93,11 @@ class SqliteStore(Store):
         nonpersistent = False
         while rows := await self._run(partial(_page, path=self._file, after=last)):
             last = rows[-1].id
-            nonpersistent = nonpersistent or not all(row.persistent for row in rows)
+            nonpersistent = nonpersistent or not all(map(_persistent, rows))
             yield rows
         if nonpersistent:
             await self._run(lambda db: self._write_removals(db, lambda: database.forget_nonpersistent(db, last)))
+        self._upkeep.check()  # Not before: it would make the start longer.
 
     def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
         """Make all of `rows` durable, or none, then call `done`.
@@ -102,7 +107,7 @@ class SqliteStore(Store):
         """
 
         def written(error: Exception | None) -> None:
-            self._checkpoint_when_idle()
+            self._upkeep.written(rows)
             done(error)
 
         self._opened.submit(lambda db: self._write(db, rows), written)
@@ -114,16 +119,19 @@ class SqliteStore(Store):
 
     async def close(self) -> None:
         """Let go of the database, then of the directory; harmless when already closed."""
-        if self._idle is not None:
-            self._idle.cancel()
         thread, self._thread = self._thread, None
         try:
-            if thread is not None:
-                with CancelScope(shield=True):
+            with CancelScope(shield=True):
+                await self._upkeep.close()
+                if thread is not None:
                     await thread.close()
         finally:
             self._directory.release()
             self._failure = None
+
+    def status(self) -> dict[str, Any]:
+        """The store in figures: its files, whether it refuses what needs room, and whether it has its ballast."""
+        return {**self._upkeep.status(), "full": self._full, "ballast_held": self._ballast.held}
 
     @property
     def _opened(self) -> DatabaseThread:
@@ -134,16 +142,11 @@ class SqliteStore(Store):
     async def _run(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         return await self._opened.perform(work)
 
-    def _checkpoint_when_idle(self) -> None:
-        """A long log is carried over when no write has come for a while; until then it waits in vain."""
-        if self._idle is not None:
-            self._idle.cancel()
-        if self._rows_in_log >= _IDLE_ROWS:
-            self._idle = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._start_checkpoint)
-
-    def _start_checkpoint(self) -> None:
-        if self._thread is not None:
-            self._thread.submit(self._checkpoint, lambda _: None)
+    def _damaged(self, damage: str) -> None:
+        """Refuse every batch from now on: what else is written to a damaged database may be lost."""
+        advice = "restore its directory from a copy, or move it away to start without messages"
+        self._failure = StoreFailedError(f"{self._file} is damaged ({damage}); {advice}")
+        _LOGGER.error("store damaged: %s", self._failure)
 
     # Everything below runs on the thread of the database.
 
@@ -156,8 +159,8 @@ class SqliteStore(Store):
     def _write(self, db: sqlite3.Connection, rows: Rows) -> None:
         """Write a batch, and remember a failure for good."""
         if self._failure is not None:
-            raise StoreFailedError("an earlier batch may or may not be written") from self._failure
-        self._rows_in_log += len(rows.inserts) + len(rows.removals) + len(rows.backouts) + len(rows.marks)
+            raise StoreFailedError(f"nothing is written any more: {self._failure}") from self._failure
+        self._upkeep.make_way()
         try:
             if rows.grows:
                 self._write_growth(db, lambda: database.apply(db, rows))
@@ -173,9 +176,14 @@ class SqliteStore(Store):
         With as many free pages in the database as the log may hold, the log can be carried over and begun again
         without a larger file.
         """
-        if not self._ballast.hold() and database.free_bytes(db) < database.WAL_BYTES_MAX:
-            raise StoreFullError(f"there is no room on the disk of {self._file}")
-        write()
+        try:
+            if not self._ballast.hold() and database.room(db).free < database.WAL_BYTES_MAX:
+                raise StoreFullError(f"there is no room on the disk of {self._file}")
+            write()
+        except StoreFullError:
+            self._full = True
+            raise
+        self._full = False
 
     def _write_removals(self, db: sqlite3.Connection, write: Callable[[], None]) -> None:
         """Write what gives room back, with the room of the ballast if it needs some first.
@@ -187,74 +195,8 @@ class SqliteStore(Store):
         except StoreFullError:
             if self._ballast.release():
                 _LOGGER.warning("store full path=%s: removals take the room of the ballast", self._file)
-            self._checkpoint(db)  # The log is then written from its beginning again, and needs no more room.
+            self._upkeep.checkpoint(db)  # The log is then written from its beginning again, and needs no more room.
             write()
-
-    def _checkpoint(self, db: sqlite3.Connection) -> None:
-        """Carry the log over. An error loses nothing: the log keeps what it has until the next attempt succeeds."""
-        try:
-            database.checkpoint(db)
-        except sqlite3.Error as error:
-            _LOGGER.warning("checkpoint failed path=%s: %s", self._file, error)
-        else:
-            self._rows_in_log = 0
-
-
-class DatabaseThread(aiosqlite.Connection):
-    """aiosqlite's connection and its thread, with whole pieces of work in place of single statements.
-
-    aiosqlite offers one hop a statement. A batch is to cost one hop, and must not be cut in two by a cancelled task; so
-    work is put into the queue of the thread directly. That queue is a protected attribute, which is one reason why only
-    versions of aiosqlite that were tried are accepted. The work carries its arguments in itself, because aiosqlite logs
-    what it runs, and messages do not belong in a log.
-    """
-
-    def submit(self, work: Callable[[sqlite3.Connection], None], done: Callable[[Exception | None], None]) -> None:
-        """Have `work` done after what was submitted before, then call `done` on the loop: with None, or its error."""
-        self._put(_Outcome(asyncio.get_running_loop(), done), work)
-
-    async def perform(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """The result of `work`, or what it raised; it is done even if the task that waits is cancelled."""
-        future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self._put(future, work)
-        return await future
-
-    def _put(self, future: asyncio.Future[_T] | _Outcome, work: Callable[[sqlite3.Connection], object]) -> None:
-        self._tx.put_nowait((future, partial(work, self._conn)))  # type: ignore[arg-type]  # an _Outcome is enough
-
-
-class _Outcome:
-    """What aiosqlite's thread needs of a future, and no more: it calls `done` on the loop itself, where the callback of
-    a future costs another turn of the loop and wakes a task.
-    """
-
-    __slots__ = ("_done", "_loop")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop, done: Callable[[Exception | None], None]) -> None:
-        self._loop = loop
-        self._done = done
-
-    def get_loop(self) -> asyncio.AbstractEventLoop:
-        return self._loop
-
-    def done(self) -> bool:
-        return False
-
-    def set_result(self, _result: None) -> None:
-        self._done(None)
-
-    def set_exception(self, error: Exception) -> None:
-        self._done(error)
-
-
-async def _start_thread(path: Path) -> DatabaseThread:
-    """A thread with its connection to the database at `path`; raises StoreUnusableError."""
-    try:
-        thread = DatabaseThread(partial(database.connect, path), iter_chunk_size=64)
-        await thread
-    except sqlite3.Error as error:
-        raise StoreUnusableError(f"{path} cannot be opened ({error}); look at the rights of its directory") from error
-    return thread
 
 
 def _page(db: sqlite3.Connection, path: Path, after: int) -> list[MessageRow]:

@@ -8,7 +8,7 @@ submitted.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from broker.core.rows import MessageRow, ObjectRow, Rows
 
@@ -47,6 +47,8 @@ class Store(Protocol):
     def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
         """Make all of `rows` durable, or none, after all that was submitted before; then call `done`.
 
+        An object that is dropped takes nothing with it: the messages of a queue are removed by their ids.
+
         It is called in a later turn of the event loop, in the order of submission, whatever is cancelled meanwhile:
         with None, with StoreFullError, or with StoreFailedError.
         """
@@ -71,3 +73,7 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Let go; harmless when already closed."""
+
+    def status(self) -> dict[str, Any]:
+        """The store in figures, for people; none unless it has some."""
+        return {}

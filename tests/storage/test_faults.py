@@ -89,3 +89,48 @@ async def test_a_held_write_can_fail_too(store: FaultStore) -> None:
         await store.wait_held()
         store.release()
     assert store.written == []
+
+
+async def test_a_held_write_may_be_there_already(store: FaultStore) -> None:
+    store.hold(after=2, written=True)
+    await store.write(Rows(inserts=[message(1)]))
+    async with asyncio.TaskGroup() as tasks:
+        writing = [tasks.create_task(store.write(Rows(inserts=[message(id)])), name=f"writing {id}") for id in (2, 3)]
+        await store.wait_held()
+        await asyncio.sleep(0)
+        assert (await contents(store)).messages == [message(1), message(2)]
+        assert not any(task.done() for task in writing)
+        store.release()
+    assert (await contents(store)).messages == [message(1), message(2), message(3)]
+
+
+async def test_a_full_store_takes_what_only_removes(store: FaultStore) -> None:
+    await store.write(Rows(inserts=[message(1)]))
+    store.fill(after=2)
+    await store.write(Rows(inserts=[message(2)]))
+    for rows in (Rows(inserts=[message(3)]), Rows(objects=[ORDERS], removals=[2])):
+        with pytest.raises(StoreFullError):
+            await store.write(rows)
+    await store.write(Rows(removals=[1]))
+    assert (await contents(store), store.refused) == (Contents([message(2)], [], 0), 2)
+    store.make_room()
+    await store.write(Rows(inserts=[message(3)]))
+    assert (await contents(store)).messages == [message(2), message(3)]
+
+
+@pytest.mark.parametrize("written", [False, True])
+async def test_a_killed_process_writes_nothing_more_until_the_next_life(store: FaultStore, written: bool) -> None:
+    async def killed(id: int) -> None:
+        with pytest.raises(StoreFailedError):
+            await store.write(Rows(inserts=[message(id)]))
+
+    store.hold(written=written)
+    async with asyncio.TaskGroup() as tasks:
+        for id in (1, 2):
+            tasks.create_task(killed(id), name=f"killed {id}")
+        await store.wait_held()
+        store.kill()
+    await killed(3)
+    await store.open()
+    await store.write(Rows(inserts=[message(4)]))
+    assert (await contents(store)).messages == [*([message(1)] if written else []), message(4)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,19 +30,23 @@ class SmallStore(SqliteStore):
 
 
 class FaultyConnection(sqlite3.Connection):
-    """A connection whose next COMMITs fail with the error codes in `faults`, perhaps after a rollback by SQLite."""
+    """A connection whose next transactions fail with the codes in `faults`, perhaps after a rollback by SQLite."""
 
     faults: ClassVar[list[int]] = []
     rolls_back: ClassVar[bool] = False
 
     def execute(self, sql: str, parameters: Any = (), /) -> sqlite3.Cursor:
-        if sql != "COMMIT" or not self.faults:
+        if not self.faults or not self._commits(sql):
             return super().execute(sql, parameters)
-        if self.rolls_back:
+        if self.rolls_back and self.in_transaction:
             super().execute("ROLLBACK")
         error = sqlite3.OperationalError("injected")
         error.sqlite_errorcode = self.faults.pop(0)
         raise error
+
+    def _commits(self, sql: str) -> bool:
+        """Whether it ends a transaction, or is one by itself."""
+        return sql == "COMMIT" if self.in_transaction else re.search("^(INSERT|UPDATE|DELETE)", sql, re.M) is not None
 
 
 # Full
@@ -82,7 +87,7 @@ async def test_a_full_store_takes_messages_again_when_there_is_room(full_store: 
 
 @pytest.fixture
 def faults(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """What the next COMMITs fail with, in stores that open from now on."""
+    """What the next transactions fail with, in stores that open from now on."""
     monkeypatch.setattr(
         database, "connect", lambda path: sqlite3.connect(path, isolation_level=None, factory=FaultyConnection)
     )
@@ -93,7 +98,7 @@ def faults(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.fixture
 async def faulty_store(tmp_path: Path, faults: list[int]) -> AsyncIterator[SqliteStore]:
-    """A store with one message whose COMMITs fail as `faults` says."""
+    """A store with one message whose transactions fail as `faults` says."""
     store = SqliteStore(tmp_path / "data", ballast_bytes=4096)
     await store.open()
     await store.write(Rows(inserts=[message(1)]))
@@ -136,7 +141,7 @@ async def test_after_an_unknown_outcome_nothing_is_written_until_the_store_is_op
     faults.append(sqlite3.SQLITE_IOERR_FSYNC)
     with pytest.raises(StoreFailedError, match="may or may not"):
         await faulty_store.write(Rows(inserts=[message(2)]))
-    with pytest.raises(StoreFailedError, match="an earlier batch"):
+    with pytest.raises(StoreFailedError, match="nothing is written any more: a batch may or may not"):
         await faulty_store.write(Rows(removals=[1]))
     assert (await reopened(faulty_store)).messages == [message(1)]
     await faulty_store.write(Rows(removals=[1]))

@@ -65,9 +65,7 @@ class Model:
         for id in rows.removals:
             self.messages.pop(id, None)
         for key in rows.dropped:
-            dropped = self.objects.pop(key, None)
-            if dropped is not None and dropped.space == "QUEUE":
-                self.messages = {id: row for id, row in self.messages.items() if row.queue != dropped.number}
+            self.objects.pop(key, None)
         self.objects |= {(row.space, row.name): row for row in rows.objects}
         self.high_water = max(self.high_water, rows.high_water)
 

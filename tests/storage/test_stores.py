@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -132,26 +134,20 @@ async def test_objects_of_one_name_in_two_spaces_are_two_objects(store: Store) -
     assert (await reopened(store)).objects == [process, ORDERS]
 
 
-async def test_deleting_a_queue_removes_its_messages_and_no_others(store: Store) -> None:
+async def test_a_queue_is_deleted_with_the_messages_that_go_by_their_ids(store: Store) -> None:
     await store.write(Rows(objects=[ORDERS, ORDERS._replace(name="OTHER", number=9)]))
     await store.write(Rows(inserts=[message(1), message(2, queue=9), message(3, b"x" * 5000)]))
-    await store.write(Rows(dropped=[("QUEUE", "ORDERS")]))
+    await store.write(Rows(inserts=[message(4)], removals=[1, 3, 4], dropped=[("QUEUE", "ORDERS")]))
     found = await reopened(store)
     assert [row.id for row in found.messages] == [2]
     assert [row.name for row in found.objects] == ["OTHER"]
 
 
-async def test_deleting_a_queue_removes_the_messages_of_the_same_batch(store: Store) -> None:
-    await store.write(Rows(objects=[ORDERS]))
-    await store.write(Rows(inserts=[message(1)], dropped=[("QUEUE", "ORDERS")]))
-    assert await reopened(store) == EMPTY
-
-
-async def test_deleting_an_object_of_another_space_removes_no_messages(store: Store) -> None:
-    await store.write(Rows(objects=[SHIPPING], inserts=[message(1, queue=SHIPPING.number)]))
-    await store.write(Rows(dropped=[("PROCESS", "SHIPPING")]))
+async def test_deleting_an_object_removes_no_message(store: Store) -> None:
+    await store.write(Rows(objects=[ORDERS, SHIPPING], inserts=[message(1), message(2, queue=SHIPPING.number)]))
+    await store.write(Rows(dropped=[("PROCESS", "SHIPPING"), ("QUEUE", "ORDERS")]))
     found = await reopened(store)
-    assert (len(found.messages), found.objects) == (1, [])
+    assert (len(found.messages), found.objects) == (2, [])
 
 
 async def test_deleting_an_object_that_is_not_there_is_harmless(store: Store) -> None:
@@ -163,7 +159,7 @@ async def test_deleting_an_object_that_is_not_there_is_harmless(store: Store) ->
 async def test_a_queue_deleted_and_defined_anew_in_one_batch_is_another_queue(store: Store) -> None:
     await store.write(Rows(objects=[ORDERS], inserts=[message(1)]))
     anew = ORDERS._replace(number=20)
-    await store.write(Rows(dropped=[("QUEUE", "ORDERS")], objects=[anew], inserts=[message(2, queue=20)]))
+    await store.write(Rows([message(2, queue=20)], removals=[1], dropped=[("QUEUE", "ORDERS")], objects=[anew]))
     assert await reopened(store) == Contents([message(2, queue=20)], [anew], 0)
 
 
@@ -190,6 +186,39 @@ async def test_a_batch_with_an_error_is_not_written_at_all(store: Store, rows: R
     with pytest.raises(StoreFailedError):
         await store.write(rows)
     assert await reopened(store) == Contents([message(1)], [ORDERS], 5)
+
+
+@pytest.mark.parametrize("data", [b"small", b"large" * 1000])
+async def test_a_batch_may_be_of_any_length(store: Store, data: bytes) -> None:
+    messages = [message(id, data) for id in range(1, 200)]
+    await store.write(Rows(inserts=messages))
+    backouts = [(id, 1 + id % 2) for id in range(51, 150)]
+    await store.write(Rows(removals=list(range(1, 51)), backouts=backouts, marks=list(range(150, 200))))
+    backed_out = [row._replace(backout_count=1 + row.id % 2) for row in messages[50:149]]
+    assert (await reopened(store)).messages == [*backed_out, *(row._replace(got=1) for row in messages[149:])]
+
+
+async def test_batches_are_answered_in_the_order_of_their_submission(store: Store) -> None:
+    answered: list[int] = []
+    last = asyncio.get_running_loop().create_future()
+
+    def answer(number: int, error: Exception | None) -> None:
+        assert error is None
+        answered.append(number)
+
+    for number in (3, 1, 2):
+        store.submit(Rows(inserts=[message(number)]), partial(answer, number))
+    store.submit(Rows(), last.set_result)
+    assert answered == []
+    await last
+    assert answered == [3, 1, 2]
+
+
+async def test_a_batch_that_fails_is_answered_with_its_error(store: Store) -> None:
+    answer = asyncio.get_running_loop().create_future()
+    await store.write(Rows(inserts=[message(1)]))
+    store.submit(Rows(inserts=[message(1)]), answer.set_result)
+    assert isinstance(await answer, StoreFailedError)
 
 
 async def test_closing_twice_is_harmless(store: Store) -> None:

@@ -24,9 +24,6 @@ CREATE TABLE message (
     data          BLOB                         -- NULL: the data is in `body`
 );
 
--- Deleting a queue removes its messages without a walk over all others.
-CREATE INDEX message_queue ON message (queue);
-
 -- The data of larger messages, apart, so that a start that reads every descriptor does not walk it.
 CREATE TABLE body (
     id   INTEGER PRIMARY KEY,                  -- message.id

@@ -1,25 +1,22 @@
 -- The statements of the SQLite store. Each stands under its name and is read by `broker.storage.scripts`.
+-- What stands before /* ... */ is repeated, so that one statement does the work of many (`broker.storage.batch`).
 
 -- name: insert_message
 -- The order of the columns is that of MessageRow, so that a row is bound as it is.
 INSERT INTO message (id, queue, rank, persistent, descriptor, length, data, backout_count, got)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) /* ... */;
 
 -- name: insert_body
-INSERT INTO body (id, data) VALUES (?, ?);
+INSERT INTO body (id, data) VALUES (?, ?) /* ... */;
 
 -- name: mark_got
-UPDATE message SET got = 1 WHERE id = ?;
+UPDATE message SET got = 1 WHERE id IN (? /* ... */);
 
 -- name: raise_backout_count
-UPDATE message SET backout_count = ?2, got = 0 WHERE id = ?1;
+UPDATE message SET backout_count = ?, got = 0 WHERE id IN (? /* ... */);
 
 -- name: remove_message
-DELETE FROM message WHERE id = ?;
-
--- name: remove_messages_of_queue
--- Comes before `drop_object`, which takes the number away. Objects of other spaces hold no messages.
-DELETE FROM message WHERE queue = (SELECT number FROM object WHERE space = ?1 AND name = ?2 AND space = 'QUEUE');
+DELETE FROM message WHERE id IN (? /* ... */);
 
 -- name: drop_object
 DELETE FROM object WHERE space = ? AND name = ?;
@@ -47,4 +44,5 @@ FROM message WHERE id > ? ORDER BY id LIMIT ?;
 DELETE FROM message WHERE persistent = 0 AND id <= ?;
 
 -- name: read_data
-SELECT coalesce(message.data, body.data) FROM message LEFT JOIN body ON body.id = message.id WHERE message.id = ?;
+SELECT message.id, coalesce(message.data, body.data)
+FROM message LEFT JOIN body ON body.id = message.id WHERE message.id IN (? /* ... */);
