@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from broker.cli.bench import bench
 from broker.cli.demo import demo
 from broker.cli.explain import explain
 from broker.cli.get import browse, get
@@ -15,11 +16,18 @@ from broker.cli.program import Program
 from broker.cli.put import put
 from broker.cli.run import run
 from broker.cli.status import status
-from broker.cli.version import evermq_version
+from broker.cli.version import show_version
 
 
 @click.group("evermq", cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(evermq_version(), message="evermq %(version)s")
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=show_version,
+    help="Show the version and exit.",
+)
 def main() -> None:
     """EverMQ: a durable queue manager with IBM MQ's message queue interface.
 
@@ -29,5 +37,5 @@ def main() -> None:
     """
 
 
-for _command in (run, mqsc, put, get, browse, status, explain, demo):
+for _command in (run, mqsc, put, get, browse, status, explain, demo, bench):
     main.add_command(_command)

@@ -6,7 +6,6 @@ committed after the output was flushed. Whatever ends the command earlier puts t
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import TYPE_CHECKING, Final
 
@@ -18,12 +17,11 @@ from broker.cli.program import DONE
 from broker.mqi import MQGMO, MQGS, MQMO, MQOO, MQRC, MQSS, GetMessageOptions, MQError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Awaitable, Sequence
 
     from broker import Connection, Message, Queue
 
 UNIT_MESSAGES_MAX: Final = 256
-UNIT_BYTES_MAX: Final = 1024 * 1024
 
 
 @click.command()
@@ -61,60 +59,33 @@ async def _get(connection: Connection, name: str, wait: float, *, everything: bo
 
 
 async def gathered(queue: Queue, limit: int, wait: float) -> list[Message]:
-    """Get what is there under syncpoint, up to a limit, waiting only for the first message. Nothing: none came.
-
-    The gets after the first are made together, as many as should fit the bytes of a unit of work: the queue manager
-    then writes together what each of them has to write.
-    """
-    messages = await _got(queue, 1, wait)
-    room = UNIT_BYTES_MAX
-    while messages and len(messages) < limit and room > 0:
-        wanted = min(limit - len(messages), room // max(1, *(message.length for message in messages)) + 1)
-        more = await _got(queue, wanted, 0.0)
-        messages += more
-        room -= sum(message.length for message in more)
-        if len(more) < wanted:
-            break
-    return messages
-
-
-async def _got(queue: Queue, count: int, wait: float) -> list[Message]:
-    """The answers to so many gets at once, those apart that found nothing."""
+    """Get what is there under syncpoint, up to a limit, waiting only for the first message. Nothing: none came."""
     options = MQGMO.SYNCPOINT | MQGMO.FAIL_IF_QUIESCING
-    gets = [queue.get(options=options, wait=wait or None) for _ in range(count)]
-    answers = await asyncio.gather(*gets, return_exceptions=True)
-    for answer in answers:
-        if isinstance(answer, BaseException) and not _is_nothing(answer):
-            raise answer
-    return [answer for answer in answers if not isinstance(answer, BaseException)]
-
-
-def _is_nothing(error: BaseException) -> bool:
-    return isinstance(error, MQError) and error.reason == MQRC.NO_MSG_AVAILABLE
+    return await _there(queue.get_many(limit, options=options, wait=wait or None))
 
 
 async def _browse(connection: Connection, name: str, *, logical: bool, in_json: bool) -> int:
-    step = MQGMO.BROWSE_FIRST
-    order = MQGMO.LOGICAL_ORDER if logical else MQGMO.NO_WAIT
-    message: Message | None = None
+    step = MQGMO.BROWSE_NEXT | MQGMO.FAIL_IF_QUIESCING
+    options = GetMessageOptions(options=step | MQGMO.LOGICAL_ORDER if logical else step, match_options=MQMO.NONE)
+    last: Message | None = None
     async with connection.open(name, MQOO.BROWSE | MQOO.FAIL_IF_QUIESCING) as queue:
-        while True:
-            try:
-                message = await queue.get(options=_next(step | order))
-            except MQError as error:
-                if not _is_nothing(error):
-                    raise
-                if logical and message is not None and _unfinished(message):
-                    group = message.md.group_id.hex()
-                    print(f"group {group} goes no further: evermq explain {name} --group-id {group}", file=sys.stderr)
-                return DONE
-            _write([message], in_json=in_json)
-            step = MQGMO.BROWSE_NEXT
+        while messages := await _there(queue.get_many(UNIT_MESSAGES_MAX, options=options)):
+            _write(messages, in_json=in_json)
+            last = messages[-1]
+    if logical and last is not None and _unfinished(last):
+        group = last.md.group_id.hex()
+        print(f"group {group} goes no further: evermq explain {name} --group-id {group}", file=sys.stderr)
+    return DONE
 
 
-def _next(options: int) -> GetMessageOptions:
-    """Any message: identifiers are not looked at."""
-    return GetMessageOptions(options=options | MQGMO.FAIL_IF_QUIESCING, match_options=MQMO.NONE)
+async def _there(gets: Awaitable[list[Message]]) -> list[Message]:
+    """The messages that a batch of gets finds, if any."""
+    try:
+        return await gets
+    except MQError as error:
+        if error.reason == MQRC.NO_MSG_AVAILABLE:
+            return []
+        raise
 
 
 def _unfinished(message: Message) -> bool:
@@ -125,4 +96,6 @@ def _unfinished(message: Message) -> bool:
 def _write(messages: Sequence[Message], *, in_json: bool) -> None:
     terminal = sys.stdout.isatty()
     for message in messages:
-        sys.stdout.buffer.write(as_json(message) if in_json else as_line(message, terminal=terminal))
+        left = memoryview(as_json(message) if in_json else as_line(message, terminal=terminal))
+        while left:  # one write may take a part, where PYTHONUNBUFFERED is set
+            left = left[sys.stdout.buffer.write(left) :]

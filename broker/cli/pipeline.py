@@ -1,12 +1,12 @@
 """Many puts on their way at once, bounded in number and bytes, their outcomes told in order.
 
-One put at a time would wait for the disk each time; the queue manager writes together what arrives together. The bound
-keeps the memory of both sides bounded, whatever the input.
+One put at a time would wait for the disk each time. So while lines are being put, the next ones are read; what has
+gathered by then is put as one batch. The bound keeps the memory of both sides bounded, whatever the input.
 """
 
 from __future__ import annotations
 
-import asyncio
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -16,22 +16,20 @@ from broker.mqi import MQRC, MQError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, Callable
 
-    from anyio.streams.memory import MemoryObjectReceiveStream
-
     from broker import Queue
     from broker.cli.lines import Line
+    from broker.interface.data import Item
     from broker.mqi import MessageDescriptor
 
-OUTSTANDING_MAX: Final = 256
+OUTSTANDING_MAX: Final = 1024
 OUTSTANDING_BYTES_MAX: Final = 16 * 1024 * 1024
-
-Sent = tuple["Line", "asyncio.Task[MQError | None]"]
 
 
 class Pipeline:
     """Puts lines on a queue. `describe` makes the descriptor of a line; `settled` is told each outcome, in order.
 
-    The first failure ends the reading; what is under way by then still settles, so that every line read has an outcome.
+    The first failure ends the reading and the putting. The lines read by then that were not put have the same outcome,
+    so that every line read has one.
     """
 
     def __init__(
@@ -47,34 +45,58 @@ class Pipeline:
         self._options = options
         self._room = Room(OUTSTANDING_MAX, OUTSTANDING_BYTES_MAX)
         self._reading = anyio.CancelScope()
+        self._lines: deque[Line] = deque()
+        self._news = anyio.Event()
+        self._ended = False
 
     async def put(self, lines: AsyncIterable[Line]) -> None:
         """Put every line, until the input ends or a put fails; return when all of them have settled."""
-        send, receive = anyio.create_memory_object_stream[Sent](OUTSTANDING_MAX)
-        async with asyncio.TaskGroup() as tasks, send:
-            tasks.create_task(self._settle(receive), name="acknowledgements")
-            with self._reading:
-                async for line in lines:
-                    await self._room.take(line.length)
-                    send.send_nowait((line, tasks.create_task(self._put(line), name=f"line {line.number}")))
-
-    async def _put(self, line: Line) -> MQError | None:
-        if line.data is None:
-            return MQError(MQRC.MSG_TOO_BIG_FOR_Q_MGR, f"the line has {line.length} bytes")
-        try:
-            await self._queue.put(line.data, self._describe(line), self._options)
-        except MQError as error:
-            return error
-        return None
-
-    async def _settle(self, receive: MemoryObjectReceiveStream[Sent]) -> None:
-        async with receive:
-            async for line, task in receive:
-                error = await task
-                self._room.give(line.length)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._read, lines, name="lines")
+            error = None
+            while batch := await self._gathered():
+                put = 0
+                if error is None:
+                    put, error = await self._put(batch)
                 if error is not None:
                     self._reading.cancel()
-                self._settled(line, error)
+                for index, line in enumerate(batch):
+                    self._room.give(line.length)
+                    self._settled(line, None if index < put else error)
+
+    async def _read(self, lines: AsyncIterable[Line]) -> None:
+        with self._reading:
+            async for line in lines:
+                await self._room.take(line.length)
+                self._lines.append(line)
+                self._news.set()
+        self._ended = True
+        self._news.set()
+
+    async def _gathered(self) -> list[Line]:
+        """What has been read meanwhile, at least one line; none when the input has ended."""
+        while not (self._lines or self._ended):
+            self._news = anyio.Event()
+            await self._news.wait()
+        batch = list(self._lines)
+        self._lines.clear()
+        return batch
+
+    async def _put(self, batch: list[Line]) -> tuple[int, MQError | None]:
+        """How many lines of a batch were put, and why the next was not."""
+        messages: list[Item] = []
+        for line in batch:
+            if line.data is None:
+                break
+            messages.append((line.data, self._describe(line)))
+        try:
+            await self._queue.put_many(messages, options=self._options)
+        except MQError as error:
+            return len(error.results), error.__cause__ if isinstance(error.__cause__, MQError) else error
+        if len(messages) < len(batch):
+            length = batch[len(messages)].length
+            return len(messages), MQError(MQRC.MSG_TOO_BIG_FOR_Q_MGR, f"the line has {length} bytes")
+        return len(messages), None
 
 
 class Room:

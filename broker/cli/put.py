@@ -162,6 +162,6 @@ class _Outcome:
         if self._first is None:
             return DONE
         line, error = self._first
-        others = f" ({self._failed - 1} lines after it failed too)" if self._failed > 1 else ""
+        others = f" ({self._failed - 1} lines read after it were not put)" if self._failed > 1 else ""
         print(f"evermq: line {line.number}: {error}{others}", file=sys.stderr)
         return COULD_NOT_RUN if error.reason in NO_QUEUE_MANAGER else SOME_FAILED

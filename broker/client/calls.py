@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.interface.port import Call, Delivery, Lease, Opened, Port, T
+from broker.interface.port import Call, Lease, Opened, PlacedMany, Port, T
 from broker.wire import answers
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ class RemoteWait(RemoteCall[int]):
         super().abandon()
 
 
-class RemoteGet(RemoteCall[Delivery]):
-    """GET. The message is the queue manager's until TAKEN has told it otherwise."""
+class RemoteGet(RemoteCall[T]):
+    """GET and GET_MANY. The messages are the queue manager's until TAKEN has told it otherwise."""
 
     def take(self) -> None:
         self.line.taken(self.number)
@@ -74,6 +74,19 @@ class RemoteGet(RemoteCall[Delivery]):
         if not self.done() or self.cancelled() or self.exception() is None:
             self.line.cancel(self)
         super().abandon()
+
+
+class RemotePutMany(RemoteCall[PlacedMany]):
+    """PUT_MANY. Of one that failed the queue manager remembers that it puts nothing after it, until CANCEL."""
+
+    def answered(self, result: PlacedMany) -> None:
+        if result.error is not None:
+            self.line.cancel(self)
+        super().answered(result)
+
+    def failed(self, error: MQError) -> None:
+        self.line.cancel(self)
+        super().failed(error)
 
 
 class RemoteOpen(RemoteCall[Opened]):

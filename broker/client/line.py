@@ -21,7 +21,7 @@ from broker.wire.liveness import TICKS_AN_INTERVAL, Beat, Liveness
 from broker.wire.protocol import Endpoint, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from broker.clock import Clock, Timer
 
@@ -191,11 +191,10 @@ class Line(asyncio.Protocol):
         self._ports[port.conversation] = port
         return self.request(RemoteConnect, port, Verb.CONNECT, q_mgr_name, appl_name, user)
 
-    def tell(self, port: RemotePort, verb: Verb, leases: Sequence[int]) -> None:
-        """Say what needs no answer, about these leases."""
+    def tell(self, port: RemotePort, verb: Verb, *items: object) -> None:
+        """Say what needs no answer."""
         if not port.broken:
-            for start in range(0, len(leases), frames.IDS_MAX):
-                self._say(verb, port.conversation, 0, list(leases[start : start + frames.IDS_MAX]))
+            self._say(verb, port.conversation, 0, *items)
 
     def taken(self, number: int) -> None:
         """The message that this GET was answered with has reached the program."""

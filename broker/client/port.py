@@ -10,18 +10,20 @@ from broker.client.calls import (
     RemoteDisconnect,
     RemoteGet,
     RemoteOpen,
+    RemotePutMany,
     RemoteTake,
     RemoteWait,
 )
 from broker.wire import answers
-from broker.wire.arguments import descriptor_fields, get_fields, object_fields, put_fields
-from broker.wire.frames import Verb
+from broker.wire.arguments import AS_BEFORE
+from broker.wire.frames import IDS_MAX, Verb
+from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from broker.client.line import Line
-    from broker.interface.port import Opened, PendingStarts, Placed
+    from broker.interface.port import Call, Delivery, Opened, PendingStarts, Placed, PlacedMany
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -44,6 +46,7 @@ class RemotePort:
         self.user = user
         self.q_mgr_name = ""  # until the answer to CONNECT
         self.ended = False
+        self._packed = DescriptorPacker().pack
 
     @property
     def broken(self) -> bool:
@@ -65,18 +68,38 @@ class RemotePort:
     def put(
         self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> RemoteCall[Placed]:
-        return self.line.request(RemoteCall, self, _PUT, hobj, descriptor_fields(md), put_fields(options), data)
+        return self.line.request(RemoteCall, self, _PUT, hobj, self._packed(md), packed_put_options(options), data)
 
     def put1(
         self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> RemoteCall[Placed]:
-        fields = object_fields(descriptor), descriptor_fields(md), put_fields(options), data
+        fields = object_fields(descriptor), self._packed(md), packed_put_options(options), data
         return self.line.request(RemoteCall, self, Verb.PUT1, *fields)
 
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
-    ) -> RemoteGet:
-        return self.line.request(RemoteGet, self, _GET, hobj, descriptor_fields(md), get_fields(options), max_length)
+    ) -> RemoteGet[Delivery]:
+        return self.line.request(RemoteGet, self, _GET, hobj, self._packed(md), packed_get_options(options), max_length)
+
+    def put_many(
+        self,
+        hobj: int,
+        messages: Iterable[tuple[MessageDescriptor | None, bytes]],
+        options: PutMessageOptions,
+        after: Call[PlacedMany] | None,
+    ) -> RemotePutMany:
+        number = after.number if isinstance(after, RemotePutMany) else 0
+        fields = hobj, packed_put_options(options), number, *self._fields(messages)
+        return self.line.request(RemotePutMany, self, Verb.PUT_MANY, *fields)
+
+    def get_many(
+        self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
+    ) -> RemoteGet[list[Delivery]]:
+        fields = hobj, self._packed(md), packed_get_options(options), count
+        return self.line.request(RemoteGet, self, Verb.GET_MANY, *fields)
+
+    def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
+        self.line.tell(self, Verb.GIVE_BACK, hobj, list(tokens), last)
 
     def begin(self) -> RemoteCall[int]:
         return self.line.request(RemoteCall, self, Verb.BEGIN)
@@ -114,13 +137,26 @@ class RemotePort:
         return self.line.request(RemoteTake, self, Verb.TRIGGER_TAKE, q_name, limit)
 
     def trigger_done(self, leases: Sequence[int]) -> None:
-        self.line.tell(self, Verb.TRIGGER_DONE, leases)
+        self._tell_leases(Verb.TRIGGER_DONE, leases)
 
     def trigger_return(self, leases: Sequence[int]) -> None:
-        self.line.tell(self, Verb.TRIGGER_RETURN, leases)
+        self._tell_leases(Verb.TRIGGER_RETURN, leases)
 
     def connect(self, appl_name: str) -> RemoteConnect:
         return self.line.converse(self.q_mgr_name, appl_name or self.appl_name, self.user)
 
     def disconnect(self, *, commit: bool) -> RemoteDisconnect:
         return self.line.request(RemoteDisconnect, self, Verb.DISCONNECT, commit)
+
+    def _tell_leases(self, verb: Verb, leases: Sequence[int]) -> None:
+        for start in range(0, len(leases), IDS_MAX):
+            self.line.tell(self, verb, list(leases[start : start + IDS_MAX]))
+
+    def _fields(self, messages: Iterable[tuple[MessageDescriptor | None, bytes]]) -> Iterator[bytes | bool | None]:
+        """The messages of a batch, item by item; a descriptor that is the one before it is not said again."""
+        before: bytes | None = b""
+        for md, data in messages:
+            packed = self._packed(md)
+            yield AS_BEFORE if packed == before else packed
+            yield data
+            before = packed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from broker.interface.port import Placed
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import StoreFullError
@@ -11,6 +12,7 @@ from broker.storage.store import StoreFullError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.core.entry import Entry
     from broker.interface.port import Call
 
 T = TypeVar("T")
@@ -26,6 +28,22 @@ _DETAILS = {
     int(MQRC.Q_MGR_QUIESCING): "the queue manager is quiescing",
     int(MQRC.Q_MGR_STOPPING): "the queue manager is stopping",
 }
+
+
+def placed(entry: Entry, reason: int) -> Placed:
+    """The answer to a put of this entry; `reason` is that of a warning, or 0."""
+    return Placed(
+        entry.kept,
+        entry.msg_id,
+        entry.correl_id,
+        entry.group_id,
+        entry.msg_seq_number,
+        entry.offset,
+        entry.original_length,
+        entry.priority,
+        entry.persistence,
+        reason,
+    )
 
 
 def succeed(call: Call[T], result: T) -> None:

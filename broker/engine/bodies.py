@@ -1,8 +1,9 @@
 """The budget of message bodies in memory.
 
 Bodies of persistent messages beyond the budget are only on disk. The newest go, since they are delivered last; they
-are read back a run at a time, in delivery order, when the first of the run is wanted. What was read back takes the room
-of what has been in memory longest: a browse of a long queue does not bring all of it into memory.
+are read back a run at a time, in delivery order, when the first of the run is wanted, or when half of the run before
+has been got and there is room for another. What was read back takes the room of what has been in memory longest: a
+browse of a long queue does not bring all of it into memory.
 
 The body of a message that somebody has got stays, whatever the budget: it is needed when the message goes back to its
 queue after its removal became durable.
@@ -12,18 +13,30 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.entry import AVAILABLE, GONE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from broker.core.entry import Entry
     from broker.engine.journal import Journal
 
-RUN_LENGTH = 64
+    Fetched: TypeAlias = "Callable[[Exception | None], None]"
+
+RUN_LENGTH = 128
 RUN_BYTES = 256 * 1024
+
+
+class Run:
+    """Bodies that are being read, and who waits for them with which messages. The highest number comes last."""
+
+    __slots__ = ("number", "waiting")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.waiting: list[tuple[Sequence[Entry], Fetched]] = []
 
 
 class Bodies:
@@ -32,7 +45,11 @@ class Bodies:
     def __init__(self, budget: int, journal: Journal) -> None:
         self._budget = budget
         self._journal = journal
-        self._held: OrderedDict[Entry, None] = OrderedDict()  # persistent messages with their bodies, oldest first
+        # Persistent messages with their bodies, oldest first. The one in the middle of a run has the last of it beside
+        # it: when it has gone, those behind the last are read.
+        self._held: OrderedDict[Entry, Entry | None] = OrderedDict()
+        self._runs: dict[Entry, Run] = {}  # of messages whose bodies are being read
+        self._run_count = 0
         self.bytes = 0
 
     def settled(self, entry: Entry) -> None:
@@ -44,25 +61,24 @@ class Bodies:
 
     def gone(self, entry: Entry) -> None:
         """The message has left its queue."""
-        if entry in self._held:
-            del self._held[entry]
-            self.bytes -= entry.length
+        last = self._let_go(entry)
+        if last is not None and self.bytes + RUN_BYTES <= self._budget and not entry.queue.deleted:
+            entries = self._next(last, RUN_LENGTH, RUN_BYTES)
+            if entries:
+                self._read(entries)
 
-    def fetch(self, entries: list[Entry], fetched: Callable[[Exception | None], None]) -> None:
+    def fetch(self, entries: Sequence[Entry], fetched: Fetched) -> None:
         """Read back the bodies of `entries`, and of the next in their queue with them, then call `fetched`: with None,
         or the error that left them on disk.
         """
-        run = [*entries, *self._next(entries[-1])]
-
-        def arrived(bodies: dict[int, bytes], error: Exception | None) -> None:
-            for each in run:
-                if each.data is None and each.id in bodies:
-                    each.data = bodies[each.id]
-                    self._hold(each)
-            fetched(error)
-            self.trim()
-
-        self._journal.read([each.id for each in run], arrived)
+        runs = {self._runs[entry] for entry in entries if entry in self._runs}
+        wanted = [entry for entry in entries if entry.data is None and entry not in self._runs]
+        if wanted or not runs:
+            room = min(RUN_BYTES, self._budget) - sum(entry.length for entry in wanted)
+            run = self._read([*wanted, *self._next(entries[-1], RUN_LENGTH - len(wanted), room)])
+        else:
+            run = max(runs, key=lambda run: run.number)
+        run.waiting.append((entries, fetched))
 
     def trim(self) -> None:
         """Let go of bodies until the budget is kept, as far as their messages wait on their queues."""
@@ -71,20 +87,50 @@ class Bodies:
             looks -= 1
             entry = next(iter(self._held))
             if entry.state == AVAILABLE:
-                self.gone(entry)
+                self._let_go(entry)
                 entry.data = None
             else:
                 self._held.move_to_end(entry)
 
-    def _next(self, entry: Entry) -> list[Entry]:
-        """The messages behind `entry` whose bodies are on disk, as far as one reading goes."""
+    def _read(self, entries: Sequence[Entry]) -> Run:
+        self._run_count += 1
+        run = Run(self._run_count)
+        self._runs.update(dict.fromkeys(entries, run))
+
+        def arrived(bodies: dict[int, bytes], error: Exception | None) -> None:
+            for entry in entries:
+                if self._runs.get(entry) is run:
+                    del self._runs[entry]
+                if entry.data is None and entry.id in bodies:
+                    entry.data = bodies[entry.id]
+                    self._hold(entry)
+            middle = entries[len(entries) // 2]
+            if middle in self._held:
+                self._held[middle] = entries[-1]
+            self._answer(run, error)
+            self.trim()
+
+        self._journal.read([entry.id for entry in entries], arrived)
+        return run
+
+    def _answer(self, run: Run, error: Exception | None) -> None:
+        """Tell those who wait. Messages that are only browsed may have lost their bodies again while others were read:
+        then all that are wanted together are read together.
+        """
+        for entries, fetched in run.waiting:
+            if error is None and any(entry.data is None for entry in entries):
+                self._read(entries).waiting.append((entries, fetched))
+            else:
+                fetched(error)
+
+    def _next(self, entry: Entry, length: int, room: int) -> list[Entry]:
+        """The messages behind `entry` whose bodies are on disk: at most `length` of them, of `room` bytes."""
         queue = entry.queue
         run: list[Entry] = []
-        room = min(RUN_BYTES, self._budget) - entry.length
-        for key in islice(queue.available.after(entry.key), RUN_LENGTH):
+        for key in islice(queue.available.after(entry.key), max(length, 0)):
             each = queue.entries[key]
             room -= each.length
-            if each.data is not None or room < 0:
+            if each.data is not None or each in self._runs or room < 0:
                 break
             run.append(each)
         return run
@@ -93,3 +139,10 @@ class Bodies:
         if entry.state != GONE and entry not in self._held:
             self._held[entry] = None
             self.bytes += entry.length
+
+    def _let_go(self, entry: Entry) -> Entry | None:
+        """The body is no longer held. If it was the middle of a run, the last of that."""
+        if entry not in self._held:
+            return None
+        self.bytes -= entry.length
+        return self._held.pop(entry)

@@ -31,7 +31,37 @@ class ReceivingCall(Call[T]):
     """A call that only gives something to the program: cancelled before its turn, it is not made at all."""
 
 
-class GetCall(ReceivingCall[Delivery]):
+class WaitingCall(ReceivingCall[T]):
+    """A call that may wait for a message, as the owner of a waiter of the core. Up to the grant it may just leave the
+    line.
+    """
+
+    def __init__(self, conversation: Conversation) -> None:
+        super().__init__()
+        self._conversation = conversation
+        self.waiter: Waiter | None = None
+        self.timer: Timer | None = None
+
+    def cancel(self, msg: object = None) -> bool:
+        """Stop waiting at once, so that nothing is granted to a call that has been cancelled."""
+        self._stop_waiting()
+        return super().cancel(msg)
+
+    def ended(self, reason: int) -> None:
+        """The wait is over, without a message."""
+        self._stop_waiting()
+        fail(self, reason)
+
+    def _stop_waiting(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        if self.waiter is not None:
+            self._conversation.core.stop_waiting(self.waiter)
+            self.waiter = None
+
+
+class GetCall(WaitingCall[Delivery]):
     """An MQGET on its way: it waits, is granted a message, has its body fetched and its removal made durable, is
     answered.
 
@@ -41,18 +71,10 @@ class GetCall(ReceivingCall[Delivery]):
     """
 
     def __init__(self, conversation: Conversation, form: Form) -> None:
-        super().__init__()
-        self._conversation = conversation
+        super().__init__(conversation)
         self._form = form
         self._grant: Grant | None = None
         self._unit: Unit | None = None  # the unit of work, implicit or not, that got the message
-        self.waiter: Waiter | None = None
-        self.timer: Timer | None = None
-
-    def cancel(self, msg: object = None) -> bool:
-        """Stop waiting at once, so that nothing is granted to a call that has been cancelled."""
-        self._stop_waiting()
-        return super().cancel(msg)
 
     def granted(self, grant: Grant) -> None:
         """A message: fetch its body, make its removal or its mark durable, then answer."""
@@ -113,24 +135,11 @@ class GetCall(ReceivingCall[Delivery]):
             self._undo()
         fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
 
-    def ended(self, reason: int) -> None:
-        """The wait is over, without a message."""
-        self._stop_waiting()
-        fail(self, reason)
-
     def take(self) -> None:
         self._grant = None
 
     def unclaimed(self, result: Delivery) -> None:
         self._undo()
-
-    def _stop_waiting(self) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-            self.timer = None
-        if self.waiter is not None:
-            self._conversation.core.stop_waiting(self.waiter)
-            self.waiter = None
 
     def _answer(self, delivery: Delivery) -> None:
         if self.done():
@@ -143,8 +152,9 @@ class GetCall(ReceivingCall[Delivery]):
     def _undo(self) -> None:
         """Put back a message that was removed for this call."""
         grant, self._grant = self._grant, None
-        if grant is not None and grant.move is not None and self._unit is not None:
-            grant.move.undo()
+        if grant is not None and grant.destructive and self._unit is not None:
+            if grant.move is not None:
+                grant.move.undo()
             for entry in grant.entries:
                 put_back(self._conversation, entry, self._unit)
 

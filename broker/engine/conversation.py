@@ -18,13 +18,25 @@ from broker.core.effects import Grant
 from broker.core.explaining import Wanted, explain
 from broker.core.handles import Hconn
 from broker.core.properties import HOWS as PROPERTY_FORMS
-from broker.engine.answers import fail, fail_written, nobody, succeed, when_written
-from broker.engine.calls import GetCall, HeldCall, ReceivingCall
+from broker.engine import batches, returns
+from broker.engine.answers import fail, fail_written, nobody, placed, succeed, when_written
+from broker.engine.batches import GetManyCall, PutManyCall
+from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
 from broker.engine.delivery import Form
 from broker.engine.doom import Doom
 from broker.engine.objects import inquire, settings
 from broker.engine.turns import Turns
-from broker.interface.port import Call, Delivery, Distribution, Lease, Opened, PendingQueue, PendingStarts, Placed
+from broker.interface.port import (
+    Call,
+    Delivery,
+    Distribution,
+    Lease,
+    Opened,
+    PendingQueue,
+    PendingStarts,
+    Placed,
+    PlacedMany,
+)
 from broker.mqi.descriptor import MQCCSI, MQENC
 from broker.mqi.errors import MQError
 from broker.mqi.explanations import Explanation
@@ -33,13 +45,14 @@ from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from broker.core.definitions import Change, Define
     from broker.core.handles import Handle
     from broker.core.manager import Manager
     from broker.core.queue import LocalQueue
     from broker.core.routes import Route
+    from broker.core.selection import Request
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
     from broker.interface.port import Port
@@ -96,13 +109,28 @@ class Conversation:
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
     ) -> Call[Delivery]:
-        form = Form(
-            max_length,
-            2 if md is None else md.version,
-            self._coding(md) if options.options & _CONVERT else None,
-            int(options.options) & PROPERTY_FORMS,
-        )
-        return self.turns.issue(GetCall(self, form), True, self._get, hobj, md, options, max_length)
+        call = GetCall(self, self._form(md, options, max_length))
+        return self.turns.issue(call, True, self._get, hobj, md, options, max_length)
+
+    def put_many(
+        self,
+        hobj: int,
+        messages: Iterable[tuple[MessageDescriptor | None, bytes]],
+        options: PutMessageOptions,
+        after: Call[PlacedMany] | None,
+    ) -> Call[PlacedMany]:
+        call = PutManyCall()
+        make = partial(batches.put_many, self, call)
+        return self.turns.issue(call, False, make, hobj, messages, options, after)
+
+    def get_many(
+        self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
+    ) -> Call[list[Delivery]]:
+        call = GetManyCall(self, self._form(md, options, None), hobj, md, options, count)
+        return self.turns.issue(call, True, GetManyCall.make)
+
+    def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
+        returns.give_back(self, hobj, tokens, last)
 
     def begin(self) -> Call[int]:
         return self.turns.issue(Call(), False, self._begin)
@@ -294,10 +322,7 @@ class Conversation:
         if isinstance(handle, DistributionList):
             self._distribute(call, handle, md, options, data)
             return
-        queue = handle.usable_queue()
-        if not handle.puts:
-            raise MQError(MQRC.NOT_OPEN_FOR_OUTPUT, f"{handle.name} was opened without MQOO_OUTPUT")
-        self._place(call, handle, queue, md, options, data)
+        self._place(call, handle, handle.output_queue(), md, options, data)
 
     def _place(
         self,
@@ -314,19 +339,7 @@ class Conversation:
         entry, unit, reason = self.core.put(
             self.hconn, handle, queue, md, options, data, clock.time(), clock.monotonic(), route
         )
-        placed = Placed(
-            entry.kept,
-            entry.msg_id,
-            entry.correl_id,
-            entry.group_id,
-            entry.msg_seq_number,
-            entry.offset,
-            entry.original_length,
-            entry.priority,
-            entry.persistence,
-            reason,
-        )
-        self._placed(call, placed, unit)
+        self._placed(call, placed(entry, reason), unit)
 
     def _distribute(
         self,
@@ -342,7 +355,7 @@ class Conversation:
         clock = self.manager.clock
         put = distribution.put(self.core, destinations, md, options, data, clock.time(), clock.monotonic(), once=once)
         given = md or MessageDescriptor()
-        placed = Placed(
+        answer = Placed(
             put.kept,
             given.msg_id,
             given.correl_id,
@@ -355,14 +368,14 @@ class Conversation:
             put.reason,
             Distribution(put.records, put.unknown_count),
         )
-        self._placed(call, placed, put.unit)
+        self._placed(call, answer, put.unit)
 
-    def _placed(self, call: Call[Placed], placed: Placed, unit: Unit | None) -> None:
+    def _placed(self, call: Call[Placed], answer: Placed, unit: Unit | None) -> None:
         """Answer a put, when the implicit unit is durable that it is if it is outside syncpoint."""
         if unit is None:
-            call.set_result(placed)
+            call.set_result(answer)
         else:
-            written = when_written(call, placed, MQRC.STORAGE_MEDIUM_FULL)
+            written = when_written(call, answer, MQRC.STORAGE_MEDIUM_FULL)
             if not self.turns.hand_over(unit, written):
                 self.turns.commit(unit, written)
 
@@ -392,16 +405,31 @@ class Conversation:
         max_length: int | None,
     ) -> None:
         handle, queue = self.hconn.queue(hobj)
-        clock = self.manager.clock
-        found = self.core.get(handle, queue, md, options, max_length, clock.time())
+        found = self.core.get(handle, queue, md, options, max_length, self.manager.clock.time())
         if isinstance(found, Grant):
             call.granted(found)
-            return
-        call.waiter = self.core.wait(handle, queue, found, call)
-        if found.unmarked_by is not None:
+        else:
+            self.wait(call, handle, queue, found, options)
+
+    def wait(
+        self, call: WaitingCall[Any], handle: Handle, queue: LocalQueue, request: Request, options: GetMessageOptions
+    ) -> None:
+        """Let a get wait for its message, as long as its options say."""
+        call.waiter = self.core.wait(handle, queue, request, call)
+        if request.unmarked_by is not None:
             self.manager.marks.watch(queue)
         if options.wait_interval > 0:
-            call.timer = clock.call_later(options.wait_interval / 1000, partial(call.ended, MQRC.NO_MSG_AVAILABLE))
+            over = partial(call.ended, MQRC.NO_MSG_AVAILABLE)
+            call.timer = self.manager.clock.call_later(options.wait_interval / 1000, over)
+
+    def _form(self, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None) -> Form:
+        """What the message of a get is to look like."""
+        return Form(
+            max_length,
+            2 if md is None else md.version,
+            self._coding(md) if options.options & _CONVERT else None,
+            int(options.options) & PROPERTY_FORMS,
+        )
 
     def _coding(self, md: MessageDescriptor | None) -> Coding:
         """What a get with CONVERT wants data to be converted to."""
@@ -451,11 +479,8 @@ class Conversation:
     def _trigger_pending(self, call: Call[PendingStarts]) -> None:
         triggers = self.core.triggers
         pending = [
-            PendingQueue(
-                name, queue.process_name, str(triggers.process(queue).attributes["APPLICID"]), queue.pending_starts
-            )
-            for name, queue in sorted(self.core.queues.items())
-            if triggers.startable(queue)
+            PendingQueue(queue.name, queue.process_name, triggers.appl_id(queue), queue.pending_starts)
+            for queue in triggers.pending()
         ]
         call.set_result(PendingStarts(triggers.posts, pending))
 

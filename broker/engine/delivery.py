@@ -40,9 +40,16 @@ class Form(NamedTuple):
     coding: Coding | None = None
     properties: int = 0
 
+    @property
+    def plain(self) -> bool:
+        """Whether a message in one piece, without properties, is given as it is."""
+        return self.max_length is None and self.version != 1 and self.coding is None
+
 
 def delivery(entries: Sequence[Entry], reason: int, form: Form, now: float) -> Delivery:
     """The answer to a get. All bodies are in memory."""
+    if len(entries) == 1 and form.plain and not entries[0].properties:
+        return _plain(entries[0], reason, now)
     first = entries[0]
     data = assembly.data_of(entries)
     kept, item, flags, original_length = first.kept, first.item, assembly.flags_of(entries), first.original_length
@@ -78,6 +85,28 @@ def delivery(entries: Sequence[Entry], reason: int, form: Form, now: float) -> D
         len(data),
         reason,
         properties.in_mapping(first, form.properties),
+    )
+
+
+def _plain(entry: Entry, reason: int, now: float) -> Delivery:
+    """The answer when the message is given as it is, which it mostly is."""
+    return Delivery(
+        entry.kept,
+        entry.msg_id,
+        entry.correl_id,
+        entry.group_id,
+        entry.msg_seq_number,
+        entry.offset,
+        entry.msg_flags,
+        entry.original_length,
+        entry.priority,
+        entry.persistence,
+        entry.expiry_left(now),
+        entry.backout_count,
+        entry.token,
+        entry.data or b"",
+        entry.length,
+        reason,
     )
 
 

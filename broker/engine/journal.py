@@ -166,9 +166,9 @@ class Journal:
         rows = Rows()
         for each in units:
             rows.extend(each)
+        self._high_water = rows.high_water = self._ids.reserve() or self._high_water
         if not rows or self.error is not None:
             return None
-        self._high_water = rows.high_water = self._ids.reserve() or self._high_water
         try:
             await self._store.write(rows)
         except StoreFullError as full:

@@ -18,13 +18,14 @@ from broker.commands.default_objects import default_objects
 from broker.config import Config, load
 from broker.core import meeting
 from broker.core.definitions import Clear, Define, Delete
-from broker.core.entry import Entry
 from broker.core.manager import Manager
 from broker.core.rows import Rows
+from broker.engine.answers import nobody
 from broker.engine.bodies import Bodies
 from broker.engine.command_server import CommandServer
 from broker.engine.conversation import Conversation
 from broker.engine.journal import Journal
+from broker.engine.loading import load_messages
 from broker.engine.mail import Mail
 from broker.engine.marks import Marks
 from broker.engine.monitors import Monitors
@@ -161,6 +162,8 @@ class QueueManager:
         the step was a call, its conversation's next call sees what follows.
         """
         self.mail.follow_up(caller)
+        if self.core.ids.running_low and self.journal.idle:
+            self.journal.submit(Rows(), nobody)  # stores the mark, where all messages are nonpersistent
         if self.core.freed:
             self.perform(self.core.offer_freed(self.clock.time()))
         self.monitors.wake()
@@ -258,6 +261,7 @@ class QueueManager:
                 "waiting": self.journal.waiting,
             },
             "bodies": {"bytes": self.bodies.bytes, "budget": self.config.limits.body_bytes},
+            "store": self._store.status(),
         }
 
     async def _load(self) -> None:
@@ -274,7 +278,8 @@ class QueueManager:
             )
         for row in objects:
             self.core.load_object(row)
-        await self._load_messages()
+        count = await load_messages(self._store, self.core.queues.values())
+        logger.info("messages loaded name=%s messages=%d", self.name, count)
         self.core.start_triggers()
         self.journal = Journal(self._store, self.core.ids, self._fail, self.config.journal.batch_rows_max)
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
@@ -285,28 +290,6 @@ class QueueManager:
         self.commands = CommandServer(self)
         if kept is None:
             await self._create_objects(definition)
-
-    async def _load_messages(self) -> None:
-        queues = {queue.number: queue for queue in self.core.queues.values()}
-        orphans: list[int] = []
-        marked: list[tuple[int, int]] = []
-        count = 0
-        async for rows in self._store.load_messages():
-            for row in rows:
-                queue = queues.get(row.queue)
-                if queue is None:
-                    orphans.append(row.id)
-                    continue
-                entry = Entry.from_row(queue, row)
-                if not row.persistent:  # an orderly stop kept it for this start only, with its body
-                    entry.data = (await self._store.read_data([row.id]))[row.id]
-                queue.load(entry)
-                count += 1
-                if row.got:
-                    marked.append((row.id, entry.backout_count))
-        if orphans or marked:
-            await self._store.write(Rows(removals=orphans, backouts=marked))
-        logger.info("messages loaded name=%s messages=%d", self.name, count)
 
     async def _create_objects(self, definition: Definition) -> None:
         """A new queue manager: keep its definition, and make the default objects."""

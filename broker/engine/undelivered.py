@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from broker.core import unit as units
 from broker.core.rows import Rows
+from broker.engine.returns import leave_unit
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
@@ -32,11 +33,8 @@ def put_back(conversation: Conversation, entry: Entry, unit: Unit) -> None:
             turns.commit(again, partial(_tell_loss, entry))
     elif unit.state == units.COMMITTING:
         turns.write(Rows(), meanwhile, reveals=True)
-    elif unit.state == units.ACTIVE and entry.marked:
-        entry.marked = False
-        turns.write(Rows(backouts=[(entry.id, entry.backout_count)]), meanwhile, reveals=True)
     elif unit.state == units.ACTIVE:
-        manager.perform(manager.core.give_back(entry, manager.clock.time()))
+        leave_unit(conversation, [entry])
 
 
 def _settled_meanwhile(conversation: Conversation, entry: Entry, unit: Unit, error: Exception | None) -> None:

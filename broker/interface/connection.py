@@ -6,10 +6,11 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self
 
 from broker.interface.async_puts import AsyncPuts, AsyncStatus, asynchronous
+from broker.interface.data import prepared
 from broker.interface.message import PutResult, known_reason
 from broker.interface.port import answer
 from broker.interface.properties import with_properties
-from broker.interface.queue import Data, Queue, answered_later, prepared, put_options
+from broker.interface.queue import Queue, answered_later, put_options
 from broker.interface.starts import TriggerStarts
 from broker.mqi.connections import MQSTAT
 from broker.mqi.errors import MQError
@@ -20,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping
     from types import TracebackType
 
+    from broker.interface.data import Data
     from broker.interface.port import Call, Opened, Port
+    from broker.interface.read_ahead import ReadAhead
     from broker.mqi.explanations import Explanation
     from broker.mqi.folders import Value
     from broker.mqi.replies import CommandReply
@@ -37,6 +40,7 @@ class Connection:
         self.port = port
         self.in_unit_of_work = False
         self.async_puts = AsyncPuts()
+        self.reading: set[ReadAhead] = set()
 
     @property
     def q_mgr_name(self) -> str:
@@ -89,10 +93,12 @@ class Connection:
 
     async def commit(self) -> MQRC | int:
         """Commit the unit of work (MQCMIT); returns when it is durable. Raises BACKED_OUT (2003) when it was undone."""
+        self._give_back()
         return known_reason(await answer(self.port.commit()))
 
     async def backout(self) -> MQRC | int:
         """Back out the unit of work (MQBACK)."""
+        self._give_back()
         return known_reason(await answer(self.port.backout()))
 
     def unit_of_work(self) -> UnitOfWork:
@@ -140,7 +146,13 @@ class Connection:
         return await self._end(commit=True)
 
     async def _end(self, *, commit: bool) -> MQRC | int:
+        self._give_back()
         return known_reason(0 if self.port.broken else await answer(self.port.disconnect(commit=commit)))
+
+    def _give_back(self) -> None:
+        """What loops have read ahead is in no unit of work that ends now."""
+        for ahead in list(self.reading):
+            ahead.give_back()
 
     async def __aenter__(self) -> Self:
         return self
@@ -177,7 +189,7 @@ class OpenCall:
 
     async def _open(self) -> Queue:
         call: Call[Opened] = self._connection.port.open(self._descriptor, self._options)
-        return Queue(self._connection, await answer(call))
+        return Queue(self._connection, await answer(call), self._options)
 
     async def __aenter__(self) -> Queue:
         self._queue = await self._open()

@@ -9,13 +9,14 @@ For most calls that is all. A get that nobody takes must put its message back, a
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from broker.mqi.reasons import MQCC
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
+    from broker.mqi.errors import MQError
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import (
@@ -39,6 +40,12 @@ class Call(asyncio.Future[T]):
         """The program went away without the answer, which may be there already, come later, or never."""
         if self.done() and not self.cancelled() and self.exception() is None:
             self.unclaimed(self.result())
+
+    def withdraw(self) -> None:
+        """Nobody waits for the answer any more, which may be there already, come later, or never."""
+        if not self.cancel() and not self.cancelled():
+            self.exception()  # so that asyncio does not report it as never retrieved
+        self.abandon()
 
     def unclaimed(self, result: T) -> None:
         """The answer is there, and nobody takes it: undo what only makes sense with it."""
@@ -112,6 +119,15 @@ class Placed(NamedTuple):
     distribution: Distribution = NO_LIST
 
 
+class PlacedMany(NamedTuple):
+    """The answer to a batch of puts: what was put, in order, and why the message after these was not; None when all
+    were put.
+    """
+
+    placed: list[Placed]
+    error: MQError | None = None
+
+
 class Delivery(NamedTuple):
     """The answer to MQGET. `length` is the whole length of the message, `data` what fits the caller's buffer,
     `properties` the packed properties for the mapping (`broker.mqi.rfh2`).
@@ -134,6 +150,11 @@ class Delivery(NamedTuple):
     length: int
     reason: int
     properties: bytes = b""
+
+
+PUT_MANY_MAX: Final = 128
+GET_MANY_MAX: Final = 256
+"""The most messages of one `Port.put_many`, and of one answer to `Port.get_many`."""
 
 
 class PendingQueue(NamedTuple):
@@ -181,6 +202,31 @@ class Port(Protocol):
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
     ) -> Call[Delivery]: ...
+    def put_many(
+        self,
+        hobj: int,
+        messages: Iterable[tuple[MessageDescriptor | None, bytes]],
+        options: PutMessageOptions,
+        after: Call[PlacedMany] | None,
+    ) -> Call[PlacedMany]:
+        """Put up to PUT_MANY_MAX messages one after the other, outside syncpoint as one implicit unit of work.
+
+        The first that fails ends the batch: those before it stay put. `after` is the call for the messages that come
+        before these in a longer batch, which may be under way still: when that one fails, this one puts nothing.
+        """
+
+    def get_many(
+        self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
+    ) -> Call[list[Delivery]]:
+        """Get up to `count` messages, of those there now and at most GET_MANY_MAX; wait, if `options` say so, for the
+        first only. Outside syncpoint they are removed by one implicit unit of work.
+        """
+
+    def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
+        """These messages, which the handle has got under syncpoint since it got the one with the token `last`, go back
+        to their places as if they had not been got: now, before any later call.
+        """
+
     def begin(self) -> Call[int]: ...
     def commit(self) -> Call[int]: ...
     def backout(self) -> Call[int]: ...

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, Self
 
 from broker.interface.async_puts import ASYNC_RESPONSE, asynchronous
+from broker.interface.batch_puts import BatchPuts, stopped
+from broker.interface.data import each_prepared, prepared
 from broker.interface.message import Message, PutResult, known_reason
 from broker.interface.port import answer
 from broker.interface.properties import with_properties
+from broker.interface.read_ahead import SINGLY, Loop
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQCO, MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
-from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
+from broker.mqi.structures import GetMessageOptions, PutMessageOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Iterable, Mapping
     from types import TracebackType
 
     from broker.interface.connection import Connection
+    from broker.interface.data import Data, Item
     from broker.interface.port import Opened
     from broker.mqi.folders import Value
-    from broker.mqi.structures import ResponseRecord
+    from broker.mqi.structures import MessageDescriptor, ResponseRecord
 
 _WAIT = MQGMO.WAIT.value
 _GET_SYNCPOINT = MQGMO.SYNCPOINT.value
@@ -33,8 +37,6 @@ _PUT_SYNCPOINT = MQPMO.SYNCPOINT.value
 _PUT_NOT_IN_UNIT = (MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT).value
 WAIT_UNLIMITED = -1
 
-Data: TypeAlias = bytes | bytearray | memoryview | str
-
 
 class Queue:
     """An open queue. Made by `connection.open`; a context manager that closes it.
@@ -43,10 +45,11 @@ class Queue:
     tell where it led. Of a distribution list all three are blank.
     """
 
-    def __init__(self, connection: Connection, opened: Opened) -> None:
+    def __init__(self, connection: Connection, opened: Opened, options: int) -> None:
         self._connection = connection
         self._port = connection.port
         self._opened = opened
+        self.reads_singly = bool(options & SINGLY)
         self._closed = False
 
     @property
@@ -120,6 +123,46 @@ class Queue:
         await self._connection.async_puts.follow(call, opened.name, len(body))
         return PutResult(md, None)
 
+    async def put_many(
+        self,
+        messages: Iterable[Item],
+        md: MessageDescriptor | None = None,
+        options: PutMessageOptions | int = 0,
+        *,
+        persistence: int | None = None,
+    ) -> list[PutResult]:
+        """Put messages one after the other, with the same options, in few calls: each is data, or a pair of data and
+        the descriptor to use instead of `md`.
+
+        They are taken from `messages` as they are sent, a few hundred ahead of the answers, so there may be any number
+        of them. Outside syncpoint the call returns when all that are persistent are durable. It is not one unit of
+        work: the first message that cannot be put ends it, and those before it stay put. The MQError then says which
+        it was, and `error.results` are those of the messages before it. Where a write fails, as with
+        STORAGE_MEDIUM_FULL (2192), up to 128 messages fail together. A cancelled call leaves put what has been sent.
+
+        DEFPRESP of the queue is not looked at: the answers are waited for, unless `options` have ASYNC_RESPONSE.
+        """
+        pmo = put_options(options, in_unit=self._connection.in_unit_of_work)
+        if int(pmo.options) & ASYNC_RESPONSE or self._opened.distribution.records:
+            return await self._put_singly(messages, md, options, persistence)
+        return await BatchPuts(self._port, self.hobj, pmo).put(each_prepared(messages, md, persistence))
+
+    async def _put_singly(
+        self,
+        messages: Iterable[Item],
+        md: MessageDescriptor | None,
+        options: PutMessageOptions | int,
+        persistence: int | None,
+    ) -> list[PutResult]:
+        results: list[PutResult] = []
+        for each in messages:
+            data, own = each if isinstance(each, tuple) else (each, md)
+            try:
+                results.append(await self.put(data, own, options, persistence=persistence))
+            except MQError as error:
+                raise stopped(error, results) from error
+        return results
+
     async def get(
         self,
         md: MessageDescriptor | None = None,
@@ -135,6 +178,7 @@ class Queue:
         without one, any length fits. Raises MQError, among others NO_MSG_AVAILABLE (2033), GET_INHIBITED (2016),
         Q_DELETED (2052), TRUNCATED_MSG_FAILED (2080, `error.message` holds what fitted).
         """
+        self._give_back()
         gmo = get_options(options, wait, in_unit=self._connection.in_unit_of_work)
         try:
             return Message(await answer(self._port.get(self._opened.hobj, md, gmo, max_length)))
@@ -142,6 +186,28 @@ class Queue:
             if error.reason == MQRC.TRUNCATED_MSG_FAILED and isinstance(error.message, tuple):
                 error.message = Message(error.message)  # type: ignore[arg-type]  # a Delivery, as Port.get promises
             raise
+
+    async def get_many(
+        self,
+        count: int,
+        md: MessageDescriptor | None = None,
+        options: GetMessageOptions | int = 0,
+        *,
+        wait: float | None = None,
+    ) -> list[Message]:
+        """Get or browse up to `count` messages in one call, as so many gets with these arguments would one by one.
+
+        The answer has those that are there, at least one, and ends at 256 of them or 1 MiB of data. `wait`, or WAIT,
+        is for the first only. Outside syncpoint they are removed together when the call returns. Raises what `get`
+        does, NO_MSG_AVAILABLE (2033) when there is none; and OPTIONS_ERROR (2046) for options that are about one
+        message: BROWSE_FIRST, *_MSG_UNDER_CURSOR, LOCK, UNLOCK.
+        """
+        if count < 1:
+            raise ValueError(f"count={count}: 1 or more")
+        self._give_back()
+        gmo = get_options(options, wait, in_unit=self._connection.in_unit_of_work)
+        deliveries = await answer(self._port.get_many(self.hobj, md, gmo, count))
+        return list(map(Message, deliveries))
 
     async def messages(
         self,
@@ -174,6 +240,7 @@ class Queue:
         """Close the handle (MQCLOSE) and return the reason: NONE, or a warning. Harmless when closed already."""
         if self._closed:
             return MQRC.NONE
+        self._give_back()
         self._closed = True
         try:
             return known_reason(await answer(self._port.close(self._opened.hobj, options)))
@@ -181,17 +248,18 @@ class Queue:
             self._closed = error.reason not in _STILL_OPEN
             raise
 
-    def __aiter__(self) -> Self:
-        return self
+    def __aiter__(self) -> Loop:
+        """`async for message in queue`: each step is a get with unlimited wait, until the handle is closed.
 
-    async def __anext__(self) -> Message:
-        """The next message: a get with unlimited wait. Ends when the handle is closed."""
-        try:
-            return await self.get(options=GetMessageOptions(options=MQGMO.WAIT, wait_interval=WAIT_UNLIMITED))
-        except MQError as error:
-            if self._closed and error.reason == MQRC.HOBJ_ERROR:
-                raise StopAsyncIteration from None
-            raise
+        Outside a unit of work each message is removed when it is given. Inside `unit_of_work()` they join it, and some
+        are got ahead of the loop in one call; those not given to it by the time it is left go back.
+        """
+        return Loop(self)
+
+    def _give_back(self) -> None:
+        """What loops over this queue have read ahead goes back."""
+        for ahead in [each for each in self._connection.reading if each.queue is self]:
+            ahead.give_back()
 
     async def __aenter__(self) -> Self:
         return self
@@ -212,31 +280,6 @@ class Queue:
 
 
 _STILL_OPEN = frozenset({MQRC.OPTION_NOT_VALID_FOR_TYPE, MQRC.Q_NOT_EMPTY, MQRC.OPTIONS_ERROR})
-
-
-def prepared(
-    data: Data, md: MessageDescriptor | None, persistence: int | None
-) -> tuple[MessageDescriptor | None, bytes]:
-    """The descriptor and the bytes to send; the caller's descriptor is copied before anything in it changes."""
-    if isinstance(data, str):
-        md = _copy(md)
-        md.format = md.format or "MQSTR"
-        md.coded_char_set_id = md.coded_char_set_id or UTF_8
-        data = data.encode()
-    elif not isinstance(data, bytes):
-        data = bytes(data)
-    if persistence is not None:
-        md = _copy(md)
-        md.persistence = persistence
-    return md, data
-
-
-UTF_8 = 1208
-"""The coded character set identifier of UTF-8."""
-
-
-def _copy(md: MessageDescriptor | None) -> MessageDescriptor:
-    return MessageDescriptor() if md is None else MessageDescriptor.from_tuple(md.to_tuple())
 
 
 def put_options(options: PutMessageOptions | int, *, in_unit: bool) -> PutMessageOptions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.mqi.reasons import MQCC, MQRC
 
@@ -31,6 +31,9 @@ class MQError(Exception):
 
     records: tuple[ResponseRecord, ...]
     """What became of each destination of a distribution list, for MQRC_MULTIPLE_REASONS (2136); otherwise empty."""
+
+    results: tuple[Any, ...] = ()
+    """The results of the messages that a batch had put before the one that failed; otherwise empty."""
 
     def __init__(
         self,

@@ -70,8 +70,13 @@ class MessageDescriptor:
     def from_tuple(cls, fields: tuple[Any, ...] | list[Any]) -> Self:
         """The descriptor that `to_tuple` took apart."""
         md = cls.__new__(cls)
-        for name, value in zip(DESCRIPTOR_FIELDS, fields, strict=True):
-            setattr(md, name, value)
+        (  # spelled out, because every put that names a descriptor comes by
+            md.report, md.msg_type, md.expiry, md.feedback, md.encoding, md.coded_char_set_id, md.format, md.priority,
+            md.persistence, md.msg_id, md.correl_id, md.backout_count, md.reply_to_q, md.reply_to_q_mgr,
+            md.user_identifier, md.accounting_token, md.appl_identity_data, md.put_appl_type, md.put_appl_name,
+            md.put_date, md.put_time, md.appl_origin_data, md.group_id, md.msg_seq_number, md.offset, md.msg_flags,
+            md.original_length, md.version,
+        ) = fields  # fmt: skip
         return md
 
 

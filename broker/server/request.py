@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from broker.interface.port import Port
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.wire.arguments import PUT_MANY_HEAD
 from broker.wire.frames import Frame, Verb
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CALL_WEIGHT: Final = 512
-_WAITING: Final = frozenset({Verb.GET.value, Verb.TRIGGER_WAIT.value})
+_WAITING: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value, Verb.TRIGGER_WAIT.value})
+_PUT_MANY: Final = Verb.PUT_MANY.value
 _HEAVY: Final = frozenset({Verb.PUT.value, Verb.PUT1.value, Verb.MQSC.value})
 
 
@@ -48,9 +50,7 @@ class Request:
         self.number: int = frame[2]
         self.call = call
         self.answered = False
-        self.weight = 0
-        if self.verb not in _WAITING:
-            self.weight = _CALL_WEIGHT + len(frame[-1]) if self.verb in _HEAVY else _CALL_WEIGHT
+        self.weight = _weight(frame)
 
     def finished(self, call: asyncio.Future[Any]) -> None:
         """The callback of the call."""
@@ -69,6 +69,15 @@ class Request:
     def withdraw(self) -> None:
         """Nobody wants the outcome any more, which may be there, come later, or never."""
         self.answered = True
-        if not self.call.cancel() and not self.call.cancelled():
-            self.call.exception()  # so that asyncio does not report it as never retrieved
-        self.call.abandon()
+        self.call.withdraw()
+
+
+def _weight(frame: Frame) -> int:
+    verb = frame[0]
+    if verb in _WAITING:
+        return 0
+    if verb in _HEAVY:
+        return _CALL_WEIGHT + len(frame[-1])
+    if verb == _PUT_MANY:
+        return sum(_CALL_WEIGHT + len(data) for data in frame[-1:PUT_MANY_HEAD:-2] if type(data) is bytes)
+    return _CALL_WEIGHT

@@ -3,11 +3,11 @@
 Bytes become frames, frames become calls on ports, the outcome of a call becomes its final frame. There is no task here:
 a call is a future, and its callback queues the reply; the replies of one turn of the event loop leave in one write.
 
-1. A message that answered a GET is taken when the client says TAKEN. CANCEL gives it back, or withdraws the get,
-   whether it waits, is being written or has been answered. An answer to any other call counts as taken when it is
+1. A message that answered a GET or GET_MANY is taken when the client says TAKEN. CANCEL gives it back, or withdraws the
+   get, whether it waits, is being written or has been answered. An answer to any other call counts as taken when it is
    written.
 2. When the line breaks, what was not answered is abandoned and every conversation is broken: the queue manager backs
-   out its unit of work. A GET that was answered and not confirmed counts as delivered: under syncpoint it is backed out
+   out its unit of work. A get that was answered and not confirmed counts as delivered: under syncpoint it is backed out
    with its unit, outside syncpoint it is delivered at most once (journal rule 11).
 3. What a client can make the session hold is bounded. Reading pauses while the calls that it has not answered weigh
    more than `in_flight_bytes`, and while the client does not read what is written to it; replies then wait as the
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.clock import Timer
+    from broker.interface.port import Call, PlacedMany
     from broker.server.request import ServedPort
     from broker.server.server import Server
 
@@ -50,7 +51,8 @@ _WRITE_BYTES: Final = 256 * 1024  # what one write holds at most, but for a long
 _UNSENT_BYTES: Final = 1024 * 1024  # what waits in the transport before the client counts as not reading
 _HEARTBEAT_MS_MIN: Final = 1000
 
-_GET: Final = Verb.GET.value
+_PUT_MANY: Final = Verb.PUT_MANY.value
+_TO_TAKE: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value})
 _DISCONNECT: Final = Verb.DISCONNECT.value
 _ANSWER: Final = Verb.ANSWER.value
 
@@ -69,6 +71,7 @@ class Session(asyncio.Protocol):
         self._peer_frame_bytes = 0
         self._ports: dict[int, ServedPort] = {}
         self._calls: dict[int, Request] = {}
+        self._stopped: set[int] = set()  # PUT_MANYs of which a message was not put, until CANCEL
         self._disconnecting: set[int] = set()  # conversations whose DISCONNECT has no final frame yet: it ends them
         self._in_flight = 0  # the weight of the calls not answered
         self._reading = True
@@ -84,6 +87,7 @@ class Session(asyncio.Protocol):
             Verb.CONNECT: self._connect,
             Verb.TRIGGER_DONE: self._trigger_done,
             Verb.TRIGGER_RETURN: self._trigger_return,
+            Verb.GIVE_BACK: self._give_back,
             Verb.TAKEN: self._taken,
             Verb.CANCEL: self._cancel,
         }
@@ -204,8 +208,10 @@ class Session(asyncio.Protocol):
         _, conversation, number = frame[:3]
         try:
             self._check_number(number)
-            call = arguments.start(self._port(conversation), frame)
+            call = arguments.start(self._port(conversation), frame, self._earlier)
         except MQError as error:
+            if frame[0] == _PUT_MANY:
+                self._stop(number)
             self._reply(Verb.FAILED, conversation, number, *answers.error_fields(error))
             return
         request = self._calls[number] = Request(self, frame, call)
@@ -220,8 +226,21 @@ class Session(asyncio.Protocol):
     def _check_number(self, number: int) -> None:
         if number == 0 or number in self._calls:
             raise WireError(f"{number} is not the number of a new call")
+        if len(self._stopped) >= CALLS_MAX:
+            raise WireError(f"{CALLS_MAX} batches have failed, and no CANCEL has come for them")
         if len(self._calls) >= CALLS_MAX:
             raise MQError(MQRC.RESOURCE_PROBLEM, f"{CALLS_MAX} calls are outstanding on this line")
+
+    def _earlier(self, number: int) -> Call[PlacedMany] | None:
+        """The PUT_MANY that another comes after, unless it has been answered: then all its messages were put."""
+        if number in self._stopped:
+            raise MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
+        request = self._calls.get(number)
+        return request.call if request is not None and request.verb == _PUT_MANY else None
+
+    def _stop(self, number: int) -> None:
+        """A message of this PUT_MANY was not put."""
+        self._stopped.add(number)
 
     def _port(self, conversation: int) -> ServedPort:
         port = self._ports.get(conversation)
@@ -260,6 +279,11 @@ class Session(asyncio.Protocol):
         if port := self._ports.get(frame[1]):
             port.trigger_return(leases)
 
+    def _give_back(self, frame: Frame) -> None:
+        given_back = arguments.given_back(frame)
+        if port := self._ports.get(frame[1]):
+            port.give_back(*given_back)
+
     def _taken(self, frame: Frame) -> None:
         for number in arguments.numbers(frame):
             request = self._calls.pop(number, None)
@@ -269,6 +293,7 @@ class Session(asyncio.Protocol):
 
     def _cancel(self, frame: Frame) -> None:
         number = frame[2]
+        self._stopped.discard(number)
         request = self._calls.pop(number, None)
         if request is None:
             return  # its final frame has crossed this one
@@ -331,7 +356,9 @@ class Session(asyncio.Protocol):
         if len(reply) > self._peer_frame_bytes + 4:
             text = f"the answer of {len(reply)} bytes is over the client's limit of {self._peer_frame_bytes}"
             return self._withdrawn(request, MQError(MQRC.DATA_LENGTH_ERROR, text))
-        if verb != _GET:
+        if verb == _PUT_MANY and call.result().error is not None:
+            self._stop(request.number)
+        if verb not in _TO_TAKE:
             del self._calls[request.number]
             call.take()
             if verb == _DISCONNECT:
@@ -341,13 +368,13 @@ class Session(asyncio.Protocol):
 
     def _withdrawn(self, request: Request, error: MQError) -> bytes:
         """FAILED for an answer that is there and cannot be sent: what it holds goes back."""
-        del self._calls[request.number]
+        self._forget(request)
         request.call.abandon()
         return self._endpoint.send(Verb.FAILED, request.conversation, request.number, *answers.error_fields(error))
 
     def _failed(self, request: Request) -> bytes:
         """FAILED, and ENDED after it where the error was the end of the conversation."""
-        del self._calls[request.number]
+        self._forget(request)
         error = request.error()
         reply = self._endpoint.send(Verb.FAILED, request.conversation, request.number, *answers.error_fields(error))
         port = self._ports.get(request.conversation)
@@ -357,6 +384,12 @@ class Session(asyncio.Protocol):
             del self._ports[request.conversation]
             reply += self._endpoint.send(Verb.ENDED, request.conversation, 0, error.reason, error.detail)
         return reply
+
+    def _forget(self, request: Request) -> None:
+        """The call is answered with an error."""
+        del self._calls[request.number]
+        if request.verb == _PUT_MANY:
+            self._stop(request.number)
 
     def _pause_reading(self) -> None:
         if self._reading and not self._transport.is_closing():

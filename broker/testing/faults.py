@@ -7,41 +7,58 @@ wraps::
     store.fail_next(StoreFullError("the disk is full"))      # the next write is refused
     store.fail_next(StoreFailedError("no answer"), after=3, lose=False)   # the third is done, but nobody is told
 
+    store.fill()                                              # no room: what adds something is refused ...
+    store.make_room()                                         # ... and taken again
+
     store.hold()                                              # writes wait ...
     await store.wait_held()                                   # ... here is one: look at what is visible meanwhile
     store.release()                                           # ... and go on
+
+    store.kill()                                              # the process dies: what is not written will not be
 """
 
 from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from broker.storage.store import Rows, Store, StoreFullError
+from broker.storage.store import Rows, Store, StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
-    from typing import TypeAlias
 
     from broker.storage.store import MessageRow, ObjectRow
 
-    _Plan: TypeAlias = "tuple[Exception | None, bool]"  # the error to report, and whether the batch is lost
+
+class _Fate(NamedTuple):
+    """What is to become of a write: the error to report, and whether the batch is lost."""
+
+    error: Exception | None = None
+    lose: bool = False
+
+
+_WRITTEN = _Fate()
 
 
 class FaultStore(Store):
     """The store `inner`, whose writes can be made to fail and to wait.
 
-    `writes` counts what was submitted, whatever became of them; `written` has the batches that `inner` took, in
-    order.
+    `writes` counts what was submitted, whatever became of them, and `refused` those among them that found no room;
+    `written` has the batches that `inner` took, in order. Where a method takes `after`, it speaks of the write that is
+    so many writes from now; 1 is the next one.
     """
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
         self.writes = 0
+        self.refused = 0
         self.written: list[Rows] = []
-        self._failures: dict[int, _Plan] = {}
-        self._free = True
+        self.killed = False
+        self._fates: dict[int, _Fate] = {}
+        self._full_from: int | None = None  # the number of the first write that finds no room
+        self._held_from: int | None = None  # the number of the first write that waits
+        self._held_answer = False  # whether that one waits for its answer only
         self._waiting: list[Callable[[], None]] = []
         self._some_held = asyncio.Event()
 
@@ -51,37 +68,58 @@ class FaultStore(Store):
         return len(self._waiting)
 
     def fail_next(self, error: Exception, *, after: int = 1, lose: bool = True) -> None:
-        """Raise `error` from the write that is `after` writes from now; 1 is the next one.
+        """Raise `error` from one write.
 
         With `lose` the batch is not written. Without, it is, and only the answer is lost: the other half of the
         outcomes that StoreFailedError leaves open. Several failures may be planned, one for each write.
 
         Raises ValueError for `after` below 1, and for a StoreFullError without `lose`: it says that nothing is written.
         """
-        if after < 1:
-            raise ValueError(f"after is {after}; the next write is 1")
         if isinstance(error, StoreFullError) and not lose:
             raise ValueError("StoreFullError says that nothing is written: lose must be true")
-        self._failures[self.writes + after] = error, lose
+        self._fates[self._number(after)] = _Fate(error, lose)
 
-    def hold(self) -> None:
-        """Let writes wait, from the next one on, before they reach the inner store."""
-        self._free = False
+    def fill(self, *, after: int = 1) -> None:
+        """Have no room, from that write on, for what adds messages or definitions: StoreFullError. What only removes
+        goes through, with the room that a store keeps back for that. Raises ValueError for `after` below 1.
+        """
+        self._full_from = self._number(after)
+
+    def make_room(self) -> None:
+        """Have room again."""
+        self._full_from = None
+
+    def hold(self, *, after: int = 1, written: bool = False) -> None:
+        """Let writes wait, from that one on, before they reach the inner store. With `written` the first of them does
+        reach it, and waits with its answer. Raises ValueError for `after` below 1.
+        """
+        self._held_from = self._number(after)
+        self._held_answer = written
 
     def release(self) -> None:
         """Let the writes that wait go on, in their order, and later ones through."""
-        self._free = True
+        self._held_from = None
         waiting, self._waiting = self._waiting, []
         self._some_held.clear()
-        for write in waiting:
-            write()
+        for go_on in waiting:
+            go_on()
 
     async def wait_held(self) -> None:
         """Return as soon as a write waits for `release`."""
         await self._some_held.wait()
 
+    def kill(self) -> None:
+        """Let the process die, as far as the store can: nothing that waits or comes later reaches the inner store, and
+        nobody is told what became of it. A manager that still runs is told StoreFailedError, and so stops.
+
+        The next `open` begins another life.
+        """
+        self.killed = True
+        self.release()
+
     async def open(self) -> None:
         """Open the inner store."""
+        self.killed = False
         await self.inner.open()
 
     async def load_objects(self) -> tuple[list[ObjectRow], int]:
@@ -95,12 +133,13 @@ class FaultStore(Store):
     def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
         """Have the inner store write `rows`, or do what was planned for this write."""
         self.writes += 1
-        write = partial(self._write, rows, done, self._failures.pop(self.writes, (None, False)))
-        if self._free:
-            write()
+        fate = self._fates.pop(self.writes, None) or self._fate_by_room(rows)
+        if self._held_from is None or self.writes < self._held_from:
+            self._write(rows, done, fate)
+        elif self._held_answer and self.writes == self._held_from:
+            self._write(rows, partial(self._keep_answer, done), fate)
         else:
-            self._waiting.append(write)
-            self._some_held.set()
+            self._keep(partial(self._write, rows, done, fate))
 
     async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
         """What the inner store has."""
@@ -110,8 +149,24 @@ class FaultStore(Store):
         """Close the inner store."""
         await self.inner.close()
 
-    def _write(self, rows: Rows, done: Callable[[Exception | None], None], planned: _Plan) -> None:
-        error, lose = planned
+    def status(self) -> dict[str, Any]:
+        """That of the inner store."""
+        return self.inner.status()
+
+    def _number(self, after: int) -> int:
+        """The number of the write that is so many writes from now."""
+        if after < 1:
+            raise ValueError(f"after is {after}; the next write is 1")
+        return self.writes + after
+
+    def _fate_by_room(self, rows: Rows) -> _Fate:
+        if self._full_from is None or self.writes < self._full_from or not rows.grows:
+            return _WRITTEN
+        return _Fate(StoreFullError("there is no room"), lose=True)
+
+    def _write(self, rows: Rows, done: Callable[[Exception | None], None], fate: _Fate) -> None:
+        error, lose = (_dead(), True) if self.killed else fate
+        self.refused += isinstance(error, StoreFullError)
 
         def written(failure: Exception | None) -> None:
             if failure is None and not lose:
@@ -119,3 +174,23 @@ class FaultStore(Store):
             done(failure or error)
 
         self.inner.submit(Rows() if lose else rows, written)  # An empty batch, so that the order of answers is kept.
+
+    def _keep(self, go_on: Callable[[], None]) -> None:
+        self._waiting.append(go_on)
+        self._some_held.set()
+
+    def _keep_answer(self, done: Callable[[Exception | None], None], error: Exception | None) -> None:
+        """The write that waits with its answer is there; the later ones may wait already."""
+
+        def answer() -> None:
+            done(_dead() if self.killed else error)
+
+        if self._held_from is None:
+            answer()
+        else:
+            self._waiting.insert(0, answer)
+            self._some_held.set()
+
+
+def _dead() -> StoreFailedError:
+    return StoreFailedError("the process has been killed")

@@ -18,6 +18,7 @@ from broker.interface.port import (
     PendingQueue,
     PendingStarts,
     Placed,
+    PlacedMany,
 )
 from broker.mqi.errors import MQError
 from broker.mqi.explanations import Explanation, Finding
@@ -27,7 +28,7 @@ from broker.mqi.structures import ResponseRecord
 from broker.wire.frames import Frame, Verb, WireError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
 # The queue manager's end.
@@ -40,6 +41,11 @@ def _same(result: tuple[Any, ...]) -> tuple[Any, ...]:
 def _distributed(result: Opened | Placed) -> tuple[Any, ...]:
     """The distribution comes last, and only of a distribution list."""
     return tuple(result) if result.distribution.records else tuple(result[:-1])
+
+
+def _placed_many(result: PlacedMany) -> tuple[Any, ...]:
+    placed = [each[:-1] for each in result.placed]  # without a distribution: batches are not for lists
+    return placed, None if result.error is None else error_fields(result.error)
 
 
 def _single(result: object) -> tuple[Any, ...]:
@@ -72,7 +78,9 @@ _FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.CLOSE: _single,
     Verb.PUT: _distributed,
     Verb.PUT1: _distributed,
+    Verb.PUT_MANY: _placed_many,
     Verb.GET: _same,
+    Verb.GET_MANY: _single,
     Verb.BEGIN: _single,
     Verb.COMMIT: _single,
     Verb.BACKOUT: _single,
@@ -160,6 +168,15 @@ def _placed(items: Frame) -> Placed:
     return Placed._make(_with_distribution(items, len(Placed._fields)))
 
 
+def _all_placed(items: Frame) -> PlacedMany:
+    placed, failure = items
+    return PlacedMany([Placed._make((*fields, NO_LIST)) for fields in placed], failure and _error(failure))
+
+
+def _deliveries(items: Frame) -> list[Delivery]:
+    return list(map(Delivery._make, _only(items, list)))
+
+
 def _with_distribution(items: Frame, length: int) -> list[Any]:
     """All fields of a result: the distribution is not sent but of a distribution list."""
     if len(items) != length:
@@ -179,7 +196,9 @@ _RESULTS: Final[dict[int, Callable[[Frame], Any]]] = {
     Verb.CLOSE: _number,
     Verb.PUT: _placed,
     Verb.PUT1: _placed,
+    Verb.PUT_MANY: _all_placed,
     Verb.GET: Delivery._make,
+    Verb.GET_MANY: _deliveries,
     Verb.BEGIN: _number,
     Verb.COMMIT: _number,
     Verb.BACKOUT: _number,
@@ -205,8 +224,12 @@ def result(verb: int, frame: Frame) -> Any:
 def error(frame: Frame) -> MQError:
     """The error in a FAILED. Raises WireError."""
     try:
-        reason, completion, detail, partial, *records = frame[3:]
-        message = None if partial is None else Delivery(*partial)
-        return MQError(reason, detail, MQCC(completion), message, _response_records(*records) if records else ())
+        return _error(frame[3:])
     except (TypeError, ValueError) as cause:
         raise WireError(f"the error of a call makes no sense: {cause}") from cause
+
+
+def _error(fields: Sequence[Any]) -> MQError:
+    reason, completion, detail, partial, *records = fields
+    message = None if partial is None else Delivery(*partial)
+    return MQError(reason, detail, MQCC(completion), message, _response_records(*records) if records else ())

@@ -6,11 +6,16 @@ other items depend on the verb; the comments below list them.
 - A *line* is a socket. It carries many *conversations*: each is one connection (Hconn) of a program. The client numbers
   them, from 1; 0 is the line itself.
 - A *call* is a request that gets exactly one final frame: ANSWER, FAILED or CANCELLED. The client numbers the calls,
-  from 1; a number is unique on the line while the call has no final frame and, for GET, until TAKEN or CANCEL. 0 is no
-  call.
+  from 1; a number is unique on the line while the call has no final frame and, for GET and GET_MANY, until TAKEN or
+  CANCEL. 0 is no call.
 - The calls of one conversation take effect in the order in which they are sent. Final frames come in any order.
-- A message that a GET answered stays the queue manager's until the client says TAKEN, or gives it back with CANCEL. So
-  a program that goes away at any moment, and a line that breaks at any byte, leave every message in one place.
+- A message that a GET or GET_MANY answered stays the queue manager's until the client says TAKEN, or gives it back with
+  CANCEL. So a program that goes away at any moment, and a line that breaks at any byte, leave every message in one
+  place.
+- A batch of puts is as many PUT_MANY as it takes. Each names the one before it, which may have no final frame yet: when
+  that one could not put all its messages, this one puts none. So the number of one that failed in any part stays taken
+  until CANCEL, which the client says when it has sent the last frame of the batch.
+- MQMD, put and get message options are byte strings, see `structures`.
 """
 
 from __future__ import annotations
@@ -62,10 +67,14 @@ class Verb(IntEnum):
     TRIGGER_TAKE = 32  # queue name, limit -> the leases
     TRIGGER_DONE = 33  # lease numbers; call 0, no answer
     TRIGGER_RETURN = 34  # lease numbers; call 0, no answer
+    PUT_MANY = 35  # handle, put message options, number of the call before it in the batch or 0, and for each message:
+    # descriptor or nil, or true for that of the message before it; data -> the fields of Placed of each, error or nil
+    GET_MANY = 36  # handle, descriptor or nil, get message options, count -> the fields of Delivery of each
+    GIVE_BACK = 37  # handle, tokens, token of the message got before these; call 0, no answer
 
     EXPLAIN = 40  # queue name; MsgId, CorrelId and GroupId, each or nil -> queue name, the findings
 
-    TAKEN = 48  # numbers of GETs whose answers have reached the program; conversation 0, call 0
+    TAKEN = 48  # numbers of GETs and GET_MANYs whose answers have reached the program; conversation 0, call 0
     CANCEL = 49  # nothing: the program has gone away from this call; CANCELLED follows unless a final frame has crossed
 
     ANSWER = 64  # the items after "->" above
@@ -80,7 +89,9 @@ CALLS: Final = frozenset(verb for verb in Verb if Verb.CONNECT <= verb < Verb.TA
 """The verbs that a program calls the queue manager with."""
 
 IDS_MAX: Final = 500
-"""The most numbers in one TAKEN, TRIGGER_DONE or TRIGGER_RETURN; a longer list is sent as several frames."""
+"""The most numbers in one TAKEN, TRIGGER_DONE or TRIGGER_RETURN, and the most tokens in one GIVE_BACK; a longer list is
+sent as several frames.
+"""
 
 
 class WireError(Exception):

@@ -2,12 +2,9 @@
 
 The same class serves both ends. `TRANSITIONS` is the life of a line, which both ends see alike; `_SENDS` says who may
 say what. What breaks a rule, or is not a frame at all, is a `WireError` and nothing else, whatever the bytes. What a
-line can make its reader hold is bounded:
-
-1. A length is checked before the bytes that it announces are kept: against 4 KiB until the handshake is done, then
-   against the limit that this end has announced.
-2. What is long in a client's frame is a message or a text. All else in it is at most 64 KiB of msgpack, so that a frame
-   of many empty lists cannot become a hundred times its size as objects.
+line can make its reader hold is bounded: a length is checked before the bytes that it announces are kept, against 4 KiB
+until the handshake is done, then against the limit that this end has announced. What the bytes become is bounded by
+`unpacking`.
 """
 
 from __future__ import annotations
@@ -19,12 +16,10 @@ from typing import Any, Final
 import msgpack
 
 from broker.wire.frames import CALL_MAX, CALLS, CONVERSATION_MAX, FRAME_BYTES, Frame, Verb, WireError
+from broker.wire.unpacking import unpack, unpack_careful
 
 _LENGTH: Final = Struct(">I")
 _HANDSHAKE_BYTES_MAX: Final = 4096
-_PARTS_BYTES_MAX: Final = 64 * 1024
-_LONG_TYPES: Final = frozenset({0xC5, 0xC6, 0xDA, 0xDB})  # bin 16 and 32, str 16 and 32
-_ITEMS_MAX: Final = 1_000_000
 
 
 class Role(Enum):
@@ -79,7 +74,7 @@ class Endpoint:
         self._said = _SENDS[role] & _TALK
         self._frame_bytes = frame_bytes
         self._limit = min(_HANDSHAKE_BYTES_MAX, frame_bytes)
-        self._unpack = _unpack_plain if role is Role.CLIENT else _unpack_careful
+        self._unpack = unpack if role is Role.CLIENT else unpack_careful
         self._packer = msgpack.Packer()
         self._kept = bytearray()
         self._wanted = 0
@@ -163,48 +158,3 @@ class Endpoint:
 
 def _name(verb: int) -> str:
     return Verb(verb).name if verb in Verb.__members__.values() else f"verb {verb}"
-
-
-def _refuse_extension(code: int, data: bytes) -> object:
-    raise ValueError(f"extension type {code} is not used here")
-
-
-def _unpack_plain(payload: bytes | bytearray) -> Any:
-    return msgpack.unpackb(
-        payload,
-        raw=False,
-        strict_map_key=True,
-        ext_hook=_refuse_extension,
-        max_ext_len=0,
-        max_array_len=_ITEMS_MAX,
-        max_map_len=_ITEMS_MAX,
-    )
-
-
-def _unpack_careful(payload: bytes | bytearray) -> Any:
-    """As `_unpack_plain`, from an end that nobody has reason to trust."""
-    if len(payload) > _PARTS_BYTES_MAX:
-        _check_parts(payload)
-    return msgpack.unpackb(
-        payload,
-        raw=False,
-        strict_map_key=True,
-        ext_hook=_refuse_extension,
-        max_ext_len=0,
-        max_array_len=1024,
-        max_map_len=1024,
-    )
-
-
-def _check_parts(payload: bytes | bytearray) -> None:
-    """Check rule 2 of the head of this file, without making an object of anything."""
-    unpacker = msgpack.Unpacker(max_buffer_size=len(payload))
-    unpacker.feed(payload)
-    parts = 0
-    for _ in range(unpacker.read_array_header()):
-        start = unpacker.tell()
-        unpacker.skip()
-        if payload[start] not in _LONG_TYPES:
-            parts += unpacker.tell() - start
-        if parts > _PARTS_BYTES_MAX:
-            raise ValueError(f"more than {_PARTS_BYTES_MAX} bytes of it are neither a message nor a text")

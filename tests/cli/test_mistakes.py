@@ -44,7 +44,7 @@ def dead_url() -> Iterator[str]:
 def test_without_a_command_there_is_help(evermq: Evermq) -> None:
     result = evermq()
     assert result.exit_code == 0
-    for name in ("run", "mqsc", "put", "get", "browse", "status", "explain", "demo"):
+    for name in ("run", "mqsc", "put", "get", "browse", "status", "explain", "demo", "bench"):
         assert f"\n  {name} " in result.stdout
 
 
@@ -63,6 +63,7 @@ def test_without_a_command_there_is_help(evermq: Evermq) -> None:
         (["get", "Q", "--wait", "-1"], "Invalid value for '--wait': -1.0 is not in the range x>=0."),
         (["mqsc", "no-such-file"], "File 'no-such-file' does not exist"),
         (["demo", "no-such-file"], "File 'no-such-file' does not exist"),
+        (["bench", "--only", "nonsense"], "no benchmark has the name 'nonsense': there are put-pipelined, "),
         (["run", "--config", "no-such-file"], "no-such-file: no such file or directory"),
     ],
 )

@@ -17,18 +17,21 @@ if TYPE_CHECKING:
 
 
 class SlowQueue:
-    """A queue whose puts end when the test lets them."""
+    """A queue whose batches end when the test lets them."""
 
     def __init__(self, refused: bytes = b"none") -> None:
         self.refused = refused
-        self.begun: list[bytes] = []
+        self.batches: list[list[bytes]] = []
         self.gate = anyio.Event()
 
-    async def put(self, data: bytes, md: MessageDescriptor, options: int = 0) -> None:
-        self.begun.append(data)
+    async def put_many(self, messages: list[tuple[bytes, MessageDescriptor]], options: int = 0) -> None:
+        batch = [data for data, _ in messages]
+        self.batches.append(batch)
         await self.gate.wait()
-        if data == self.refused:
-            raise MQError(MQRC.Q_FULL)
+        if self.refused in batch:
+            error = MQError(MQRC.Q_FULL, f"messages[{batch.index(self.refused)}]: full")
+            error.results = tuple(batch[: batch.index(self.refused)])
+            raise error from MQError(MQRC.Q_FULL, "full")
 
 
 async def numbered(count: int) -> AsyncIterator[Line]:
@@ -36,38 +39,54 @@ async def numbered(count: int) -> AsyncIterator[Line]:
         yield Line(number, 1, b"%d" % number)
 
 
-def pipeline(queue: SlowQueue, settled: list[tuple[int, bool]]) -> Pipeline:
+def pipeline(queue: SlowQueue, settled: list[tuple[int, str]]) -> Pipeline:
     return Pipeline(
         cast("Queue", queue),
         lambda line: MessageDescriptor(),
-        lambda line, error: settled.append((line.number, error is None)),
+        lambda line, error: settled.append((line.number, "" if error is None else error.detail)),
     )
 
 
-async def test_only_so_many_puts_are_under_way_and_all_settle_in_order() -> None:
-    queue, settled = SlowQueue(), list[tuple[int, bool]]()
+async def test_what_is_read_while_lines_are_put_is_put_next_and_all_settle_in_order() -> None:
+    queue, settled = SlowQueue(), list[tuple[int, str]]()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(pipeline(queue, settled).put, numbered(1000))
+        tasks.start_soon(pipeline(queue, settled).put, numbered(3000))
         await anyio.wait_all_tasks_blocked()
-        assert len(queue.begun) == OUTSTANDING_MAX
+        assert sum(map(len, queue.batches)) <= OUTSTANDING_MAX
         queue.gate.set()
-    assert settled == [(number, True) for number in range(1, 1001)]
-    assert queue.begun == [b"%d" % number for number in range(1, 1001)]
+    assert settled == [(number, "") for number in range(1, 3001)]
+    assert [data for batch in queue.batches for data in batch] == [b"%d" % number for number in range(1, 3001)]
+    assert max(map(len, queue.batches)) <= OUTSTANDING_MAX
 
 
-async def test_a_failure_ends_the_reading_and_what_is_under_way_still_settles() -> None:
-    queue, settled = SlowQueue(refused=b"3"), list[tuple[int, bool]]()
+async def test_a_line_is_put_without_waiting_for_more() -> None:
+    queue, settled = SlowQueue(), list[tuple[int, str]]()
+    queue.gate.set()
+    send, receive = anyio.create_memory_object_stream[Line](1)
+    async with receive, anyio.create_task_group() as tasks:
+        tasks.start_soon(pipeline(queue, settled).put, receive)
+        async with send:
+            for number in (1, 2):
+                await send.send(Line(number, 1, b"x"))
+                await anyio.wait_all_tasks_blocked()
+                assert settled[-1] == (number, "")
+
+
+async def test_a_failure_ends_the_reading_and_no_line_after_it_is_put() -> None:
+    queue, settled = SlowQueue(refused=b"3"), list[tuple[int, str]]()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(pipeline(queue, settled).put, numbered(10_000))
         await anyio.wait_all_tasks_blocked()
         queue.gate.set()
     assert [number for number, _ in settled] == list(range(1, len(settled) + 1))
-    assert [number for number, put in settled if not put] == [3]
-    assert OUTSTANDING_MAX <= len(settled) < 10_000
+    assert [number for number, error in settled if not error] == [1, 2]
+    assert {error for _, error in settled[2:]} == {"full"}
+    assert len(settled) <= 2 * OUTSTANDING_MAX
+    assert b"4" not in [data for batch in queue.batches[1:] for data in batch]
 
 
 async def test_a_line_too_long_to_keep_is_a_failure_of_that_line() -> None:
-    queue, settled = SlowQueue(), list[tuple[int, bool]]()
+    queue, settled = SlowQueue(), list[tuple[int, str]]()
     queue.gate.set()
 
     async def lines() -> AsyncIterator[Line]:
@@ -75,7 +94,7 @@ async def test_a_line_too_long_to_keep_is_a_failure_of_that_line() -> None:
         yield Line(2, 1 << 40, None)
 
     await pipeline(queue, settled).put(lines())
-    assert settled == [(1, True), (2, False)]
+    assert settled == [(1, ""), (2, "the line has 1099511627776 bytes")]
 
 
 async def test_room_bounds_bytes_but_lets_one_large_thing_through_alone() -> None:

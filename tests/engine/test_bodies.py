@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.mqi import MQGMO, MQPMO, MessageDescriptor
+from broker.engine.bodies import RUN_LENGTH
+from broker.mqi import MQGMO, MQOO, MQPMO, MessageDescriptor
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore
 from tests.engine.bench import ALL, opened
@@ -13,6 +15,7 @@ from tests.engine.bench import ALL, opened
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from broker.core.entry import Entry
     from tests.engine.bench import Bench
 
 
@@ -67,7 +70,60 @@ async def test_bodies_are_read_back_in_runs() -> None:
         assert (in_memory(bench), store.reads) == ([], [])
         for number in range(200):
             assert (await bench.queue.get()).data == body(number)
-        assert store.reads == [65, 65, 65, 5]
+        assert store.reads == [128, 72]
+
+
+async def test_gets_on_their_way_together_read_no_body_twice() -> None:
+    store = CountingStore()
+    async with opened(FaultStore(store), body_bytes=0) as bench:
+        await put_all(bench, 200)
+    async with opened(FaultStore(store), body_bytes=1_000_000) as bench:
+        messages = await asyncio.gather(*(bench.queue.get(options=MQGMO.SYNCPOINT) for _ in range(200)))
+        assert [message.data for message in messages] == [body(number) for number in range(200)]
+        assert sum(store.reads) == 200
+
+
+async def test_the_next_run_is_read_when_half_of_one_has_been_got() -> None:
+    store = CountingStore()
+    async with opened(FaultStore(store), body_bytes=0) as bench:
+        await put_all(bench, 300)
+    async with opened(FaultStore(store), body_bytes=1_000_000) as bench:
+        for _ in range(RUN_LENGTH // 2):
+            await bench.queue.get()
+        assert (in_memory(bench)[-1], store.reads) == (RUN_LENGTH // 2 - 1, [RUN_LENGTH])
+        await bench.queue.get()
+        await bench.idle()
+        assert (in_memory(bench)[-1], store.reads) == (2 * RUN_LENGTH - RUN_LENGTH // 2 - 2, [RUN_LENGTH] * 2)
+
+
+async def test_nothing_is_read_ahead_on_a_queue_that_is_deleted() -> None:
+    store = CountingStore()
+    async with opened(FaultStore(store), body_bytes=0) as bench:
+        await bench.connection.mqsc("DEFINE QLOCAL(R) DEFPSIST(YES)")
+        await asyncio.gather(*(bench.connection.put1("R", body(number)) for number in range(300)))
+    async with opened(FaultStore(store), body_bytes=1_000_000) as bench:
+        async with bench.connection.open("R", MQOO.INPUT_SHARED) as queue:
+            await queue.get()
+        await bench.connection.mqsc("DELETE QLOCAL(R) PURGE")
+        await bench.idle()
+        assert (store.reads, bench.manager.bodies.bytes, bench.manager.journal.error) == ([RUN_LENGTH], 0, None)
+
+
+async def test_messages_browsed_together_are_read_again_together_when_some_lost_their_bodies_meanwhile() -> None:
+    """Two runs, and no room for one: the body of the first has gone again when the second comes."""
+    async with opened(FaultStore(CountingStore()), body_bytes=99) as bench:
+        await put_all(bench, 3)
+        entries = list(bench.manager.core.queues["Q"].entries.values())
+        fetched: list[tuple[list[bool], Exception | None]] = []
+
+        def seen(wanted: list[Entry], error: Exception | None) -> None:
+            fetched.append(([entry.data is not None for entry in wanted], error))
+
+        bench.manager.bodies.fetch(entries[1:2], partial(seen, entries[1:2]))
+        bench.manager.bodies.fetch(entries[1:3], partial(seen, entries[1:3]))
+        await bench.until(lambda: len(fetched) == 2)
+        assert fetched == [([True], None), ([True, True], None)]
+        assert bench.manager.bodies.bytes <= 99
 
 
 async def test_a_run_is_no_longer_than_the_budget() -> None:

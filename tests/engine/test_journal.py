@@ -190,6 +190,17 @@ async def test_nonpersistent_messages_are_never_in_the_store(bench: Bench) -> No
     bench.store.release()
 
 
+async def test_rule_10_the_high_water_mark_is_stored_though_nothing_else_is(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.core.identifiers.RESERVED_AHEAD", 10)
+    for _ in range(20):
+        last = await bench.queue.put(b"A", persistence=0)
+    await bench.idle()
+    _, high_water = await bench.store.load_objects()
+    assert high_water > int.from_bytes(last.md.msg_id[-8:], "big")
+
+
 # From hand to hand
 
 
@@ -396,6 +407,7 @@ async def test_rule_10_a_mark_that_found_no_room_is_written_with_the_next_batch(
     async with opened(store) as bench:
         bench.manager.core.ids._reserved = 0  # a million numbers later
         store.fail_next(StoreFullError("full"))
+        store.fail_next(StoreFullError("full"), after=2)
         assert await reason_of(bench.queue.put(b"A")) == MQRC.STORAGE_MEDIUM_FULL
         await bench.queue.put(b"B")
         assert store.written[-1].high_water > 0

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 from broker.config import LimitsConfig, ListenerConfig
 from broker.interface.port import Call
+from broker.mqi import MQGMO, MQMO, GetMessageOptions, PutMessageOptions
 from broker.server import Server
 from broker.server.session import Session
 from broker.testing import VirtualClock
 from broker.wire import Endpoint, Role, Verb
 from broker.wire.frames import FRAME_BYTES, PRODUCT, VERSION
+from broker.wire.structures import packed_get_options, packed_put_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +22,8 @@ if TYPE_CHECKING:
     from broker.mqi import MQError
 
 HELLO = (PRODUCT, VERSION, VERSION, 30_000, FRAME_BYTES)
-PMO = (0, -1, 3)
-GMO = (1, 5000, 0, bytes(16), 4)
+PMO = packed_put_options(PutMessageOptions())
+GMO = packed_get_options(GetMessageOptions(options=MQGMO.WAIT, wait_interval=5000, match_options=MQMO.NONE))
 
 
 class FakeCall(Call[Any]):
@@ -46,7 +48,7 @@ class FakePort:
     def __init__(self, appl_name: str, user: str, channel: str) -> None:
         self.names = appl_name, user, channel
         self.calls: list[FakeCall] = []
-        self.told: list[tuple[str, list[int]]] = []
+        self.told: list[tuple[Any, ...]] = []
         self.answer: Callable[[FakeCall], None] = lambda call: None
         self.broken = False
         self.breaks = 0
@@ -65,6 +67,9 @@ class FakePort:
 
     def trigger_return(self, leases: list[int]) -> None:
         self.told.append(("return", leases))
+
+    def give_back(self, *items: Any) -> None:
+        self.told.append(("give back", *items))
 
     def break_(self) -> None:
         self.broken = True

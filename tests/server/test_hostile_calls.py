@@ -6,6 +6,7 @@ import asyncio
 import random
 from typing import TYPE_CHECKING, Any, cast
 
+import msgpack
 import pytest
 
 from broker.config import LimitsConfig, ListenerConfig
@@ -13,7 +14,7 @@ from broker.mqi import MQRC, MessageDescriptor, ObjectDescriptor, ObjectRecord, 
 from broker.server import Server
 from broker.server.session import Session
 from broker.wire import Endpoint, Role, Verb
-from broker.wire.arguments import object_fields, put_fields
+from broker.wire.structures import object_fields, packed_put_options
 from tests.server.fakes import FakeTransport
 from tests.wire.ends import HELLO
 
@@ -38,6 +39,8 @@ class Chaos:
             Verb.PUT: lambda: (self._handle(), self._descriptor(), self._pmo(), self._data()),
             Verb.PUT1: lambda: (self._object(), self._descriptor(), self._pmo(), self._data()),
             Verb.GET: lambda: (self._handle(), self._descriptor(), self._gmo(), pick([None, None, 0, 3, 2**31])),
+            Verb.PUT_MANY: self._put_many,
+            Verb.GET_MANY: lambda: (self._handle(), self._descriptor(), self._gmo(), pick([1, 5, 300, 0, -1])),
             Verb.BEGIN: tuple,
             Verb.COMMIT: tuple,
             Verb.BACKOUT: tuple,
@@ -53,6 +56,16 @@ class Chaos:
     def call(self) -> tuple[Verb, tuple[Any, ...]]:
         verb = self._random.choice(list(self._makers))
         return verb, self._makers[verb]()
+
+    def _put_many(self) -> tuple[Any, ...]:
+        descriptors = [self._random.choice([True, self._descriptor()]) for _ in range(self._random.randrange(1, 5))]
+        messages = [item for md in descriptors for item in (md, self._random.choice([b"data", b"data", "text"]))]
+        return self._handle(), self._pmo(), self._random.randrange(600), *messages
+
+    def give_back(self) -> tuple[Any, ...]:
+        """The items of a GIVE_BACK, which has no answer."""
+        tokens = [self._random.randrange(50).to_bytes(16, "big") for _ in range(3)]
+        return self._handle(), tokens[1:], tokens[0]
 
     def _handle(self) -> int:
         return self._random.choice([1, 2, 3, 4, 5, 0, -1, 99])
@@ -72,9 +85,9 @@ class Chaos:
         chosen = self._random.sample(BITS[:12], self._random.randrange(4))
         return self._random.choice([0x2 | 0x8 | 0x10 | 0x20 | 0x40, sum(chosen)])
 
-    def _pmo(self) -> tuple[Any, ...]:
+    def _pmo(self) -> bytes:
         record = PutMessageRecord(msg_id=self._random.choice([bytes(24), b"", bytes(99)]))
-        return put_fields(
+        return packed_put_options(
             PutMessageOptions(
                 options=self._random.choice([0, 2, 4, *BITS]),
                 context=self._random.choice([-1, 3, 1, 0]),
@@ -83,18 +96,14 @@ class Chaos:
             )
         )
 
-    def _gmo(self) -> tuple[Any, ...]:
+    def _gmo(self) -> bytes:
         options = self._random.choice([0, 1, 2, 4, 3, 0x10, 0x20, 0x40, *BITS])
         interval = self._random.choice([0, 5, -1, -2, 2**31])
-        return (
-            options,
-            interval,
-            self._random.choice([0, 1, 2, 3, 4, 63, -1]),
-            bytes(16),
-            self._random.choice([4, 1, 9]),
-        )
+        matching, version = self._random.choice([0, 1, 2, 3, 4, 63, -1]), self._random.choice([4, 1, 9])
+        packed: bytes = msgpack.packb((options, interval, matching, bytes(16), version))
+        return packed
 
-    def _descriptor(self) -> list[Any] | None:
+    def _descriptor(self) -> bytes | None:
         if self._random.random() < 0.6:
             return None
         fields: list[Any] = list(MessageDescriptor().to_tuple())
@@ -106,7 +115,8 @@ class Chaos:
                     fields[index] = self._random.choice(["", "x", "é", "Q", "20260101", "\0"])
                 case bytes():
                     fields[index] = self._random.choice([b"", bytes(3), bytes(range(24))])
-        return fields
+        packed: bytes = msgpack.packb(fields)
+        return packed
 
     def _data(self) -> bytes:
         return self._random.randbytes(self._random.choice([0, 5, 500]))
@@ -130,6 +140,7 @@ async def test_any_call_is_answered_and_none_is_a_mistake_of_the_queue_manager(
         verb, arguments = chaos.call()
         session.data_received(end.send(verb, 1, number, *arguments))
         open_calls.add(number)
+        session.data_received(end.send(Verb.GIVE_BACK, 1, 0, *chaos.give_back()))
         for _ in range(number % 7):
             await asyncio.sleep(0)
         while transport.writes:

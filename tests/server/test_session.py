@@ -11,8 +11,8 @@ from broker.interface.port import Opened, Placed
 from broker.mqi import MQRC, MQError, ObjectDescriptor
 from broker.server import session as session_module
 from broker.wire import Verb, answers
-from broker.wire.arguments import object_fields
 from broker.wire.frames import FRAME_BYTES, PRODUCT, VERSION
+from broker.wire.structures import object_fields
 from tests.server.fakes import GMO, HELLO, PMO, Client, FakeCall, connected
 from tests.wire.samples import DELIVERY, PLACED
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from broker.interface.port import Delivery, Distribution, Lease, Opened, PendingQueue, PendingStarts, Placed
+from broker.interface.port import (
+    Delivery,
+    Distribution,
+    Lease,
+    Opened,
+    PendingQueue,
+    PendingStarts,
+    Placed,
+    PlacedMany,
+)
 from broker.mqi import (
     MQCC,
     MQGMO,
@@ -59,8 +68,9 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.TRIGGER_WAIT: ("trigger_wait", (12,)),
     Verb.TRIGGER_TAKE: ("trigger_take", ("ORDERS", 10)),
     Verb.EXPLAIN: ("explain", ("ORDERS", ID, None, None)),
+    Verb.GET_MANY: ("get_many", (7, None, GMO, 64)),
 }
-"""The calls of a port, by verb: the method and its arguments."""
+"""The calls of a port but for PUT_MANY, by verb: the method and its arguments."""
 
 RESULTS: dict[Verb, Any] = {
     Verb.CONNECT: "QM1",
@@ -90,8 +100,13 @@ RESULTS: dict[Verb, Any] = {
             Finding(code="NEWER", text="from a later version", figures={"since": 1.5, "missing": [[2, None]]}),
         ),
     ),
+    Verb.PUT_MANY: PlacedMany([PLACED, PLACED._replace(msg_id=bytes(24))]),
+    Verb.GET_MANY: [DELIVERY, DELIVERY._replace(data=b"", length=0)],
 }
 """What calls return, by verb."""
+
+STOPPED = PlacedMany([PLACED], MQError(MQRC.Q_FULL, "ORDERS holds 5000 messages, its maximum depth"))
+"""What a batch returns of which a message could not be put."""
 
 LIST = ObjectDescriptor(records=(ObjectRecord("ORDERS"), ObjectRecord("BILLS", "QM2")))
 LIST_PMO = PutMessageOptions(

@@ -12,12 +12,12 @@ from broker.mqi import MQRC
 from broker.wire import Verb, WireError, answers
 from broker.wire.frames import CALLS
 from tests.wire.ends import Pair, received
-from tests.wire.samples import ERRORS, LIST_RESULTS, RESULTS
+from tests.wire.samples import ERRORS, LIST_RESULTS, RESULTS, STOPPED
 
 if TYPE_CHECKING:
     from broker.mqi import MQError
 
-ANSWERED = CALLS - {Verb.TRIGGER_DONE, Verb.TRIGGER_RETURN}
+ANSWERED = CALLS - {Verb.TRIGGER_DONE, Verb.TRIGGER_RETURN, Verb.GIVE_BACK}
 
 
 def across(verb: Verb, *items: object) -> list[Any]:
@@ -43,6 +43,12 @@ def test_what_became_of_a_distribution_list_comes_out_as_it_went_in(verb: Verb) 
     found = answers.result(verb, across(Verb.ANSWER, *answers.fields(verb, LIST_RESULTS[verb])))
     assert found == LIST_RESULTS[verb]
     assert type(found.distribution.records[0].reason) is MQRC
+
+
+def test_a_batch_that_was_stopped_comes_out_as_it_went_in() -> None:
+    found = answers.result(Verb.PUT_MANY, across(Verb.ANSWER, *answers.fields(Verb.PUT_MANY, STOPPED)))
+    assert found.placed == STOPPED.placed
+    assert str(found.error) == str(STOPPED.error)
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=str)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
+import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker.engine.batches import PutManyCall
 from broker.interface.port import Port
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor, PutMessageOptions
 from broker.wire import Verb, WireError, answers, arguments
+from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 from tests.wire.ends import Pair, received
 from tests.wire.recorder import RecordingPort
 from tests.wire.samples import CALLS, LIST_CALLS, MD, TOKEN
@@ -23,15 +26,15 @@ def sent(verb: Verb, arguments_of_call: tuple[Any, ...]) -> list[Any]:
     for argument in arguments_of_call:
         match argument:
             case MessageDescriptor():
-                items.append(arguments.descriptor_fields(argument))
+                items.append(DescriptorPacker().pack(argument))
             case PutMessageOptions():
-                items.append(arguments.put_fields(argument))
+                items.append(packed_put_options(argument))
             case GetMessageOptions():
-                items.append(arguments.get_fields(argument))
+                items.append(packed_get_options(argument))
             case dict():
                 items.append(answers.pairs(argument))
             case ObjectDescriptor():
-                items.append(arguments.object_fields(argument))
+                items.append(object_fields(argument))
             case _:
                 items.append(argument)
     pair = Pair()
@@ -41,7 +44,7 @@ def sent(verb: Verb, arguments_of_call: tuple[Any, ...]) -> list[Any]:
 
 def start(frame: list[Any]) -> list[tuple[Any, ...]]:
     port = RecordingPort()
-    arguments.start(port, frame)
+    arguments.start(port, frame, {}.get)
     return port.calls
 
 
@@ -58,7 +61,7 @@ async def test_a_call_for_a_distribution_list_reaches_the_port_as_it_was_made(ve
 
 
 def test_every_call_that_start_makes_has_a_sample() -> None:
-    assert CALLS.keys() == arguments.STARTED
+    assert CALLS.keys() == arguments.STARTED - {Verb.PUT_MANY}
     assert all(hasattr(Port, name) for name, _ in CALLS.values())
 
 
@@ -72,12 +75,19 @@ def test_a_call_with_another_number_of_items_breaks_the_line(verb: Verb, change:
 
 
 PUT, GET = [2, -1, 3], [3, 5000, 2, TOKEN, 4]
+PMO, GMO = msgpack.packb(PUT), msgpack.packb(GET)
 
 
 def od(**fields: object) -> list[Any]:
     """An MQOD as a frame brings it, with these values in it."""
     od = ObjectDescriptor(**{"object_type": 1, **fields})  # type: ignore[arg-type]  # wrong ones too
-    return list(arguments.object_fields(od))
+    return list(object_fields(od))
+
+
+def packed(*fields: object) -> bytes:
+    """A structure as a frame brings it."""
+    found: bytes = msgpack.packb(fields)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -103,23 +113,36 @@ def od(**fields: object) -> list[Any]:
         (Verb.CLOSE, [None, 0], MQRC.HOBJ_ERROR),
         (Verb.CLOSE, [2**40, 0], MQRC.HOBJ_ERROR),
         (Verb.CLOSE, [1, 1.5], MQRC.OPTIONS_ERROR),
-        (Verb.PUT, ["1", None, PUT, b""], MQRC.HOBJ_ERROR),
-        (Verb.PUT, [1, [], PUT, b""], MQRC.MD_ERROR),
-        (Verb.PUT, [1, {}, PUT, b""], MQRC.MD_ERROR),
+        (Verb.PUT, ["1", None, PMO, b""], MQRC.HOBJ_ERROR),
+        (Verb.PUT, [1, [], PMO, b""], MQRC.MD_ERROR),
+        (Verb.PUT, [1, True, PMO, b""], MQRC.MD_ERROR),
+        (Verb.PUT, [1, b"", PMO, b""], MQRC.MD_ERROR),
+        (Verb.PUT, [1, b"\xc1", PMO, b""], MQRC.MD_ERROR),
+        (Verb.PUT, [1, packed(), PMO, b""], MQRC.MD_ERROR),
+        (Verb.PUT, [1, b"\x80", PMO, b""], MQRC.MD_ERROR),
+        (Verb.PUT, [1, b"\xdc\xff\xff" + bytes(65_535), PMO, b""], MQRC.MD_ERROR),
         (Verb.PUT, [1, None, None, b""], MQRC.PMO_ERROR),
-        (Verb.PUT, [1, None, [0], b""], MQRC.PMO_ERROR),
-        (Verb.PUT, [1, None, [0, 2**32], b""], MQRC.PMO_ERROR),
-        (Verb.PUT, [1, None, [*PUT, 1], b""], MQRC.PMO_ERROR),
-        (Verb.PUT, [1, None, [*PUT, "1", []], b""], MQRC.PMO_ERROR),
-        (Verb.PUT, [1, None, [*PUT, 1, {}], b""], MQRC.RECS_PRESENT_ERROR),
-        (Verb.PUT, [1, None, [*PUT, 1, [[b"", b"", b"", 0]]], b""], MQRC.PUT_MSG_RECORDS_ERROR),
-        (Verb.PUT, [1, None, [*PUT, 1, [[b"", b"", b"", 2**40, b""]]], b""], MQRC.PUT_MSG_RECORDS_ERROR),
-        (Verb.PUT, [1, None, PUT, "text"], MQRC.BUFFER_ERROR),
-        (Verb.PUT, [1, None, PUT, None], MQRC.BUFFER_ERROR),
-        (Verb.GET, [1, None, [0], None], MQRC.GMO_ERROR),
-        (Verb.GET, [1, None, [0, "5", *GET[2:]], None], MQRC.GMO_ERROR),
-        (Verb.GET, [1, None, [*GET[:3], b"short", 4], None], MQRC.MSG_TOKEN_ERROR),
-        (Verb.GET, [1, None, GET, "9"], MQRC.BUFFER_LENGTH_ERROR),
+        (Verb.PUT, [1, None, PUT, b""], MQRC.PMO_ERROR),
+        (Verb.PUT, [1, None, packed(0), b""], MQRC.PMO_ERROR),
+        (Verb.PUT, [1, None, packed(0, 2**32), b""], MQRC.PMO_ERROR),
+        (Verb.PUT, [1, None, packed(*PUT, 1), b""], MQRC.PMO_ERROR),
+        (Verb.PUT, [1, None, packed(*PUT, "1", []), b""], MQRC.PMO_ERROR),
+        (Verb.PUT, [1, None, packed(*PUT, 1, {}), b""], MQRC.RECS_PRESENT_ERROR),
+        (Verb.PUT, [1, None, packed(*PUT, 1, [[b"", b"", b"", 0]]), b""], MQRC.PUT_MSG_RECORDS_ERROR),
+        (Verb.PUT, [1, None, packed(*PUT, 1, [[b"", b"", b"", 2**40, b""]]), b""], MQRC.PUT_MSG_RECORDS_ERROR),
+        (Verb.PUT, [1, None, packed(*PUT, 1, [[b"x" * 99] * 4] * 200), b""], MQRC.PMO_ERROR),
+        (Verb.PUT, [1, None, PMO, "text"], MQRC.BUFFER_ERROR),
+        (Verb.PUT, [1, None, PMO, None], MQRC.BUFFER_ERROR),
+        (Verb.PUT_MANY, ["1", PMO, 0, None, b""], MQRC.HOBJ_ERROR),
+        (Verb.PUT_MANY, [1, None, 0, None, b""], MQRC.PMO_ERROR),
+        (Verb.GET, [1, None, None, None], MQRC.GMO_ERROR),
+        (Verb.GET, [1, None, packed(0), None], MQRC.GMO_ERROR),
+        (Verb.GET, [1, None, packed(0, "5", *GET[2:]), None], MQRC.GMO_ERROR),
+        (Verb.GET, [1, None, packed(*GET[:3], b"short", 4), None], MQRC.MSG_TOKEN_ERROR),
+        (Verb.GET, [1, None, GMO, "9"], MQRC.BUFFER_LENGTH_ERROR),
+        (Verb.GET_MANY, [1, None, GMO, 0], MQRC.OPTIONS_ERROR),
+        (Verb.GET_MANY, [1, None, GMO, True], MQRC.OPTIONS_ERROR),
+        (Verb.GET_MANY, [1, None, None, 1], MQRC.GMO_ERROR),
         (Verb.INQUIRE, [1, 5], MQRC.SELECTOR_ERROR),
         (Verb.INQUIRE, [1, ["a"]], MQRC.SELECTOR_ERROR),
         (Verb.SET, [1, {}], MQRC.SELECTOR_ERROR),
@@ -143,7 +166,17 @@ def test_a_wrong_argument_is_the_error_of_the_call(verb: Verb, items: list[Any],
 
 
 @pytest.mark.parametrize(
-    ("verb", "items"), [(Verb.DISCONNECT, [1]), (Verb.MQSC, [b"DISPLAY"]), (Verb.TRIGGER_WAIT, ["1"])]
+    ("verb", "items"),
+    [
+        (Verb.DISCONNECT, [1]),
+        (Verb.MQSC, [b"DISPLAY"]),
+        (Verb.TRIGGER_WAIT, ["1"]),
+        (Verb.PUT_MANY, []),
+        (Verb.PUT_MANY, [1, PMO, 0]),
+        (Verb.PUT_MANY, [1, PMO, 0, None]),
+        (Verb.PUT_MANY, [1, PMO, None, None, b""]),
+        (Verb.PUT_MANY, [1, PMO, 0, *[None, b""] * 129]),
+    ],
 )
 def test_what_no_program_could_have_asked_for_breaks_the_line(verb: Verb, items: list[Any]) -> None:
     with pytest.raises(WireError):
@@ -156,18 +189,78 @@ def test_no_field_of_a_descriptor_is_taken_with_another_type(name: str) -> None:
     for value in others:
         md = replace(MD, **{name: value})
         with pytest.raises(MQError) as caught:
-            start([Verb.PUT, 1, 1, 1, list(md.to_tuple()), PUT, b""])
+            start([Verb.PUT, 1, 1, 1, packed(*md.to_tuple()), PMO, b""])
         assert caught.value.reason == MQRC.MD_ERROR
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(MessageDescriptor)])
-def test_no_field_of_a_descriptor_is_taken_beyond_its_size(name: str) -> None:
-    beyond: Any = {int: 2**32, str: "x" * 49, bytes: bytes(33)}[next(
-        kind for kind in (int, str, bytes) if isinstance(getattr(MD, name), kind)
-    )]  # fmt: skip
+INTEGERS = [field.name for field in fields(MessageDescriptor) if isinstance(getattr(MD, field.name), int)]
+
+
+@pytest.mark.parametrize("name", INTEGERS)
+def test_no_integer_of_a_descriptor_is_taken_beyond_32_bits(name: str) -> None:
     with pytest.raises(MQError) as caught:
-        start([Verb.PUT, 1, 1, 1, list(replace(MD, **{name: beyond}).to_tuple()), PUT, b""])
+        start([Verb.PUT, 1, 1, 1, packed(*replace(MD, **{name: 2**32}).to_tuple()), PMO, b""])
     assert caught.value.reason == MQRC.MD_ERROR
+
+
+async def test_the_messages_of_a_batch_reach_the_port_with_their_descriptors() -> None:
+    port, before = RecordingPort(), PutManyCall()
+    frame = [Verb.PUT_MANY, 1, 2, 7, PMO, 1, packed(*MD.to_tuple()), b"A", True, b"B", None, b"C", True, b"D"]
+    arguments.start(port, frame, {1: before}.get)
+    ((name, hobj, messages, options, after),) = port.calls
+    assert (name, hobj, options.options, after) == ("put_many", 7, PUT[0], before)
+    assert list(messages) == [(MD, b"A"), (MD, b"B"), (None, b"C"), (None, b"D")]
+
+
+@pytest.mark.parametrize(("wrong", "reason"), [((b"", b""), MQRC.MD_ERROR), ((None, "text"), MQRC.BUFFER_ERROR)])
+async def test_a_wrong_message_of_a_batch_is_found_when_those_before_it_have_been_put(
+    wrong: tuple[Any, Any], reason: MQRC
+) -> None:
+    ((_, _, messages, _, _),) = start([Verb.PUT_MANY, 1, 2, 7, PMO, 0, None, b"A", *wrong, None, b"C"])
+    assert next(messages) == (None, b"A")
+    with pytest.raises(MQError) as caught:
+        next(messages)
+    assert caught.value.reason == reason
+
+
+async def test_equal_structures_are_taken_apart_once() -> None:
+    first, second, other = (
+        start([Verb.PUT, 1, 1, 7, packed(*replace(MD, priority=priority).to_tuple()), PMO, b""])[0]
+        for priority in (5, 5, 6)
+    )
+    assert first[2] is second[2]
+    assert first[3] is second[3] is other[3]
+    assert (first[2].priority, other[2].priority) == (5, 6)
+
+
+def test_a_descriptor_like_the_one_before_it_is_packed_the_same() -> None:
+    packer = DescriptorPacker()
+    assert packer.pack(None) is None
+    first = packer.pack(replace(MD))
+    assert packer.pack(replace(MD)) is first
+    assert packer.pack(replace(MD, priority=6)) != first
+
+
+@pytest.mark.parametrize("persistence", [True, 1.0])
+def test_a_wrong_descriptor_does_not_stand_for_a_right_one_that_looks_like_it(persistence: object) -> None:
+    packer = DescriptorPacker()
+    wrong = packer.pack(replace(MD, persistence=persistence))  # type: ignore[arg-type]  # what it is about
+    assert packer.pack(MD) == DescriptorPacker().pack(MD) != wrong
+
+
+def test_the_tokens_of_a_give_back_are_tokens() -> None:
+    assert arguments.given_back([Verb.GIVE_BACK, 1, 0, 7, [TOKEN], TOKEN]) == (7, [TOKEN], TOKEN)
+    for items in (
+        [],
+        [7, [TOKEN]],
+        ["7", [TOKEN], TOKEN],
+        [7, TOKEN, TOKEN],
+        [7, [b"short"], TOKEN],
+        [7, [TOKEN], None],
+        [7, [TOKEN] * 501, TOKEN],
+    ):
+        with pytest.raises(WireError):
+            arguments.given_back([Verb.GIVE_BACK, 1, 0, *items])
 
 
 async def test_a_trigger_take_is_cut_to_ten_thousand_leases() -> None:

@@ -6,20 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker.mqi import MQOO
-from broker.wire import Endpoint, Role, Verb, answers, arguments
+from broker.wire import Endpoint, Role, Verb, answers
+from broker.wire.arguments import AS_BEFORE
+from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 from tests.wire.ends import HELLO, WELCOME, Pair
-from tests.wire.samples import CALLS, ERRORS, GMO, LIST, LIST_PMO, LIST_RESULTS, MD, OD, PMO, RESULTS
+from tests.wire.samples import CALLS, ERRORS, GMO, LIST, LIST_PMO, LIST_RESULTS, MD, OD, PMO, RESULTS, STOPPED, TOKEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 GOLDEN = Path(__file__).with_name("golden.txt")
 
+packed = DescriptorPacker().pack
+
 FIELDS: dict[Verb, tuple[Any, ...]] = {
-    Verb.OPEN: (arguments.object_fields(OD), CALLS[Verb.OPEN][1][1]),
-    Verb.PUT: (7, arguments.descriptor_fields(MD), arguments.put_fields(PMO), b"hello"),
-    Verb.PUT1: (arguments.object_fields(OD), None, arguments.put_fields(PMO), b"hello"),
-    Verb.GET: (7, None, arguments.get_fields(GMO), 100),
+    Verb.OPEN: (object_fields(OD), CALLS[Verb.OPEN][1][1]),
+    Verb.PUT: (7, packed(MD), packed_put_options(PMO), b"hello"),
+    Verb.PUT1: (object_fields(OD), None, packed_put_options(PMO), b"hello"),
+    Verb.GET: (7, None, packed_get_options(GMO), 100),
+    Verb.GET_MANY: (7, None, packed_get_options(GMO), 64),
     Verb.SET: (7, answers.pairs(CALLS[Verb.SET][1][1])),
 }
 CLIENT: list[tuple[Any, ...]] = [
@@ -31,9 +36,12 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.TRIGGER_RETURN, 1, 0, [3]),
     (Verb.TAKEN, 0, 0, [1, 200, 70_000]),
     (Verb.CANCEL, 1, 2**40),
-    (Verb.OPEN, 1, 200, arguments.object_fields(LIST), int(MQOO.OUTPUT)),
-    (Verb.PUT, 1, 201, 7, arguments.descriptor_fields(MD), arguments.put_fields(LIST_PMO), b"hello"),
-    (Verb.PUT1, 1, 202, arguments.object_fields(LIST), None, arguments.put_fields(LIST_PMO), b"hello"),
+    (Verb.OPEN, 1, 200, object_fields(LIST), int(MQOO.OUTPUT)),
+    (Verb.PUT, 1, 201, 7, packed(MD), packed_put_options(LIST_PMO), b"hello"),
+    (Verb.PUT1, 1, 202, object_fields(LIST), None, packed_put_options(LIST_PMO), b"hello"),
+    (Verb.PUT_MANY, 1, 203, 7, packed_put_options(PMO), 0, packed(MD), b"hello", AS_BEFORE, b"again", None, b""),
+    (Verb.PUT_MANY, 1, 204, 7, packed_put_options(PMO), 203, None, b"more"),
+    (Verb.GIVE_BACK, 1, 0, 7, [TOKEN, bytes(16)], TOKEN),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -49,6 +57,7 @@ SERVER: list[tuple[Any, ...]] = [
         (Verb.ANSWER, 1, number, *answers.fields(verb, found))
         for number, (verb, found) in enumerate(LIST_RESULTS.items(), 200)
     ),
+    (Verb.ANSWER, 1, 203, *answers.fields(Verb.PUT_MANY, STOPPED)),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import tempfile
 from contextlib import AsyncExitStack
@@ -20,6 +19,7 @@ from broker.cli.demo.daemon import Daemon
 from broker.cli.demo.exchange import Exchange
 from broker.cli.lines import LINE_BYTES_MAX, Lines
 from broker.cli.program import DONE, NO_QUEUE_MANAGER, SOME_FAILED, CannotRunError, lone
+from broker.cli.signals import heed_signals
 from broker.mqi import MQDLH, MQError
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ async def _demonstrated(lines: Lines) -> Account:
     with tempfile.TemporaryDirectory(prefix="evermq-demo-") as folder:
         daemon = Daemon(Path(folder))
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(_heed_signals, name="signals")
+            tasks.start_soon(heed_signals, name="signals")
             await daemon.start(tasks)
             try:
                 await _exchange(daemon.url, lines, account)
@@ -90,13 +90,6 @@ async def _demonstrated(lines: Lines) -> Account:
                 raise
             tasks.cancel_scope.cancel()
     return account
-
-
-async def _heed_signals() -> None:
-    """Let an order to end be an error, so that the daemon is stopped and its folder removed on the way out."""
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGHUP) as signals:
-        async for number in signals:
-            raise CannotRunError(f"ended by {number.name}")
 
 
 async def _exchange(url: str, lines: Lines, account: Account) -> None:

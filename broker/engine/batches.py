@@ -1,0 +1,342 @@
+"""Batches: many puts, or many gets, as one call.
+
+They equal so many calls one after the other, but outside syncpoint all of one batch is one implicit unit of work: one
+submission to the journal, one settlement.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from broker.core import batches as runs
+from broker.core import getting
+from broker.core import unit as units
+from broker.core.distribution import DistributionList
+from broker.core.effects import Grant
+from broker.core.routes import Route
+from broker.core.rows import Rows
+from broker.core.unit import Unit
+from broker.engine.answers import fail, fail_written, placed, when_written
+from broker.engine.calls import WaitingCall
+from broker.engine.delivery import delivery
+from broker.engine.returns import leave_unit
+from broker.engine.undelivered import put_back
+from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany
+from broker.mqi.errors import MQError
+from broker.mqi.options import MQGMO, MQPMO
+from broker.mqi.reasons import MQRC
+from broker.storage.store import StoreFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from broker.core.entry import Entry
+    from broker.core.handles import Handle
+    from broker.core.selection import Request
+    from broker.engine.conversation import Conversation
+    from broker.engine.delivery import Form
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
+
+ANSWER_BYTES: Final = 1024 * 1024
+"""The message with which an answer to a batch of gets comes to so many bytes of data is its last."""
+
+_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
+_ONE_MESSAGE: Final = (
+    MQGMO.BROWSE_FIRST | MQGMO.BROWSE_MSG_UNDER_CURSOR | MQGMO.MSG_UNDER_CURSOR | MQGMO.LOCK | MQGMO.UNLOCK
+).value  # fmt: skip
+
+
+class PutManyCall(Call[PlacedMany]):
+    """A batch of puts. `stopped` once one of its messages, or of those before them, could not be put."""
+
+    stopped = False
+
+    @property
+    def failed(self) -> bool:
+        """Whether what comes after it must not be put."""
+        return self.stopped or (self.done() and not self.cancelled() and self.exception() is not None)
+
+
+def put_many(
+    conversation: Conversation,
+    batch: PutManyCall,
+    call: Call[PlacedMany],
+    hobj: int,
+    messages: Iterable[tuple[MessageDescriptor | None, bytes]],
+    options: PutMessageOptions,
+    after: Call[PlacedMany] | None,
+) -> None:
+    """Make the puts of `batch`, which are answered in `call`."""
+    batch.stopped = True  # should any of this raise
+    if isinstance(after, PutManyCall) and after.failed:
+        raise MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
+    hconn, core, clock = conversation.hconn, conversation.core, conversation.manager.clock
+    handle = hconn.handle(hobj)
+    if isinstance(handle, DistributionList):
+        raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, "a batch is not for distribution lists")
+    queue = handle.output_queue()
+    route = handle.route or Route.straight(queue)
+    implicit = None if int(options.options) & _SYNCPOINT else Unit()
+    now, tick = clock.time(), clock.monotonic()
+    done: list[Placed] = []
+    error = None
+    try:
+        for md, bodies in _runs(messages):
+            start = 0
+            while start < len(bodies):
+                unit = implicit or hconn.unit or Unit()
+                alike = runs.put_run(core, unit, handle, md, options, bodies[start:], now)
+                done += [placed(entry, 0) for entry in alike]
+                start += len(alike)
+                if not alike:
+                    entry, reason = core.put_into(unit, hconn, handle, route, md, options, bodies[start], now, tick)
+                    done.append(placed(entry, reason))
+                    start += 1
+    except MQError as refused:
+        if not done:
+            raise
+        error = refused
+    batch.stopped = error is not None
+    result = PlacedMany(done, error)
+    if implicit is None:
+        call.set_result(result)
+    else:
+        conversation.turns.commit(implicit, when_written(call, result, MQRC.STORAGE_MEDIUM_FULL))
+
+
+def _runs(
+    messages: Iterable[tuple[MessageDescriptor | None, bytes]],
+) -> Iterator[tuple[MessageDescriptor | None, list[bytes]]]:
+    """The messages, those with the same descriptor that follow one another together. An error of one comes after those
+    before it.
+    """
+    of: MessageDescriptor | None = None
+    run: list[bytes] = []
+    error: MQError | None = None
+    try:
+        for md, data in messages:
+            if run and md is not of:
+                yield of, run
+                run = []
+            of = md
+            run.append(data)
+    except MQError as wrong:
+        error = wrong
+    if run:
+        yield of, run
+    if error is not None:
+        raise error
+
+
+class GetManyCall(WaitingCall[list[Delivery]]):
+    """A batch of gets on its way. Like a single one (`broker.engine.calls.GetCall`) it may be cancelled or abandoned
+    at any moment: then all its messages go back to their places, at once.
+    """
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        form: Form,
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: GetMessageOptions,
+        count: int,
+    ) -> None:
+        super().__init__(conversation)
+        self._form = form
+        self._hobj = hobj
+        self._md = md
+        self._options = options
+        self._count = min(count, GET_MANY_MAX)
+        self._handle: Handle
+        self._grants: list[Grant] = []
+        self._got: list[tuple[Entry, Unit]] = []  # what goes back if nobody takes the answer
+        self._implicit: Unit | None = None  # what of it is outside syncpoint
+        self._answer: list[Delivery] = []
+
+    def make(self) -> None:
+        """Get what is there, or wait for the first message."""
+        if int(self._options.options) & _ONE_MESSAGE:
+            raise MQError(MQRC.OPTIONS_ERROR, "these options are about one message, not for a batch of gets")
+        self._handle, queue = self._conversation.hconn.queue(self._hobj)
+        found = self._next()
+        if isinstance(found, Grant):
+            self._keep(found)
+            self._fill()
+            self._collect()
+        else:
+            self._conversation.wait(self, self._handle, queue, found, self._options)
+
+    def granted(self, grant: Grant) -> None:
+        """The first message. What else becomes visible in the same turn of the event loop belongs to the answer."""
+        self._stop_waiting()
+        self._keep(grant)
+        asyncio.get_running_loop().call_soon(self._complete)
+
+    def handed(self, grant: Grant) -> None:
+        """A message whose removal has taken effect with its put: answer."""
+        self._stop_waiting()
+        assert grant.unit is not None
+        self._grants.append(grant)
+        self._got = [(entry, grant.unit) for entry in grant.entries]
+        self._deliver()
+        self._reply()
+
+    def cancel(self, msg: object = None) -> bool:
+        """Put back at once what it has got by now: a commit that comes next does not remove it."""
+        cancelled = super().cancel(msg)
+        if cancelled:
+            self._undo()
+        return cancelled
+
+    def take(self) -> None:
+        self._grants, self._got = [], []
+
+    def unclaimed(self, result: list[Delivery]) -> None:
+        self._undo()
+
+    def _next(self) -> Grant | Request:
+        now = self._conversation.manager.clock.time()
+        queue = self._handle.usable_queue()
+        return self._conversation.core.get(self._handle, queue, self._md, self._options, None, now)
+
+    def _keep(self, grant: Grant) -> None:
+        self._grants.append(grant)
+        self._got += [(entry, entry.unit) for entry in grant.entries if entry.unit is not None]
+
+    def _complete(self) -> None:
+        """The wait has ended with a first message; the settlement that brought it is over."""
+        if self.done():
+            return
+        ended = self._conversation.turns.ended
+        if ended is not None:
+            self._undo()
+            fail(self, ended)
+            return
+        if self._same_unit():
+            self._fill()
+        self._collect()
+        self._conversation.manager.follow_up()
+
+    def _same_unit(self) -> bool:
+        """Whether more messages would still be got through the same handle, and in the unit of work of the first."""
+        hconn, first = self._conversation.hconn, self._grants[0]
+        if hconn.handles.get(self._hobj) is not self._handle:
+            return False
+        return first.unit is not None or not first.destructive or first.entries[0].unit is hconn.unit
+
+    def _fill(self) -> None:
+        """Get what else is there, up to the bounds of an answer."""
+        room = self._take_run(ANSWER_BYTES - _length(self._grants[0]))
+        while len(self._grants) < self._count and room > 0:
+            try:
+                found = self._next()
+            except MQError:
+                return  # nothing there, or an error that the next call meets again
+            if not isinstance(found, Grant):
+                return
+            self._keep(found)
+            room -= _length(found)
+
+    def _take_run(self, room: int) -> int:
+        """Get the first messages together, as far as that may be; what is left of the room."""
+        handle, core, now = self._handle, self._conversation.core, self._conversation.manager.clock.time()
+        request = getting.remembered(handle, self._md, self._options, None)
+        if request is None or handle.queue is None:
+            return room
+        entries, unit = runs.get_run(core, handle, handle.queue, request, self._count - len(self._grants), room, now)
+        implicit = None if unit is handle.hconn.unit else unit
+        for entry in entries:
+            self._keep(Grant([entry], 0, True, implicit))
+            implicit = None  # one grant stands for all that is in it
+        return room - sum(entry.length for entry in entries)
+
+    def _collect(self) -> None:
+        """Nothing more is got: one implicit unit of work for what is outside syncpoint, then the bodies."""
+        implicit = [grant.unit for grant in self._grants if grant.unit is not None]
+        if implicit:
+            self._implicit = implicit[0]
+            for later in implicit[1:]:
+                self._implicit.take_over(later)
+            self._got = [(entry, entry.unit) for entry, _ in self._got if entry.unit is not None]
+        missing = [entry for grant in self._grants for entry in grant.entries if entry.data is None]
+        if missing:
+            self._conversation.manager.bodies.fetch(missing, self._fetched)
+        else:
+            self._secure()
+
+    def _fetched(self, error: Exception | None) -> None:
+        """The bodies are in memory, or cannot be read."""
+        if error is not None:
+            fail_written(self, error, MQRC.CONNECTION_BROKEN)
+        elif not self.done():
+            self._secure()
+
+    def _secure(self) -> None:
+        """Make what the answer stands for durable: the "got" marks (journal rule 8), then the removal."""
+        self._deliver()
+        marked = [entry for entry, unit in self._got if unit is not self._implicit and _hardens(entry, unit)]
+        if not marked:
+            self._remove()
+            return
+        for entry in marked:
+            entry.marked = True  # from now on: what goes back meanwhile has its mark taken off behind this
+        rows = Rows(marks=[entry.id for entry in marked])
+        self._conversation.manager.journal.submit(rows, partial(self._marked, marked))
+
+    def _marked(self, marked: list[Entry], error: Exception | None) -> None:
+        """The marks are on disk, or could not be written."""
+        if error is None:
+            if not self.done():
+                self._remove()
+            return
+        for entry in marked:
+            entry.marked = False
+        if isinstance(error, StoreFullError):
+            self._undo()
+        fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
+
+    def _remove(self) -> None:
+        if self._implicit is not None:
+            self._conversation.turns.commit(self._implicit, self._removed)
+        else:
+            self._reply()
+
+    def _removed(self, error: Exception | None) -> None:
+        """The implicit unit is over."""
+        if error is None:
+            self._reply()
+        else:
+            fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
+
+    def _deliver(self) -> None:
+        now = self._conversation.manager.clock.time()
+        self._answer = [delivery(grant.entries, grant.reason, self._form, now) for grant in self._grants]
+
+    def _reply(self) -> None:
+        if not self.done():
+            self.set_result(self._answer)
+
+    def _undo(self) -> None:
+        """Put everything back."""
+        grants, self._grants = self._grants, []
+        got, self._got = self._got, []
+        for grant in reversed(grants):
+            if grant.move is not None:
+                grant.move.undo()
+        still_open = [entry for entry, unit in got if unit.state == units.ACTIVE]
+        frozen = [(entry, unit) for entry, unit in got if unit.state != units.ACTIVE]
+        leave_unit(self._conversation, still_open)
+        for entry, unit in frozen:
+            put_back(self._conversation, entry, unit)
+
+
+def _hardens(entry: Entry, unit: Unit) -> bool:
+    """Whether it must be on disk that the message, which this unit of work has got, is in somebody's hands."""
+    return bool(entry.persistence) and entry.queue.hardens_backout and entry.unit is unit
+
+
+def _length(grant: Grant) -> int:
+    return sum(entry.length for entry in grant.entries)

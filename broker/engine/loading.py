@@ -1,0 +1,79 @@
+"""Loading: the messages that a store kept are put on their queues again."""
+
+from __future__ import annotations
+
+import gc
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from broker.core.entry import Entry
+from broker.core.rows import Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from broker.core.queue import LocalQueue
+    from broker.core.rows import MessageRow
+    from broker.storage.store import Store
+
+
+async def load_messages(store: Store, queues: Iterable[LocalQueue]) -> int:
+    """Load all messages; how many there are. Those of no queue are removed from the store.
+
+    The backout counts of messages that were in somebody's hands go up by one, here and in the store (journal rule 8).
+    """
+    loading = _Loading(queues)
+    with _collector_at_rest():
+        async for rows in store.load_messages():
+            nonpersistent = loading.take(rows)
+            if nonpersistent:  # an orderly stop kept them for this start only, with their bodies
+                bodies = await store.read_data([entry.id for entry in nonpersistent])
+                for entry in nonpersistent:
+                    entry.data = bodies[entry.id]
+    if loading.changes:
+        await store.write(loading.changes)
+    return loading.count
+
+
+class _Loading:
+    """One load: what it has met so far."""
+
+    def __init__(self, queues: Iterable[LocalQueue]) -> None:
+        self._queues = {queue.number: queue for queue in queues}
+        self.changes = Rows()
+        self.count = 0
+
+    def take(self, rows: list[MessageRow]) -> list[Entry]:
+        """Put the messages of some rows on their queues; those that are not persistent."""
+        nonpersistent: list[Entry] = []
+        loaded: dict[LocalQueue, list[Entry]] = {queue: [] for queue in self._queues.values()}
+        common: dict[Any, Any] = {}
+        for row in rows:
+            queue = self._queues.get(row.queue)
+            if queue is None:
+                self.changes.removals.append(row.id)
+                continue
+            entry = Entry.from_row(queue, row)
+            entry.share(common)
+            loaded[queue].append(entry)
+            if not row.persistent:
+                nonpersistent.append(entry)
+            if row.got:
+                self.changes.backouts.append((row.id, entry.backout_count))
+        for queue, entries in loaded.items():
+            if entries:
+                queue.load(entries)
+                self.count += len(entries)
+        return nonpersistent
+
+
+@contextmanager
+def _collector_at_rest() -> Iterator[None]:
+    """Nothing that is made in here is garbage, but Python would look through all of it time and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
