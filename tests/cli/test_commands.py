@@ -136,7 +136,7 @@ def test_a_reader_that_goes_away_loses_nothing(daemon: RunningDaemon, on: Evermq
         command("get", queue, "--all", "--url", daemon.url),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        env=environment(),
+        env=environment(PYTHONUNBUFFERED="1"),  # where a single write may take a part
     ) as getting:
         assert getting.stdout is not None
         assert getting.stdout.read(1) == b"0"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -13,6 +12,7 @@ from broker.cli.demo.reservation import Refusal
 from broker.cli.demo.stamp import Stamp, microseconds
 from broker.cli.get import gathered
 from broker.cli.pipeline import Pipeline
+from broker.cli.progress import show
 from broker.mqi import MQDLH, MQOO, MQPER, MessageDescriptor
 
 if TYPE_CHECKING:
@@ -103,12 +103,5 @@ class Exchange:
                 break
             if now - shown >= SHOW_SECONDS:
                 shown = now
-                _show(f"put {seen[0]:,}   handled {seen[1]:,}   {now - self._begun:.1f} s")
-        _show("")
-
-
-def _show(text: str) -> None:
-    """Write one line over the last one, where somebody is looking."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"\r\x1b[K{text}")
-        sys.stderr.flush()
+                show(f"put {seen[0]:,}   handled {seen[1]:,}   {now - self._begun:.1f} s")
+        show("")

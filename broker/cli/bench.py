@@ -1,0 +1,95 @@
+"""`evermq bench`: how fast this machine lets the queue manager be, and how near to that it comes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import click
+
+import broker
+from broker.cli.conversation import run
+from broker.cli.program import DONE, CannotRunError, SomeFailedError, lone
+from broker.cli.progress import show
+from broker.cli.signals import heed_signals
+from broker.cli.status import table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_INSTALLED: Final = "broker.cli.benchmarks"
+_IN_A_CLONE: Final = "tests.benchmarks.suite"
+
+_RUNS: Final = 3
+_QUICK_DIVISOR: Final = 10
+
+
+@click.command()
+@click.option("--only", "names", multiple=True, metavar="NAME", help="Measure this alone; may be given several times.")
+@click.option("--runs", type=click.IntRange(1), help=f"How often everything is measured.  [default: {_RUNS}]")
+@click.option("--quick", is_flag=True, help="A tenth of the messages, and one run unless --runs says otherwise.")
+@click.option("--json", "in_json", is_flag=True, help="Everything, as one JSON object.")
+def bench(names: tuple[str, ...], runs: int | None, *, quick: bool, in_json: bool) -> int:
+    """Measure the queue manager, and the limits of the machine beside it.
+
+    Each figure is the median of several runs, with daemon and clients in processes of their own on loopback, and has
+    beside it what bounds it and its share of that. Messages are persistent, and every one of them is accounted for.
+    Daemons of its own are started with temporary folders: set TMPDIR to measure the disk that counts.
+    """
+    package = _package()
+    session = _session(package, names, runs or (1 if quick else _RUNS), _QUICK_DIVISOR if quick else 1)
+    try:
+        found = run(lambda: _measured(session))
+    except Exception as error:
+        cause = lone(error)
+        if isinstance(cause, import_module(f"{package}.child").MeasurementError):  # of a limit: nothing has a share
+            raise CannotRunError(str(cause)) from error
+        raise
+    show("")
+    told = found.as_json()
+    print(json.dumps(told) if in_json else "\n".join(_tables(told, import_module(f"{package}.report"))))
+    if found.errors:
+        raise SomeFailedError("; ".join(found.errors))
+    return DONE
+
+
+def _session(package: str, names: tuple[str, ...], runs: int, divisor: int) -> Any:
+    try:
+        return import_module(f"{package}.session").Session.of(names, runs=runs, divisor=divisor, tell=show)
+    except KeyError as unknown:
+        catalog = import_module(f"{package}.catalog")
+        known = ", ".join([*catalog.WORKLOADS, *catalog.LIMITS])
+        raise click.UsageError(f"no benchmark has the name {unknown}: there are {known}") from None
+
+
+async def _measured(session: Any) -> Any:
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(heed_signals, name="signals")
+        found = await session.report()
+        tasks.cancel_scope.cancel()
+    return found
+
+
+def _package() -> str:
+    """Where the benchmarks are: beside the commands when they were installed, in `tests/benchmarks` of a clone."""
+    if find_spec(_INSTALLED):
+        return _INSTALLED
+    root = Path(broker.__file__).parents[1]
+    if not (root / "tests" / "benchmarks" / "suite").is_dir():
+        raise CannotRunError(f"the benchmarks are not installed: {_INSTALLED} is missing")
+    sys.path.insert(0, str(root))
+    return _IN_A_CLONE
+
+
+def _tables(told: dict[str, Any], report: Any) -> Iterator[str]:
+    for name, value in told["machine"].items():
+        yield f"{name}: {value}"
+    for rows in (report.figure_rows(told), report.limit_rows(told)):
+        if len(rows) > 1:
+            yield ""
+            yield from table(rows)

@@ -1,0 +1,34 @@
+"""All that there is to measure, in the order in which it is told."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from .disk import COMMIT, HOP, INSERT, READ, REMOVE, SYNC
+from .echo import REQUEST, ROUND_TRIP
+from .gets import GET, PUT_AND_GET
+from .puts import PUT_BY_TASKS, PUT_PIPELINED, PUT_SINGLY
+from .recovery import RECOVERY
+from .tasks import INTERPRETER, TASK
+from .triggered import TRIGGERED
+from .waits import WAITERS, WAKE_OUTSIDE_SYNCPOINT, WAKE_UNDER_SYNCPOINT
+
+WORKLOADS: Final = {
+    each.name: each
+    for each in (
+        PUT_PIPELINED,
+        PUT_BY_TASKS,
+        PUT_SINGLY,
+        GET,
+        PUT_AND_GET,
+        WAKE_UNDER_SYNCPOINT,
+        WAKE_OUTSIDE_SYNCPOINT,
+        WAITERS,
+        TRIGGERED,
+        RECOVERY,
+    )
+}
+
+LIMITS: Final = {
+    each.name: each for each in (REQUEST, ROUND_TRIP, INSERT, REMOVE, COMMIT, READ, SYNC, HOP, TASK, INTERPRETER)
+}

@@ -1,0 +1,99 @@
+"""The daemon of a measurement: `evermq run` in a process of its own, all its settings at their defaults but a few."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from anyio.streams.text import TextReceiveStream
+
+from .child import MeasurementError, environment
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from anyio.abc import Process
+
+MIB: Final = 1024 * 1024
+
+QUEUE: Final = "BENCH"
+
+ATTRIBUTES: Final = "DEFPSIST(YES) NOHARDENBO MAXDEPTH(999999999)"
+"""Messages are persistent. NOHARDENBO is the default: HARDENBO journals a mark before each get under syncpoint is
+answered, to keep backout counts over a crash in between; that is another promise, with another price."""
+
+DEFINITIONS: Final = f"DEFINE QLOCAL({QUEUE}) {ATTRIBUTES} REPLACE\n"
+
+
+class Daemon:
+    """`evermq run` with its data in `folder`; `url` is where it listens once it has started."""
+
+    def __init__(self, folder: Path, definitions: str, settings: Mapping[str, str]) -> None:
+        self.url = ""
+        self._process: Process | None = None
+        startup = folder / "startup.mqsc"
+        startup.write_text(definitions, "utf-8")
+        self._environment = environment(
+            **{
+                "EVERMQ_QUEUE_MANAGER_DATA": str(folder / "data"),
+                "EVERMQ_QUEUE_MANAGER_STARTUP": str(startup),
+                "EVERMQ_LISTENER_PORT": "0",
+                "EVERMQ_LOGGING_LEVEL": "WARNING",
+                "EVERMQ_TRIGGER_MONITOR_ENABLED": "false",
+                **settings,
+            }
+        )
+
+    async def start(self) -> None:
+        """Start it, and return when programs can connect. Raises MeasurementError."""
+        self._process = await anyio.open_process(
+            [sys.executable, "-m", "broker", "run"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            env=self._environment,
+        )
+        assert self._process.stderr is not None
+        log = ""
+        async for text in TextReceiveStream(self._process.stderr):
+            log += text
+            if found := re.search(r" ready on (\S+)\n", log):
+                self.url = f"mq://{found[1]}"
+                return
+        raise MeasurementError(f"the daemon ended: {log.strip().rpartition(chr(10))[2]}")
+
+    async def kill(self) -> None:
+        """SIGKILL; harmless when it does not run."""
+        process, self._process = self._process, None
+        if process is not None:
+            with anyio.CancelScope(shield=True):
+                if process.returncode is None:
+                    process.kill()
+                await process.aclose()
+
+    @property
+    def resident_mib(self) -> float:
+        """The memory it occupies."""
+        assert self._process is not None
+        pages = Path(f"/proc/{self._process.pid}/statm")
+        if pages.exists():
+            return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
+        told = subprocess.run(["ps", "-o", "rss=", "-p", str(self._process.pid)], capture_output=True, check=True)
+        return int(told.stdout) * 1024 / MIB
+
+
+@asynccontextmanager
+async def daemon(folder: Path, definitions: str, settings: Mapping[str, str]) -> AsyncIterator[Daemon]:
+    """A daemon that runs."""
+    started = Daemon(folder, definitions, settings)
+    try:
+        await started.start()
+        yield started
+    finally:
+        await started.kill()

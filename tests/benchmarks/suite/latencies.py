@@ -1,0 +1,21 @@
+"""Percentiles of the times that single messages took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .workload import Measured
+
+if TYPE_CHECKING:
+    from .child import Told
+
+
+def latencies(nanoseconds: list[int]) -> Told:
+    """The median and the 99th percentile, in microseconds."""
+    ordered = sorted(nanoseconds)
+    return {"p50_us": ordered[len(ordered) // 2] / 1e3, "p99_us": ordered[len(ordered) * 99 // 100] / 1e3}
+
+
+def median_of(told: Told) -> Measured:
+    """The figure of a workload of single messages: the median."""
+    return Measured(value=told["p50_us"], details={"p99_us": told["p99_us"]})

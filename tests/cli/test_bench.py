@@ -1,0 +1,117 @@
+"""`evermq bench`: a measurement from end to end, and what becomes of one that loses a message."""
+
+from __future__ import annotations
+
+import ast
+import json
+import tomllib
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from tests.benchmarks.suite import session
+from tests.benchmarks.suite.batches import check_numbers
+from tests.benchmarks.suite.body import body
+from tests.benchmarks.suite.catalog import LIMITS, WORKLOADS
+from tests.benchmarks.suite.child import MeasurementError, child
+from tests.benchmarks.suite.puts import PUT_PIPELINED, put_singly
+from tests.benchmarks.suite.report import Figure, LimitFigure, Report, figure_rows, limit_rows
+from tests.benchmarks.suite.workload import Measured
+from tests.cli.conftest import ROOT
+from tests.cli.test_mistakes import the_line
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from click.testing import Result
+
+    from tests.benchmarks.suite.workload import Trial
+
+    Evermq = Callable[..., Result]
+
+
+def test_a_figure_comes_with_what_bounds_it_and_its_share(evermq: Evermq) -> None:
+    result = evermq("bench", "--quick", "--only", "wake", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    (figure,) = told["figures"]
+    (limit,) = told["limits"]
+    assert (figure["name"], figure["size"], figure["count"], len(figure["values"])) == ("wake", 256, 100, 1)
+    assert (limit["name"], limit["size"]) == ("round-trip", 256)
+    assert figure["bound"] == {"by": "round-trip", "value": pytest.approx(limit["median"])}
+    assert figure["share"] == pytest.approx(limit["median"] / figure["median"])
+    assert told["machine"]["file system"]
+    assert told["errors"] == []
+
+
+async def lose(trial: Trial) -> Measured:
+    raise MeasurementError("message 7 and the next came as [8]")
+
+
+async def wait_for_it(trial: Trial) -> Measured:
+    await anyio.sleep_forever()
+    raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("run", "words"),
+    [(lose, "message 7 and the next came as [8]"), (wait_for_it, "not done after 0.1 s")],
+)
+def test_a_workload_that_loses_a_message_is_a_failure(
+    evermq: Evermq, monkeypatch: pytest.MonkeyPatch, run: Callable[[Trial], Awaitable[Measured]], words: str
+) -> None:
+    monkeypatch.setattr(session, "_SECONDS_MAX", 0.1 if run is wait_for_it else 60.0)
+    monkeypatch.setattr(session, "WORKLOADS", {"wake": replace(WORKLOADS["wake"], run=run, ways=lambda count: ())})
+    result = evermq("bench", "--only", "wake", "--json")
+    line = f"a blocked get outside syncpoint wakes, p50, 256 bytes: {words}"
+    assert the_line(result, 10) == line
+    assert json.loads(result.stdout)["errors"] == [line]
+
+
+def test_a_limit_that_cannot_be_measured_ends_it_all(evermq: Evermq, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(folder: Path, size: int, count: int) -> float:
+        raise MeasurementError("database or disk is full")
+
+    monkeypatch.setattr(session, "LIMITS", {"sync": replace(LIMITS["sync"], run=fail)})
+    assert the_line(evermq("bench", "--only", "sync"), 20) == "database or disk is full"
+
+
+def test_a_child_that_fails_ends_the_measurement_with_its_own_words() -> None:
+    async def measure() -> None:
+        async with child(put_singly, url="mq://127.0.0.1:0", size=256, count=1) as client:
+            with pytest.raises(MeasurementError, match="MQRC_HOST_NOT_AVAILABLE"):
+                await client.measured()
+
+    anyio.run(measure, backend_options={"use_uvloop": True})
+
+
+@pytest.mark.parametrize("numbers", [[0, 2], [0, 0], [1, 0]], ids=["lost", "doubled", "out of order"])
+def test_messages_are_got_in_their_order(numbers: list[int]) -> None:
+    check_numbers([body(number, 32) for number in (4, 5)], 4)
+    with pytest.raises(MeasurementError, match="message 0 and the next came as"):
+        check_numbers([body(number, 32) for number in numbers], 0)
+
+
+def test_the_dearest_way_bounds_a_figure() -> None:
+    names = {"request": 5e-6, "insert": 20e-6}
+    limits = [LimitFigure(LIMITS[name], 256, [cost, cost, 1.0]) for name, cost in names.items()]
+    figure = Figure(PUT_PIPELINED, 256, 30_000, [Measured(value=rate) for rate in (9_000, 10_000, 30_000)])
+    told = Report(figures=[figure], limits=limits, runs=3).as_json()
+    assert figure_rows(told)[1] == [
+        "durable put, pipelined, 256 outstanding", "256", "10,000", "9,000 - 30,000", "messages/s",
+        "insert", "50,000", "20%", "",
+    ]  # fmt: skip
+    assert limit_rows(told)[2] == [
+        "SQLite, a row inserted, 256 a transaction", "insert", "256", "20", "20 - 1,000,000", "50,000",
+    ]  # fmt: skip
+
+
+def test_the_benchmarks_run_under_the_name_that_the_wheel_gives_them() -> None:
+    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert shipped["force-include"]["tests/benchmarks/suite"] == "broker/cli/benchmarks"
+    for path in (ROOT / "tests" / "benchmarks" / "suite").glob("*.py"):
+        imports = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
+        assert not any(node.module and node.module.startswith("tests") for node in imports), path
