@@ -17,6 +17,7 @@ order beside the batches is in `broker.storage.upkeep`.
 from __future__ import annotations
 
 import logging
+from contextlib import AsyncExitStack
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -120,14 +121,13 @@ class SqliteStore(Store):
     async def close(self) -> None:
         """Let go of the database, then of the directory; harmless when already closed."""
         thread, self._thread = self._thread, None
-        try:
-            with CancelScope(shield=True):
-                await self._upkeep.close()
+        with CancelScope(shield=True):
+            async with AsyncExitStack() as last_first:
+                last_first.callback(self._directory.release)
                 if thread is not None:
-                    await thread.close()
-        finally:
-            self._directory.release()
-            self._failure = None
+                    last_first.push_async_callback(thread.close)
+                last_first.push_async_callback(self._upkeep.close)
+        self._failure = None
 
     def status(self) -> dict[str, Any]:
         """The store in figures: its files, whether it refuses what needs room, and whether it has its ballast."""

@@ -67,7 +67,7 @@ class Upkeep:
         self._check_owed = False
         self._room = database.Room(0, 0)
         self._last_checkpoint: datetime | None = None
-        self._last_check: str | None = None
+        self._last_check = "not needed"
 
     def note_last_stop(self) -> None:
         """See whether the last stop was orderly: it leaves no log. Comes before the database is opened."""
@@ -96,7 +96,7 @@ class Upkeep:
             await thread.close()
 
     def status(self) -> dict[str, Any]:
-        """The files in figures; `free_bytes` is as of the last checkpoint, `last_check` None after an orderly stop."""
+        """The files in figures, `free_bytes` as of the last checkpoint."""
         return {
             "file": str(self._file),
             "bytes": _size(self._file),

@@ -77,8 +77,10 @@ async def test_a_full_store_still_takes_what_does_not_grow(full_store: SmallStor
 
 
 async def test_a_full_store_takes_messages_again_when_there_is_room(full_store: SmallStore) -> None:
+    assert full_store.status()["full"]
     await full_store.write(Rows(removals=list(range(1, 101))))
     await full_store.write(Rows(inserts=[message(200, b"x" * 1000)]))
+    assert not full_store.status()["full"]
     assert [row.id for row in (await reopened(full_store)).messages] == [200]
 
 
@@ -196,7 +198,9 @@ async def test_the_ballast_is_taken_back_before_anything_grows(
 ) -> None:
     faults.append(sqlite3.SQLITE_FULL)
     await faulty_store.write(Rows(removals=[1]))
+    assert not faulty_store.status()["ballast_held"]
     await faulty_store.write(Rows(inserts=[message(2)]))
+    assert faulty_store.status()["ballast_held"]
     assert (tmp_path / "data" / "ballast").stat().st_size == 4096
 
 

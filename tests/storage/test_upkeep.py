@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from broker import QueueManager
 from broker.storage import database, upkeep
 from broker.storage.sqlite import SqliteStore
 from broker.storage.store import Rows, StoreFailedError
@@ -211,7 +212,7 @@ async def test_after_an_orderly_stop_nothing_is_checked(store: SqliteStore) -> N
     await store.close()
     await store.open()
     await contents(store)
-    assert store.status()["last_check"] is None
+    assert store.status()["last_check"] == "not needed"
 
 
 async def test_after_another_stop_the_database_is_checked_while_the_store_works(tmp_path: Path) -> None:
@@ -295,7 +296,14 @@ async def test_the_status_of_a_store(store: SqliteStore, tmp_path: Path) -> None
         "log_bytes": size(tmp_path, "evermq.db-wal"),
         "log_bytes_max": LOG_BYTES,
         "last_checkpoint": None,
-        "last_check": None,
+        "last_check": "not needed",
         "full": False,
         "ballast_held": True,
     }
+
+
+async def test_the_status_of_a_queue_manager_has_that_of_its_store(tmp_path: Path) -> None:
+    async with QueueManager.open(data=tmp_path) as manager, manager.connect() as connection:
+        store = (await connection.status())["store"]
+    assert store["file"] == str(tmp_path / "evermq.db")
+    assert store["bytes"] >= database.PAGE_BYTES
