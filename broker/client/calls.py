@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 class RemoteCall(Call[T]):
     """A call that a frame has asked for."""
 
+    __slots__ = ("line", "number", "port", "verb")
+
     def __init__(self, line: Line, verb: int, number: int, port: RemotePort) -> None:
-        super().__init__(loop=line.loop)
+        Call.__init__(self, loop=line.loop)  # super() would cost as much as all of the rest
         self.line = line
         self.verb = verb
         self.number = number
@@ -58,6 +60,8 @@ class RemoteCall(Call[T]):
 class RemoteWait(RemoteCall[int]):
     """TRIGGER_WAIT, which the queue manager need not remember when nobody waits for it."""
 
+    __slots__ = ()
+
     def abandon(self) -> None:
         if not self.done() or self.cancelled():
             self.line.cancel(self)
@@ -66,6 +70,8 @@ class RemoteWait(RemoteCall[int]):
 
 class RemoteGet(RemoteCall[T]):
     """GET and GET_MANY. The messages are the queue manager's until TAKEN has told it otherwise."""
+
+    __slots__ = ()
 
     def take(self) -> None:
         self.line.taken(self.number)
@@ -78,6 +84,8 @@ class RemoteGet(RemoteCall[T]):
 
 class RemotePutMany(RemoteCall[PlacedMany]):
     """PUT_MANY. Of one that failed the queue manager remembers that it puts nothing after it, until CANCEL."""
+
+    __slots__ = ()
 
     def answered(self, result: PlacedMany) -> None:
         if result.error is not None:
@@ -92,6 +100,8 @@ class RemotePutMany(RemoteCall[PlacedMany]):
 class RemoteOpen(RemoteCall[Opened]):
     """OPEN, which leaves a handle."""
 
+    __slots__ = ()
+
     def unclaimed(self, result: Opened) -> None:
         if not self.port.broken:
             self.port.close(result.hobj, 0).drop()
@@ -100,12 +110,16 @@ class RemoteOpen(RemoteCall[Opened]):
 class RemoteTake(RemoteCall[list[Lease]]):
     """TRIGGER_TAKE, which leaves leases."""
 
+    __slots__ = ()
+
     def unclaimed(self, result: list[Lease]) -> None:
         self.port.trigger_return([lease.id for lease in result])
 
 
 class RemoteConnect(RemoteCall[Port]):
     """CONNECT, which leaves a conversation: `port` is the one that it opens."""
+
+    __slots__ = ()
 
     def result_of(self, frame: Frame) -> RemotePort:
         self.port.q_mgr_name = answers.result(self.verb, frame)
@@ -122,6 +136,8 @@ class RemoteConnect(RemoteCall[Port]):
 
 class RemoteDisconnect(RemoteCall[int]):
     """DISCONNECT. Its conversation is over with the final frame, whatever that says."""
+
+    __slots__ = ()
 
     def answered(self, result: int) -> None:
         self.port.end()

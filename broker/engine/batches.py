@@ -7,21 +7,18 @@ submission to the journal, one settlement.
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core import batches as runs
 from broker.core import getting
-from broker.core import unit as units
 from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
 from broker.core.routes import Route
-from broker.core.rows import Rows
 from broker.core.unit import Unit
 from broker.engine.answers import fail, fail_written, placed, when_written
 from broker.engine.calls import WaitingCall
 from broker.engine.delivery import delivery
-from broker.engine.returns import leave_unit
+from broker.engine.hardening import mark
 from broker.engine.undelivered import put_back
 from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany
 from broker.mqi.errors import MQError
@@ -225,7 +222,7 @@ class GetManyCall(WaitingCall[list[Delivery]]):
         hconn, first = self._conversation.hconn, self._grants[0]
         if hconn.handles.get(self._hobj) is not self._handle:
             return False
-        return first.unit is not None or not first.destructive or first.entries[0].unit is hconn.unit
+        return first.unit is not None or not first.destructive or self._got[0][1] is hconn.unit
 
     def _fill(self) -> None:
         """Get what else is there, up to the bounds of an answer."""
@@ -277,23 +274,16 @@ class GetManyCall(WaitingCall[list[Delivery]]):
     def _secure(self) -> None:
         """Make what the answer stands for durable: the "got" marks (journal rule 8), then the removal."""
         self._deliver()
-        marked = [entry for entry, unit in self._got if unit is not self._implicit and _hardens(entry, unit)]
-        if not marked:
+        held = (entry for entry, unit in self._got if unit is not self._implicit)
+        if not mark(self._conversation.manager.journal, held, self._marked):
             self._remove()
-            return
-        for entry in marked:
-            entry.marked = True  # from now on: what goes back meanwhile has its mark taken off behind this
-        rows = Rows(marks=[entry.id for entry in marked])
-        self._conversation.manager.journal.submit(rows, partial(self._marked, marked))
 
-    def _marked(self, marked: list[Entry], error: Exception | None) -> None:
+    def _marked(self, error: Exception | None) -> None:
         """The marks are on disk, or could not be written."""
         if error is None:
             if not self.done():
                 self._remove()
             return
-        for entry in marked:
-            entry.marked = False
         if isinstance(error, StoreFullError):
             self._undo()
         fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
@@ -326,16 +316,7 @@ class GetManyCall(WaitingCall[list[Delivery]]):
         for grant in reversed(grants):
             if grant.move is not None:
                 grant.move.undo()
-        still_open = [entry for entry, unit in got if unit.state == units.ACTIVE]
-        frozen = [(entry, unit) for entry, unit in got if unit.state != units.ACTIVE]
-        leave_unit(self._conversation, still_open)
-        for entry, unit in frozen:
-            put_back(self._conversation, entry, unit)
-
-
-def _hardens(entry: Entry, unit: Unit) -> bool:
-    """Whether it must be on disk that the message, which this unit of work has got, is in somebody's hands."""
-    return bool(entry.persistence) and entry.queue.hardens_backout and entry.unit is unit
+        put_back(self._conversation, got)
 
 
 def _length(grant: Grant) -> int:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.core.rows import Rows
 from broker.engine.answers import fail, fail_written
 from broker.engine.delivery import NOTHING, delivery
+from broker.engine.hardening import mark
 from broker.engine.undelivered import put_back
 from broker.interface.port import Call, Delivery, T
 from broker.mqi.errors import MQError
@@ -108,13 +108,11 @@ class GetCall(WaitingCall[Delivery]):
         """Make what the answer stands for durable: the removal, or that the message is in somebody's hands."""
         now = self._conversation.manager.clock.time()
         answer = delivery(grant.entries, grant.reason, self._form, now)
-        first = grant.entries[0]
         if grant.unit is not None:
             self._conversation.turns.commit(grant.unit, partial(self._removed, answer))
-        elif grant.destructive and first.persistence and first.queue.hardens_backout and first.unit is self._unit:
-            marks = Rows(marks=[entry.id for entry in grant.entries if entry.persistence])
-            self._conversation.manager.journal.submit(marks, partial(self._marked, grant, answer))
-        else:
+        elif not (
+            grant.destructive and mark(self._conversation.manager.journal, grant.entries, partial(self._marked, answer))
+        ):
             self._answer(answer)
 
     def _removed(self, delivery: Delivery, error: Exception | None) -> None:
@@ -124,16 +122,21 @@ class GetCall(WaitingCall[Delivery]):
         else:
             fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
 
-    def _marked(self, grant: Grant, delivery: Delivery, error: Exception | None) -> None:
+    def _marked(self, delivery: Delivery, error: Exception | None) -> None:
         """It is on disk that the message is in somebody's hands, or it could not be written."""
         if error is None:
-            for entry in grant.entries:
-                entry.marked = bool(entry.persistence)
             self._answer(delivery)
             return
         if isinstance(error, StoreFullError):
             self._undo()
         fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
+
+    def cancel(self, msg: object = None) -> bool:
+        """Put back at once what it has got by now: a commit that comes next does not remove it."""
+        cancelled = super().cancel(msg)
+        if cancelled:
+            self._undo()
+        return cancelled
 
     def take(self) -> None:
         self._grant = None
@@ -155,8 +158,7 @@ class GetCall(WaitingCall[Delivery]):
         if grant is not None and grant.destructive and self._unit is not None:
             if grant.move is not None:
                 grant.move.undo()
-            for entry in grant.entries:
-                put_back(self._conversation, entry, self._unit)
+            put_back(self._conversation, [(entry, self._unit) for entry in grant.entries])
 
 
 class HeldCall(ReceivingCall[T]):

@@ -75,7 +75,9 @@ class Reading(NamedTuple):
 
 
 class Journal:
-    """The one task that writes. `submit` and `read` are plain calls; `run` is the task."""
+    """Writes what is submitted, a batch at a time. All its steps are plain calls on the event loop; what the store does
+    meanwhile is the store's business. `run` is its life.
+    """
 
     def __init__(
         self, store: Store, ids: Identifiers, failed: Callable[[Exception], None], batch_rows_max: int
@@ -84,11 +86,14 @@ class Journal:
         self._ids = ids
         self._failed = failed
         self._batch_rows_max = batch_rows_max
+        self._loop = asyncio.get_running_loop()
         self._submissions: deque[Submission] = deque()
         self._readings: deque[Reading] = deque()
-        self._work = asyncio.Event()
-        self._busy = False
+        self._falling: dict[object | None, StoreFullError] = {}  # connections whose calls fall with an earlier one
+        self._busy = False  # a batch is being written, or is about to be
+        self._reads = 0  # under way
         self._closing = False
+        self._ended: asyncio.Future[None] = self._loop.create_future()
         self._high_water = 0  # a mark that is not in the store yet
         self.error: Exception | None = None
         self.transactions = 0
@@ -102,83 +107,121 @@ class Journal:
     @property
     def idle(self) -> bool:
         """Whether nothing is on its way to the store or from it."""
-        return not (self._busy or self._submissions or self._readings)
+        return not (self._busy or self._reads)
 
     def submit(self, rows: Rows, settled: Settled, caller: object | None = None) -> None:
         """Make `rows` durable after all that was submitted before, then call `settled`. Rows may be empty."""
-        self._submissions.append(Submission(rows, settled, caller))
-        self._work.set()
+        submission = Submission(rows, settled, caller)
+        full = self._falling.get(caller) if self._falling else None
+        self._submissions.append(submission if full is None else _undone(submission, full))
+        self._wake()
 
     def read(self, ids: Sequence[int], fetched: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Fetch the bodies of these messages."""
         self._readings.append(Reading(ids, fetched))
-        self._work.set()
+        self._wake()
 
     def close(self) -> None:
         """End `run` when all that was submitted is settled."""
         self._closing = True
-        self._work.set()
+        self._wake()
 
     async def run(self) -> None:
-        """Write what is submitted until `close`. Must not be cancelled; it is not, under the manager's shield."""
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            self._busy = True
-            while self._submissions or self._readings:
-                batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
-                await self._read()
-                for submission, error in zip(batch, await self._write(batch), strict=True):
-                    submission.settled(error)
-            self._busy = False
-            if self._closing:
-                return
+        """Live until `close`. Raises what a step raised by a mistake of ours."""
+        await self._ended
 
-    async def _read(self) -> None:
+    def _wake(self) -> None:
+        """Begin a batch at the end of this turn of the event loop, with all that is submitted in it."""
+        if not self._busy:
+            self._busy = True
+            self._loop.call_soon(self._step, self._go_on)
+
+    def _step(self, step: Callable[..., None], *arguments: object) -> None:
+        try:
+            step(*arguments)
+        except BaseException as mistake:
+            if self._ended.done():
+                raise
+            self._ended.set_exception(mistake)
+
+    def _go_on(self) -> None:
+        """Write the next batch; settle those on the way to it that have nothing to write."""
+        while self._submissions or self._readings:
+            batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
+            self._read()
+            if self._write((submission.rows for submission in batch), partial(self._written, batch)):
+                return
+            self._settle(batch, [self.error] * len(batch))
+        self._busy = False
+        if self._closing and self.idle and not self._ended.done():
+            self._ended.set_result(None)
+
+    def _read(self) -> None:
+        """Have the bodies read that are asked for, before the next batch is written."""
         if not self._readings:
             return
         readings, self._readings = self._readings, deque()
-        bodies: dict[int, bytes] = {}
-        if self.error is None:
-            try:
-                bodies = await self._store.read_data([id for reading in readings for id in reading.ids])
-            except Exception as unreadable:
-                self._stop(unreadable)
-        for reading in readings:
-            reading.fetched(bodies, self.error)
+        if self.error is not None:
+            _answer(readings, {}, self.error)
+            return
+        self._reads += 1
+        ids = [id for reading in readings for id in reading.ids]
+        self._store.read(ids, partial(self._step, self._fetched, readings))
 
-    async def _write(self, batch: list[Submission]) -> list[Exception | None]:
-        """Write a batch; for each of its units None, or the error that undid it."""
-        self.units += len(batch)
-        errors: list[Exception | None] = [None] * len(batch)
-        full = await self._store_all(submission.rows for submission in batch)
-        if full is not None:
-            errors = _refused(batch, full)
-            staying = [submission.rows for submission, error in zip(batch, errors, strict=True) if error is None]
-            logger.warning("store full units=%d refused=%d: %s", len(batch), len(batch) - len(staying), full)
-            self._refuse_later({each.caller for each, error in zip(batch, errors, strict=True) if error}, full)
-            if len(staying) == len(batch) or await self._store_all(staying) is not None:
-                errors = [full if submission.rows else error for submission, error in zip(batch, errors, strict=True)]
-        return errors if self.error is None else [error or self.error for error in errors]
+    def _fetched(self, readings: Iterable[Reading], bodies: dict[int, bytes], error: Exception | None) -> None:
+        self._reads -= 1
+        if error is not None:
+            self._stop(error)
+        _answer(readings, bodies, self.error)
+        if self._closing:
+            self._wake()
 
-    async def _store_all(self, units: Iterable[Rows]) -> StoreFullError | None:
-        """Write these units in one transaction. Returns the error when there was no room; notes any other."""
+    def _write(self, units: Iterable[Rows], written: Callable[[Exception | None], None]) -> bool:
+        """Have these units written in one transaction; False when there is nothing to write, or no store for it."""
         rows = Rows()
         for each in units:
             rows.extend(each)
         self._high_water = rows.high_water = self._ids.reserve() or self._high_water
         if not rows or self.error is not None:
-            return None
-        try:
-            await self._store.write(rows)
-        except StoreFullError as full:
-            return full
-        except Exception as unknown:
-            self._stop(unknown)
-        else:
+            return False
+        self._store.submit(rows, partial(self._step, self._answered, written))
+        return True
+
+    def _answered(self, written: Callable[[Exception | None], None], error: Exception | None) -> None:
+        """The store has answered a transaction."""
+        if error is None:
             self.transactions += 1
             self._high_water = 0
-        return None
+        elif not isinstance(error, StoreFullError):
+            self._stop(error)
+        written(error)
+        self._go_on()
+
+    def _written(self, batch: list[Submission], error: Exception | None) -> None:
+        if not isinstance(error, StoreFullError):
+            self._settle(batch, [error] * len(batch))
+            return
+        errors = _refused(batch, error)
+        staying = [submission.rows for submission, refused in zip(batch, errors, strict=True) if refused is None]
+        logger.warning("store full units=%d refused=%d: %s", len(batch), len(batch) - len(staying), error)
+        self._refuse_later((each.caller for each, refused in zip(batch, errors, strict=True) if refused), error)
+        if len(staying) == len(batch):  # it only removes: the store has tried all it can
+            self._rewritten(batch, errors, error)
+        elif not self._write(staying, partial(self._rewritten, batch, errors)):
+            self._settle(batch, errors)
+
+    def _rewritten(self, batch: list[Submission], errors: list[Exception | None], error: Exception | None) -> None:
+        """What only removes was written again, or could not be."""
+        both = zip(batch, errors, strict=True)
+        self._settle(batch, [refused or (error if each.rows else None) for each, refused in both])
+
+    def _settle(self, batch: list[Submission], errors: list[Exception | None]) -> None:
+        self.units += len(batch)
+        for submission, error in zip(batch, errors, strict=True):
+            submission.settled(error)
+        if self._falling:
+            waiting = {each.caller for each in self._submissions}
+            self._falling = {caller: full for caller, full in self._falling.items() if caller in waiting}
 
     def _next_batch(self) -> list[Submission]:
         batch: list[Submission] = []
@@ -189,11 +232,12 @@ class Journal:
             rows += len(submission.rows.inserts) + len(submission.rows.removals)
         return batch
 
-    def _refuse_later(self, callers: set[object | None], full: StoreFullError) -> None:
-        """Rule 6: what these connections have submitted since is undone too, in its turn."""
-        for index, (_, settled, caller) in enumerate(self._submissions):
-            if caller is not None and caller in callers:
-                self._submissions[index] = Submission(Rows(), partial(_undo, settled, full), caller)
+    def _refuse_later(self, callers: Iterable[object | None], full: StoreFullError) -> None:
+        """Rule 6: what these connections submit until the last of it is settled is undone too, in its turn."""
+        self._falling |= {caller: full for caller in callers if caller is not None}
+        for index, submission in enumerate(self._submissions):
+            if submission.caller in self._falling:
+                self._submissions[index] = _undone(submission, full)
 
     def _stop(self, error: Exception) -> None:
         """Rule 7: the outcome is unknown, nothing more is written."""
@@ -201,6 +245,11 @@ class Journal:
             self.error = error
             logger.error("store failed, the queue manager stops: %s", error)
             self._failed(error)
+
+
+def _answer(readings: Iterable[Reading], bodies: dict[int, bytes], error: Exception | None) -> None:
+    for reading in readings:
+        reading.fetched(bodies, error)
 
 
 def _refused(batch: Iterable[Submission], full: StoreFullError) -> list[Exception | None]:
@@ -213,6 +262,11 @@ def _refused(batch: Iterable[Submission], full: StoreFullError) -> list[Exceptio
             callers.add(caller)
         errors.append(full if refused else None)
     return errors
+
+
+def _undone(submission: Submission, full: StoreFullError) -> Submission:
+    """In place of a unit that is not to be written: settled in its turn, with this error."""
+    return Submission(Rows(), partial(_undo, submission.settled, full), submission.caller)
 
 
 def _undo(settled: Settled, full: StoreFullError, _: Exception | None) -> None:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core import granting
-from broker.core.rows import Rows
 from broker.core.unit import Unit
+from broker.engine.hardening import without_marks
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
@@ -56,14 +56,14 @@ def _unmark(conversation: Conversation, marked: Sequence[Entry]) -> None:
     for entry in marked:
         if entry.unit is not None:
             entry.unit.pass_on(entry, aside)
-        entry.marked = False
+
+    rows = without_marks(marked)
 
     def written(error: Exception | None) -> None:
         if error is None or isinstance(error, StoreFullError):
             for entry in marked:
                 manager.perform(manager.core.give_back(entry, manager.clock.time()))
 
-    rows = Rows(backouts=[(entry.id, entry.backout_count) for entry in marked])
     conversation.turns.write(rows, written, reveals=True)
 
 

@@ -12,6 +12,8 @@ from broker.engine.returns import leave_unit
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from broker.core.entry import Entry
     from broker.core.unit import Unit
     from broker.engine.conversation import Conversation
@@ -19,27 +21,30 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def put_back(conversation: Conversation, entry: Entry, unit: Unit) -> None:
-    """Nobody took the answer to the get with which `unit` got this message.
+def put_back(conversation: Conversation, got: Sequence[tuple[Entry, Unit]]) -> None:
+    """Nobody took the answer to the gets with which these units got these messages.
 
-    If its unit of work is still open, the message leaves it. If that has been committed since, or was the implicit one
-    of a get outside syncpoint, the message is put again. If it was backed out, the message is back already.
+    Where the unit of work is still open, the message leaves it. Where it has been committed since, or was the implicit
+    one of a get outside syncpoint, the message is put again. Where it was backed out, the message is back already.
     """
+    leave_unit(conversation, [entry for entry, unit in got if unit.state == units.ACTIVE])
+    for entry, unit in got:
+        _put_again(conversation, entry, unit)
+
+
+def _put_again(conversation: Conversation, entry: Entry, unit: Unit) -> None:
     turns, manager = conversation.turns, conversation.manager
-    meanwhile = partial(_settled_meanwhile, conversation, entry, unit)
     if unit.state == units.COMMITTED:
         again = manager.core.put_again(entry)
         if again is not None:
             turns.commit(again, partial(_tell_loss, entry))
     elif unit.state == units.COMMITTING:
-        turns.write(Rows(), meanwhile, reveals=True)
-    elif unit.state == units.ACTIVE:
-        leave_unit(conversation, [entry])
+        turns.write(Rows(), partial(_settled_meanwhile, conversation, entry, unit), reveals=True)
 
 
 def _settled_meanwhile(conversation: Conversation, entry: Entry, unit: Unit, error: Exception | None) -> None:
     if error is None or isinstance(error, StoreFullError):
-        put_back(conversation, entry, unit)
+        _put_again(conversation, entry, unit)
 
 
 def _tell_loss(entry: Entry, error: Exception | None) -> None:

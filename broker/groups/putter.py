@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.groups.resumable import Resumable
 from broker.groups.status import StatusInfo
-from broker.interface.queue import prepared
+from broker.interface.data import prepared
 from broker.mqi import MQMF, MQOO, MQPER, MQPMO, MQRC, MessageDescriptor, MQError
 
 if TYPE_CHECKING:
     from broker.groups.status import Kept, StatusForm
     from broker.interface import Connection, PutResult
-    from broker.interface.queue import Data
+    from broker.interface.data import Data
 
 
 class GroupPutter(Resumable):
@@ -71,8 +72,9 @@ class GroupPutter(Resumable):
         if self._interrupted:
             await self.backout()
             raise MQError(MQRC.BACKED_OUT, f"a call for the group was cut short: it goes on behind {self.resumed_at}")
-        md, body = prepared(data, md, self._persistence)
-        assert md is not None
+        given, body = prepared(data, md, self._persistence)
+        assert given is not None
+        md = replace(given)
         options = self._place(md, last=last, more_segments=more_segments)
         with self._interruptible():
             result = await self._queue.put(body, md, options)

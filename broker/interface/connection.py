@@ -40,7 +40,7 @@ class Connection:
         self.port = port
         self.in_unit_of_work = False
         self.async_puts = AsyncPuts()
-        self.reading: set[ReadAhead] = set()
+        self.reading: set[ReadAhead] = set()  # of the loops that have read something ahead
 
     @property
     def q_mgr_name(self) -> str:

@@ -22,6 +22,8 @@ def prepared(
     data: Data, md: MessageDescriptor | None, persistence: int | None
 ) -> tuple[MessageDescriptor | None, bytes]:
     """The descriptor and the bytes to send."""
+    if persistence is None and type(data) is bytes:
+        return md, data
     return described(md, persistence, text=isinstance(data, str)), encoded(data)
 
 

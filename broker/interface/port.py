@@ -33,6 +33,8 @@ T = TypeVar("T")
 class Call(asyncio.Future[T]):
     """The answer to a call, to come."""
 
+    __slots__ = ()
+
     def take(self) -> None:
         """The answer has reached the program."""
 

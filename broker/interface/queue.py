@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
+from operator import index
 from typing import TYPE_CHECKING, Self
 
 from broker.interface.async_puts import ASYNC_RESPONSE, asynchronous
@@ -116,12 +118,15 @@ class Queue:
         pmo = put_options(options, in_unit=self._connection.in_unit_of_work)
         sent, body = (md, body) if not properties else with_properties(md, body, properties)
         opened = self._opened
-        if not asynchronous(int(pmo.options), md, by_default=opened.answers_puts_later, persistent=opened.persistent):
-            placed = await answer(self._port.put(opened.hobj, sent, pmo, body))
-            return PutResult(md, placed)
-        call = self._port.put(opened.hobj, sent, answered_later(pmo), body)
-        await self._connection.async_puts.follow(call, opened.name, len(body))
-        return PutResult(md, None)
+        later = opened.answers_puts_later
+        if (later or int(pmo.options) & ASYNC_RESPONSE) and asynchronous(
+            int(pmo.options), md, by_default=later, persistent=opened.persistent
+        ):
+            call = self._port.put(opened.hobj, sent, answered_later(pmo), body)
+            await self._connection.async_puts.follow(call, opened.name, len(body))
+            return PutResult(md, None)
+        placed = await answer(self._port.put(opened.hobj, sent, pmo, body))
+        return PutResult(md, placed)
 
     async def put_many(
         self,
@@ -287,11 +292,23 @@ def put_options(options: PutMessageOptions | int, *, in_unit: bool) -> PutMessag
     given = options.options if isinstance(options, PutMessageOptions) else options
     wanted = given | _PUT_SYNCPOINT if in_unit and not given & _PUT_NOT_IN_UNIT else given
     if not isinstance(options, PutMessageOptions):
-        return PutMessageOptions(options=wanted)
+        return _put_flags_alone(index(wanted))
     context = options.context.hobj if isinstance(options.context, Queue) else options.context
     if wanted == given and context == options.context:
         return options
     return replace(options, options=wanted, context=context)
+
+
+@lru_cache
+def _put_flags_alone(options: int) -> PutMessageOptions:
+    """The structure for a put that names flags alone: nobody changes it."""
+    return PutMessageOptions(options=options)
+
+
+@lru_cache
+def _get_flags_alone(options: int) -> GetMessageOptions:
+    """The structure for a get that names flags alone."""
+    return GetMessageOptions(options=options)
 
 
 def answered_later(pmo: PutMessageOptions) -> PutMessageOptions:
@@ -301,7 +318,7 @@ def answered_later(pmo: PutMessageOptions) -> PutMessageOptions:
 
 def get_options(options: GetMessageOptions | int, wait: float | None, *, in_unit: bool) -> GetMessageOptions:
     """The whole structure, with `wait` and the syncpoint of `unit_of_work()` worked in."""
-    gmo = options if isinstance(options, GetMessageOptions) else GetMessageOptions(options=options)
+    gmo = options if isinstance(options, GetMessageOptions) else _get_flags_alone(index(options))
     wanted, interval = gmo.options, gmo.wait_interval
     if in_unit and not wanted & _GET_NOT_IN_UNIT:
         wanted |= _GET_SYNCPOINT

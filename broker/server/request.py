@@ -74,10 +74,10 @@ class Request:
 
 def _weight(frame: Frame) -> int:
     verb = frame[0]
-    if verb in _WAITING:
-        return 0
     if verb in _HEAVY:
         return _CALL_WEIGHT + len(frame[-1])
+    if verb in _WAITING:
+        return 0
     if verb == _PUT_MANY:
         return sum(_CALL_WEIGHT + len(data) for data in frame[-1:PUT_MANY_HEAD:-2] if type(data) is bytes)
     return _CALL_WEIGHT

@@ -1,7 +1,8 @@
 """A session: the queue manager's end of one line, with the conversations on it.
 
 Bytes become frames, frames become calls on ports, the outcome of a call becomes its final frame. There is no task here:
-a call is a future, and its callback queues the reply; the replies of one turn of the event loop leave in one write.
+a call is a future. What is answered when it is made is written when all bytes that came with it are heeded; of the
+others a callback queues the reply, and the replies of one turn of the event loop leave in one write.
 
 1. A message that answered a GET or GET_MANY is taken when the client says TAKEN. CANCEL gives it back, or withdraws the
    get, whether it waits, is being written or has been answered. An answer to any other call counts as taken when it is
@@ -106,6 +107,7 @@ class Session(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._liveness.heard = True
+        self._flush_due = True  # when all frames are heeded: what is answered by then leaves without another turn
         try:
             for frame in self._endpoint.receive(data):
                 if frame[0] in arguments.STARTED:
@@ -118,6 +120,7 @@ class Session(asyncio.Protocol):
         except Exception:
             logger.exception("line ended by a mistake of the queue manager peer=%s", self._peer)
             self.close(MQRC.UNEXPECTED_ERROR, "a mistake of the queue manager, see its log")
+        self._flush()
         if self._in_flight > self._limits.in_flight_bytes:
             self._pause_reading()
 
@@ -205,7 +208,7 @@ class Session(asyncio.Protocol):
     # Calls.
 
     def _start(self, frame: Frame) -> None:
-        _, conversation, number = frame[:3]
+        conversation, number = frame[1], frame[2]
         try:
             self._check_number(number)
             call = arguments.start(self._port(conversation), frame, self._earlier)

@@ -1,8 +1,8 @@
 """A batch of rows as few SQL statements: each works on many rows.
 
-Every step of a statement costs a call into SQLite, and gives up Python's interpreter lock and takes it again. So rows go
-together, a power of two of them at a time: a third less time for a batch of some hundred rows than a step for each. The
-statements are few enough to stay prepared, and a batch of n rows takes n/64 steps and some six more.
+Every step of a statement costs a call into SQLite, and gives up Python's interpreter lock and takes it again. So rows
+go together, a power of two of them at a time: a third less time for a batch of some hundred rows than a step for each.
+The statements are few enough to stay prepared, and a batch of n rows takes n/64 steps and some six more.
 
 It runs nothing: what comes out is run by `broker.storage.database`.
 """

@@ -53,15 +53,17 @@ class MemoryStore(Store):
             error = failure
         asyncio.get_running_loop().call_soon(done, error)
 
-    async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
-        """The data of these messages; raises StoreFailedError when one is missing."""
+    def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
+        """Look up the data of these messages; `done` is told StoreFailedError when one is missing."""
         found: dict[int, bytes] = {}
+        error = None
         for id in ids:
             row = self._messages.get(id)
             if row is None or row.data is None:
-                raise StoreFailedError(f"message {id} is not in the store")
+                found, error = {}, StoreFailedError(f"message {id} is not in the store")
+                break
             found[id] = row.data
-        return found
+        asyncio.get_running_loop().call_soon(done, found, error)
 
     async def close(self) -> None:
         """Nothing to let go; the rows stay."""

@@ -113,10 +113,13 @@ class SqliteStore(Store):
 
         self._opened.submit(lambda db: self._write(db, rows), written)
 
-    async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
-        """The data of these messages; raises StoreFailedError when one is missing or cannot be read."""
-        wanted = list(ids)
-        return await self._run(lambda db: database.read_data(db, wanted))
+    def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
+        """Read the data of these messages, then call `done`; it is told StoreFailedError when one is missing or cannot
+        be read.
+        """
+        wanted, found = list(ids), dict[int, bytes]()
+        work = lambda db: found.update(database.read_data(db, wanted))  # noqa: E731
+        self._opened.submit(work, lambda error: done(found, error))
 
     async def close(self) -> None:
         """Let go of the database, then of the directory; harmless when already closed."""

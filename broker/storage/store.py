@@ -68,8 +68,27 @@ class Store(Protocol):
         self.submit(rows, done)
         await outcome
 
+    def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
+        """Read the data of these messages, before anything that is submitted later is written; then call `done`.
+
+        It is called in a later turn of the event loop: with the data and None, or without any and StoreFailedError, as
+        when a message is missing.
+        """
+
     async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
-        """The data of these messages; raises StoreFailedError when one is missing."""
+        """The data of these messages; raises what `read` reports."""
+        outcome: asyncio.Future[dict[int, bytes]] = asyncio.get_running_loop().create_future()
+
+        def done(bodies: dict[int, bytes], error: Exception | None) -> None:
+            if outcome.done():
+                return
+            if error is None:
+                outcome.set_result(bodies)
+            else:
+                outcome.set_exception(error)
+
+        self.read(ids, done)
+        return await outcome
 
     async def close(self) -> None:
         """Let go; harmless when already closed."""

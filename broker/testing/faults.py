@@ -141,9 +141,9 @@ class FaultStore(Store):
         else:
             self._keep(partial(self._write, rows, done, fate))
 
-    async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
+    def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """What the inner store has."""
-        return await self.inner.read_data(ids)
+        self.inner.read(ids, done)
 
     async def close(self) -> None:
         """Close the inner store."""

@@ -40,7 +40,7 @@ def _same(result: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _distributed(result: Opened | Placed) -> tuple[Any, ...]:
     """The distribution comes last, and only of a distribution list."""
-    return tuple(result) if result.distribution.records else tuple(result[:-1])
+    return result[:-1] if result[-1] is NO_LIST else result
 
 
 def _placed_many(result: PlacedMany) -> tuple[Any, ...]:
@@ -161,26 +161,26 @@ def _explained(items: Frame) -> Explanation:
 
 
 def _opened(items: Frame) -> Opened:
-    return Opened._make(_with_distribution(items, len(Opened._fields)))
+    return Opened(*_with_distribution(items, len(Opened._fields)))
 
 
 def _placed(items: Frame) -> Placed:
-    return Placed._make(_with_distribution(items, len(Placed._fields)))
+    return Placed(*_with_distribution(items, len(Placed._fields)))
 
 
 def _all_placed(items: Frame) -> PlacedMany:
     placed, failure = items
-    return PlacedMany([Placed._make((*fields, NO_LIST)) for fields in placed], failure and _error(failure))
+    return PlacedMany([Placed(*fields) for fields in placed], failure and _error(failure))
 
 
 def _deliveries(items: Frame) -> list[Delivery]:
     return list(map(Delivery._make, _only(items, list)))
 
 
-def _with_distribution(items: Frame, length: int) -> list[Any]:
-    """All fields of a result: the distribution is not sent but of a distribution list."""
+def _with_distribution(items: Frame, length: int) -> Frame:
+    """The fields of a result, whose last is the distribution; it is not sent but of a distribution list."""
     if len(items) != length:
-        return [*items, NO_LIST]
+        return items
     *others, (records, unknown_dest_count) = items
     return [*others, Distribution(_response_records(records), unknown_dest_count)]
 

@@ -90,12 +90,15 @@ class Endpoint:
         frames = []
         position, end = 0, len(whole)
         while end - position >= 4:
+            length: int = _LENGTH.unpack_from(whole, position)[0]
+            if length > self._limit:
+                raise _over(length, self._limit)
             start = position + 4
-            stop = start + self._length(whole, position)
-            if stop > end:
+            position = start + length
+            if position > end:
+                position = start - 4
                 break
-            frames.append(self._frame(whole[start:stop]))
-            position = stop
+            frames.append(self._frame(whole[start:position]))
         if position < end:
             self._keep(whole, position)
         return frames
@@ -114,18 +117,15 @@ class Endpoint:
             self._step(verb)
         return _LENGTH.pack(len(packed)) + packed
 
-    def _length(self, data: bytes | bytearray, position: int) -> int:
-        length: int = _LENGTH.unpack_from(data, position)[0]
-        if length > self._limit:
-            raise WireError(f"a frame of {length} bytes is over the limit of {self._limit}")
-        return length
-
     def _keep(self, data: bytes | bytearray, position: int) -> None:
         """Keep what is left for the next time, and remember how much must be there before it is worth a look."""
         self._kept += data[position:]
         self._wanted = 4
         if len(self._kept) >= 4:
-            self._wanted += self._length(self._kept, 0)
+            length: int = _LENGTH.unpack_from(self._kept)[0]
+            if length > self._limit:
+                raise _over(length, self._limit)
+            self._wanted += length
 
     def _frame(self, payload: bytes | bytearray) -> Frame:
         try:
@@ -134,7 +134,7 @@ class Endpoint:
             raise WireError(f"not a frame: {error}") from error
         if type(frame) is not list or len(frame) < 3:
             raise WireError("not a frame: it is no array of at least three items")
-        verb, conversation, call = frame[:3]
+        verb, conversation, call = frame[0], frame[1], frame[2]
         if type(verb) is not int or type(conversation) is not int or type(call) is not int:
             raise WireError("not a frame: verb, conversation and call are not all integers")
         if not (0 <= conversation <= CONVERSATION_MAX and 0 <= call <= CALL_MAX):
@@ -154,6 +154,10 @@ class Endpoint:
         self.state = TRANSITIONS[self.state][verb]
         if self.state is State.OPEN:
             self._limit = self._frame_bytes
+
+
+def _over(length: int, limit: int) -> WireError:
+    return WireError(f"a frame of {length} bytes is over the limit of {limit}")
 
 
 def _name(verb: int) -> str:

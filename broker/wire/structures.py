@@ -38,6 +38,8 @@ _RECORDS_MAX: Final = 65_535
 _TOKEN_LENGTH: Final = 16
 _USER_MAX: Final = 12
 
+_pack: Final = msgpack.Packer().pack
+
 R = TypeVar("R")
 
 
@@ -48,7 +50,6 @@ class DescriptorPacker:
     """Packs descriptors. One with the fields of the one before it costs little."""
 
     def __init__(self) -> None:
-        self._pack = msgpack.Packer().pack
         self._fields: tuple[Any, ...] = ()
         self._packed = b""
 
@@ -59,7 +60,7 @@ class DescriptorPacker:
         fields = md.to_tuple()
         if fields == self._fields:
             return self._packed
-        packed: bytes = self._pack(fields)
+        packed: bytes = _pack(fields)
         if _LOOK_LIKE_INTEGERS.isdisjoint(map(type, fields)):
             self._fields, self._packed = fields, packed
         return packed
@@ -73,13 +74,13 @@ def packed_put_options(options: PutMessageOptions) -> bytes:
     fields: tuple[Any, ...] = options.options, options.context, options.version
     if options.records:
         fields = (*fields, options.record_fields, list(map(_record_values, options.records)))
-    packed: bytes = msgpack.packb(fields)
+    packed: bytes = _pack(fields)
     return packed
 
 
 def packed_get_options(options: GetMessageOptions) -> bytes:
     """MQGMO as a frame carries it."""
-    packed: bytes = msgpack.packb(
+    packed: bytes = _pack(
         (options.options, options.wait_interval, options.match_options, options.msg_token, options.version)
     )
     return packed

@@ -19,15 +19,19 @@ from broker.mqi import (
     ObjectDescriptor,
     ObjectRecord,
 )
+from broker.storage.memory import MemoryStore
+from broker.storage.store import StoreFullError
+from broker.testing import FaultStore
 from tests.conformance.expect import ALL, browsed, drained, fails, name_of, reason_of
 from tests.conformance.grouping import LMIG, MIG
+from tests.conformance.system import System
+from tests.conformance.ways import WAYS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from broker import Connection, Message, Queue
     from tests.conformance.crashes import DurableSystem
-    from tests.conformance.system import System
 
 
 def bodies(count: int) -> list[bytes]:
@@ -174,6 +178,22 @@ async def test_groups_are_put_in_logical_order(queue: Queue) -> None:
     assert [(each.data, each.md.msg_seq_number) for each in got] == [(b"1", 1), (b"2", 2), (b"3", 3)]
 
 
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("after", [1, 2, 3])
+async def test_a_full_store_fails_whole_calls_of_a_batch_and_nothing_comes_after_them(way: str, after: int) -> None:
+    store = FaultStore(MemoryStore())
+    async with System(lambda: store, way) as system:
+        await system.mqsc("DEFINE QLOCAL(Q) DEFPSIST(YES)")
+        queue = await (await system.connect()).open("Q", ALL)
+        store.fail_next(StoreFullError("no room"), after=after)
+        with fails(MQRC.STORAGE_MEDIUM_FULL) as caught:
+            await queue.put_many(bodies(1000))
+        put = len(caught.value.results)
+        assert put % 128 == 0
+        assert caught.value.detail.startswith(f"messages[{put}]: ")
+        assert await drained(queue) == bodies(put)
+
+
 # Getting
 
 
@@ -227,6 +247,24 @@ async def test_a_waiting_batch_that_is_cancelled_takes_nothing(
     await system.waiting("Q", 0)
     await other_queue.put_many(bodies(3))
     assert await drained(other_queue) == bodies(3)
+
+
+async def test_a_waiting_batch_is_given_a_single_put_or_leaves_it_there(
+    system: System, queue: Queue, other_queue: Queue
+) -> None:
+    for turns in range(10):
+        waiting = asyncio.ensure_future(queue.get_many(5, wait=float("inf")))
+        await system.waiting("Q", 1)
+        putting = asyncio.ensure_future(other_queue.put(b"x"))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.wait([waiting, putting])
+        if waiting.cancelled():
+            assert (await other_queue.get(wait=float("inf"))).data == b"x"
+        else:
+            assert data(waiting.result()) == [b"x"]
+        assert system.depth() == 0
 
 
 async def test_outside_syncpoint_a_batch_is_removed_by_one_unit(system: System, queue: Queue) -> None:

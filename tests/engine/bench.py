@@ -11,7 +11,6 @@ from broker import MQError, QueueManager
 from broker.config import Config
 from broker.mqi import MQOO, MQRC
 from broker.storage.memory import MemoryStore
-from broker.storage.store import Rows
 from broker.testing import FaultStore, VirtualClock
 
 if TYPE_CHECKING:
@@ -53,9 +52,7 @@ class Bench:
 
     async def idle(self) -> None:
         """Let the others run until the journal has nothing to do; the store must not be held."""
-        settled = asyncio.Event()
-        self.manager.journal.submit(Rows(), lambda _: settled.set())
-        await settled.wait()
+        await self.until(lambda: self.manager.journal.idle)
 
     async def stored(self) -> list[tuple[bytes | None, int, int]]:
         """The messages in the store: data, backout count and the mark, in order of arrival."""

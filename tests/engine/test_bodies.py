@@ -11,9 +11,10 @@ from broker.mqi import MQGMO, MQOO, MQPMO, MessageDescriptor
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore
 from tests.engine.bench import ALL, opened
+from tests.engine.trial import after_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from broker.core.entry import Entry
     from tests.engine.bench import Bench
@@ -26,12 +27,10 @@ class CountingStore(MemoryStore):
         super().__init__()
         self.reads: list[int] = []
 
-    async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
+    def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         wanted = list(ids)
         self.reads.append(len(wanted))
-        for _ in range(3):
-            await asyncio.sleep(0)
-        return await super().read_data(wanted)
+        super().read(wanted, partial(after_turns, 3, done))
 
 
 def body(number: int) -> bytes:

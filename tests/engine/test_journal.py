@@ -366,6 +366,40 @@ async def test_rule_6_what_was_submitted_behind_the_batch_falls_with_it(bench: B
     assert await drained(bench) == [b"C"]
 
 
+async def test_rule_6_a_commit_that_finds_no_room_takes_the_marks_off(bench: Bench) -> None:
+    await bench.queue.put(b"A")
+    await bench.queue.get(options=MQGMO.SYNCPOINT)
+    assert await bench.stored() == [(b"A", 0, 1)]
+    await bench.queue.put(b"B", options=MQPMO.SYNCPOINT)
+    bench.store.fail_next(StoreFullError("full"))
+    assert await reason_of(bench.connection.commit()) == MQRC.BACKED_OUT
+    await bench.idle()
+    assert await bench.stored() == [(b"A", 0, 0)]
+
+
+async def test_rule_6_what_is_called_before_the_refusal_is_answered_falls_with_it(bench: Bench) -> None:
+    await bench.queue.put(b"A")
+    async with bench.manager.connect() as other, bench.manager.connect() as third, asyncio.TaskGroup() as tasks:
+        queue = await other.open("Q", ALL)
+        bench.store.hold()
+        tasks.create_task(third.put1("Q", b"first"))
+        await bench.store.wait_held()
+        refused = tasks.create_task(reason_of(bench.queue.put(b"B")))
+        removing = tasks.create_task(queue.get())
+        await bench.until(lambda: bench.manager.journal.waiting == 2)
+        bench.store.fail_next(StoreFullError("full"))
+        bench.store.release()
+        bench.store.hold(after=2)
+        await bench.store.wait_held()  # what only removes, written again
+        later = tasks.create_task(reason_of(bench.queue.put(b"C")))
+        await bench.until(lambda: bench.manager.journal.waiting == 1)
+        bench.store.release()
+        assert [await refused, await later] == [MQRC.STORAGE_MEDIUM_FULL] * 2
+        assert (await removing).data == b"A"
+    await bench.queue.put(b"D")
+    assert await drained(bench) == [b"first", b"D"]
+
+
 async def test_rule_6_a_get_whose_removal_finds_no_room_gives_the_message_back(bench: Bench) -> None:
     await bench.queue.put(b"A")
     bench.store.fail_next(StoreFullError("full"))
@@ -451,8 +485,8 @@ async def test_rule_7_nothing_is_written_after_a_failure(bench: Bench) -> None:
 
 async def test_rule_7_a_get_that_cannot_read_its_message_is_told_so() -> None:
     class Unreadable(MemoryStore):
-        async def read_data(self, ids: object) -> dict[int, bytes]:
-            raise StoreFailedError("the disk does not answer")
+        def read(self, ids: object, done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
+            asyncio.get_running_loop().call_soon(done, {}, StoreFailedError("the disk does not answer"))
 
     async with opened(FaultStore(Unreadable()), body_bytes=0) as bench:
         await bench.queue.put(b"A")

@@ -15,7 +15,7 @@ from tests.engine.bench import ALL, opened, reason_of
 from tests.engine.trial import slow_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from broker import Queue
     from broker.interface.port import Call
@@ -30,8 +30,8 @@ SYNCPOINT_GET = GetMessageOptions(options=MQGMO.SYNCPOINT)
 class Unreadable(MemoryStore):
     """Takes messages and gives no body back."""
 
-    async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
-        raise StoreFailedError("unreadable")
+    def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
+        asyncio.get_running_loop().call_soon(done, {}, StoreFailedError("unreadable"))
 
 
 async def replies_of(bench: Bench) -> Queue:

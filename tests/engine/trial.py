@@ -39,22 +39,20 @@ class SlowStore(MemoryStore):
 
         after_turns(TURNS, partial(super().submit, rows, written))
 
-    async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
-        wanted = list(ids)
-        await turns(TURNS)
-        return await super().read_data(wanted)
+    def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
+        after_turns(TURNS, partial(super().read, list(ids), done))
 
 
 def slow_store() -> FaultStore:
     return FaultStore(SlowStore())
 
 
-def after_turns(count: int, call: Callable[[], None]) -> None:
+def after_turns(count: int, call: Callable[..., None], *arguments: object) -> None:
     """Call it when the event loop has turned so many times."""
     if count:
-        asyncio.get_running_loop().call_soon(after_turns, count - 1, call)
+        asyncio.get_running_loop().call_soon(after_turns, count - 1, call, *arguments)
     else:
-        call()
+        call(*arguments)
 
 
 async def turns(count: int) -> None:

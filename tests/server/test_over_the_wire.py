@@ -124,6 +124,14 @@ async def test_pipelined_puts_stand_on_the_queue_in_the_order_made(url: str) -> 
         assert [int(message.data) for message in messages] == list(range(500))
 
 
+async def test_what_comes_before_a_descriptor_with_a_wrong_field_is_put(url: str, manager: QueueManager) -> None:
+    async with connect(url) as connection, connection.open("Q", BOTH) as queue:
+        with pytest.raises(MQError, match=r"2026\): messages\[2\]: ") as caught:
+            await queue.put_many([b"a", b"b", (b"c", MessageDescriptor(priority=2**40)), b"d"])
+        assert len(caught.value.results) == 2
+        assert await visible(manager) == 2
+
+
 async def test_a_waiting_get_holds_up_no_other_call(url: str) -> None:
     async with connect(url) as connection, connection.open("Q", BOTH) as queue:
         waiting = asyncio.ensure_future(queue.get(wait=float("inf")))

@@ -32,7 +32,7 @@ class Disk(Store):
         self.faults = FaultStore(MemoryStore())
         self._random = random
         self._formatted = formatted
-        self._waiting: deque[tuple[Rows, Callable[[Exception | None], None]]] = deque()
+        self._waiting: deque[Callable[[], None]] = deque()
         self._busy = False
         self.refusals = self.refusals_heard = (
             0  # how many writes found no room; of how many the queue manager has heard
@@ -63,24 +63,27 @@ class Disk(Store):
         return self.faults.load_messages()
 
     def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
-        self._waiting.append((rows, done))
-        if not self._busy:
-            self._next()
+        self._do(partial(self.faults.submit, rows, partial(self._written, done)))
 
-    async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
-        wanted = list(ids)
-        for _ in range(self._random.randrange(TURNS_MAX)):
-            await asyncio.sleep(0)
-        return await self.faults.read_data(wanted)
+    def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
+        self._do(partial(self.faults.read, list(ids), partial(self._read, done)))
 
     async def close(self) -> None:
         await self.faults.close()
 
+    def _do(self, work: Callable[[], None]) -> None:
+        self._waiting.append(work)
+        if not self._busy:
+            self._next()
+
     def _next(self) -> None:
         self._busy = bool(self._waiting)
         if self._busy:
-            rows, done = self._waiting.popleft()
-            self._after_turns(partial(self.faults.submit, rows, partial(self._written, done)))
+            self._after_turns(self._waiting.popleft())
+
+    def _read(self, done: Callable[..., None], found: dict[int, bytes], error: Exception | None) -> None:
+        self._next()
+        done(found, error)
 
     def _written(self, done: Callable[[Exception | None], None], error: Exception | None) -> None:
         self._after_turns(partial(self._answer, done, error))

@@ -44,7 +44,7 @@ def sent(verb: Verb, arguments_of_call: tuple[Any, ...]) -> list[Any]:
 
 def start(frame: list[Any]) -> list[tuple[Any, ...]]:
     port = RecordingPort()
-    arguments.start(port, frame, {}.get)
+    arguments.start(port, frame, lambda number: None)
     return port.calls
 
 
@@ -198,8 +198,9 @@ INTEGERS = [field.name for field in fields(MessageDescriptor) if isinstance(geta
 
 @pytest.mark.parametrize("name", INTEGERS)
 def test_no_integer_of_a_descriptor_is_taken_beyond_32_bits(name: str) -> None:
+    beyond: dict[str, Any] = {name: 2**32}
     with pytest.raises(MQError) as caught:
-        start([Verb.PUT, 1, 1, 1, packed(*replace(MD, **{name: 2**32}).to_tuple()), PMO, b""])
+        start([Verb.PUT, 1, 1, 1, packed(*replace(MD, **beyond).to_tuple()), PMO, b""])
     assert caught.value.reason == MQRC.MD_ERROR
 
 
