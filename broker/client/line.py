@@ -167,7 +167,7 @@ class Line(asyncio.Protocol):
         """Make a call of this kind. A line that cannot carry it answers it at once, with MQError."""
         self._last_call = number = self._last_call + 1
         call = kind(self, verb, number, port)
-        if self.broken:
+        if self.broken or self._endpoint.ended:
             call.failed(MQError(MQRC.CONNECTION_BROKEN, f"the line to {self._where} is broken: {self._why}"))
             return call
         if port.ended:
@@ -220,6 +220,8 @@ class Line(asyncio.Protocol):
             self._close()
 
     def _say(self, *frame: object) -> None:
+        if self._endpoint.ended:  # by the last frame of the bytes that are being heeded now
+            return
         self._parts.append(self._endpoint.send(*frame))
         if not self._flush_due:
             self._schedule()

@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 Attributes: TypeAlias = dict[str, int | str]
 
+_UNDATED: Attributes = dict.fromkeys(("ALTDATE", "ALTTIME", "CRDATE", "CRTIME"), "")
 QUEUE_KINDS = ("QLOCAL", "QALIAS", "QREMOTE", "QMODEL")
 
 
@@ -27,6 +28,10 @@ class Definition:
     def space(self) -> str:
         """The name space: "QUEUE" for every kind of queue, else the kind."""
         return "QUEUE" if self.kind in QUEUE_KINDS else self.kind
+
+    def same_as(self, other: Definition) -> bool:
+        """Whether the two differ in nothing but when they were made."""
+        return self.kind == other.kind and {**self.attributes, **_UNDATED} == {**other.attributes, **_UNDATED}
 
 
 @dataclass(frozen=True, slots=True)

@@ -460,6 +460,12 @@ class Manager:
             entry.backout_count += 1
         return unit.backout_rows()
 
+    def give_up(self, unit: Unit) -> Rows:
+        """A unit of work that was frozen for its commit could not be written: freeze its backout."""
+        for entry in unit.gets:
+            entry.backout_count += 1
+        return unit.backout_rows()
+
     def settle(self, unit: Unit, *, committed: bool, now: float = 0.0) -> Effects:
         """Let a frozen unit take effect, all of it in this step. Messages whose time is up at `now` are offered to
         nobody.
@@ -544,6 +550,9 @@ class Manager:
         change = replace(change, number=queue.number if queue else self.ids.next(), alters=queue is not None)
         if dynamic.is_temporary(definition):
             return change, Rows()
+        before = self.definitions.get((definition.space, definition.name))
+        if before is not None and before.same_as(definition):  # as at each start with the same script
+            return replace(change, definition=before), Rows()
         attributes: bytes = msgpack.packb(definition.attributes)
         row = ObjectRow(definition.space, definition.name, change.number, definition.kind, attributes)
         return change, Rows(objects=[row])

@@ -35,7 +35,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.memory import MemoryStore
 from broker.storage.sqlite import SqliteStore
-from broker.storage.store import StoreFullError, StoreUnusableError
+from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -298,7 +298,10 @@ class QueueManager:
             change, rows = self.core.freeze(Define(each))
             self.core.apply(change)
             created.extend(rows)
-        await self._store.write(created)
+        try:
+            await self._store.write(created)
+        except (StoreFullError, StoreFailedError) as error:
+            raise StoreUnusableError(f"the objects of a new queue manager cannot be written: {error}") from error
 
     async def _keep_nonpersistent(self) -> None:
         """An orderly stop keeps the nonpersistent messages of queues with NPMCLASS(HIGH) for the next start."""

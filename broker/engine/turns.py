@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from broker.core import meeting
 from broker.core.reports import unread
 from broker.core.rows import Rows
-from broker.engine.answers import fail, nobody
+from broker.engine.answers import fail
 from broker.engine.calls import ReceivingCall
-from broker.engine.hardening import without_marks
 from broker.interface.port import Call
 from broker.mqi.errors import MQError
 from broker.storage.store import StoreFullError
@@ -159,19 +158,15 @@ class Turns:
             return
 
         def written(error: Exception | None) -> None:
-            if committed and isinstance(error, StoreFullError):
-                self._unmark(unit)
-            if error is None or isinstance(error, StoreFullError):
-                self._manager.settle(unit, committed=committed and error is None)
+            full = isinstance(error, StoreFullError)
+            if full and committed and unit.owner is not None and unit.gets:
+                self._settle(unit, self._manager.core.give_up(unit), lambda _: then(error), committed=False)
+                return
+            if error is None or full:
+                self._manager.settle(unit, committed=committed and not full)
             then(error)
 
         self.write(rows, written, reveals=bool(unit.puts if committed else unit.gets), keeps_order=committed)
-
-    def _unmark(self, unit: Unit) -> None:
-        """A commit found no room: its messages are nobody's now, though their backout counts do not rise."""
-        rows = without_marks(unit.gets)
-        if rows:
-            self._manager.journal.submit(rows, nobody)
 
     def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from broker.interface.async_puts import AsyncPuts, AsyncStatus, asynchronous
 from broker.interface.data import prepared
 from broker.interface.message import PutResult, known_reason
 from broker.interface.port import answer
 from broker.interface.properties import with_properties
-from broker.interface.queue import Queue, answered_later, put_options
+from broker.interface.queue import Queue, answered_later, get_options, put_options
 from broker.interface.starts import TriggerStarts
 from broker.mqi.connections import MQSTAT
 from broker.mqi.errors import MQError
+from broker.mqi.options import MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
-from broker.mqi.structures import MessageDescriptor, ObjectDescriptor, PutMessageOptions
+from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Mapping
@@ -29,6 +30,10 @@ if TYPE_CHECKING:
     from broker.mqi.replies import CommandReply
 
 
+_PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
+_GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
+
+
 class Connection:
     """A connection: `async with manager.connect()` or `async with broker.connect(url)`.
 
@@ -39,6 +44,7 @@ class Connection:
     def __init__(self, port: Port) -> None:
         self.port = port
         self.in_unit_of_work = False
+        self._works = False  # under syncpoint: something was put or got since the last commit or backout
         self.async_puts = AsyncPuts()
         self.reading: set[ReadAhead] = set()  # of the loops that have read something ahead
 
@@ -69,7 +75,7 @@ class Connection:
         not say ASYNC_RESPONSE is synchronous, and so is one outside syncpoint that does not say NOT_PERSISTENT.
         """
         md, body = prepared(data, md, persistence)
-        pmo = put_options(options, in_unit=self.in_unit_of_work)
+        pmo = self.put_options(options)
         od = descriptor(name)
         sent, body = (md, body) if not properties else with_properties(md, body, properties)
         if not asynchronous(int(pmo.options), md, by_default=False, persistent=True):
@@ -94,11 +100,13 @@ class Connection:
     async def commit(self) -> MQRC | int:
         """Commit the unit of work (MQCMIT); returns when it is durable. Raises BACKED_OUT (2003) when it was undone."""
         self._give_back()
+        self._works = False
         return known_reason(await answer(self.port.commit()))
 
     async def backout(self) -> MQRC | int:
         """Back out the unit of work (MQBACK)."""
         self._give_back()
+        self._works = False
         return known_reason(await answer(self.port.backout()))
 
     def unit_of_work(self) -> UnitOfWork:
@@ -142,12 +150,34 @@ class Connection:
         return Connection(await answer(self.port.connect(appl_name)))
 
     async def disconnect(self) -> MQRC | int:
-        """End the connection (MQDISC): commits the unit of work and closes all handles. Harmless when it has ended."""
+        """End the connection (MQDISC): commits the unit of work and closes all handles. Harmless when it has ended.
+
+        Raises CONNECTION_BROKEN (2009) when it broke with a unit of work open, which was backed out.
+        """
         return await self._end(commit=True)
 
     async def _end(self, *, commit: bool) -> MQRC | int:
         self._give_back()
-        return known_reason(0 if self.port.broken else await answer(self.port.disconnect(commit=commit)))
+        works, self._works = self._works, False
+        if not self.port.broken:
+            return known_reason(await answer(self.port.disconnect(commit=commit)))
+        if commit and works:
+            raise MQError(MQRC.CONNECTION_BROKEN, "the unit of work was backed out when the connection broke")
+        return MQRC.NONE
+
+    def put_options(self, options: PutMessageOptions | int) -> PutMessageOptions:
+        """The whole structure for a put that is made now."""
+        pmo = put_options(options, in_unit=self.in_unit_of_work)
+        if int(pmo.options) & _PUT_SYNCPOINT and not self.port.broken:
+            self._works = True
+        return pmo
+
+    def get_options(self, options: GetMessageOptions | int, wait: float | None) -> GetMessageOptions:
+        """The whole structure for a get that is made now."""
+        gmo = get_options(options, wait, in_unit=self.in_unit_of_work)
+        if int(gmo.options) & _GET_SYNCPOINT and not self.port.broken:
+            self._works = True
+        return gmo
 
     def _give_back(self) -> None:
         """What loops have read ahead is in no unit of work that ends now."""

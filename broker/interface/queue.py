@@ -115,7 +115,7 @@ class Queue:
         others, Q_FULL (2053), PUT_INHIBITED (2051), MSG_TOO_BIG_FOR_Q (2030).
         """
         md, body = prepared(data, md, persistence)
-        pmo = put_options(options, in_unit=self._connection.in_unit_of_work)
+        pmo = self._connection.put_options(options)
         sent, body = (md, body) if not properties else with_properties(md, body, properties)
         opened = self._opened
         later = opened.answers_puts_later
@@ -147,7 +147,7 @@ class Queue:
 
         DEFPRESP of the queue is not looked at: the answers are waited for, unless `options` have ASYNC_RESPONSE.
         """
-        pmo = put_options(options, in_unit=self._connection.in_unit_of_work)
+        pmo = self._connection.put_options(options)
         if int(pmo.options) & ASYNC_RESPONSE or self._opened.distribution.records:
             return await self._put_singly(messages, md, options, persistence)
         return await BatchPuts(self._port, self.hobj, pmo).put(each_prepared(messages, md, persistence))
@@ -184,7 +184,7 @@ class Queue:
         Q_DELETED (2052), TRUNCATED_MSG_FAILED (2080, `error.message` holds what fitted).
         """
         self._give_back()
-        gmo = get_options(options, wait, in_unit=self._connection.in_unit_of_work)
+        gmo = self._connection.get_options(options, wait)
         try:
             return Message(await answer(self._port.get(self._opened.hobj, md, gmo, max_length)))
         except MQError as error:
@@ -210,7 +210,7 @@ class Queue:
         if count < 1:
             raise ValueError(f"count={count}: 1 or more")
         self._give_back()
-        gmo = get_options(options, wait, in_unit=self._connection.in_unit_of_work)
+        gmo = self._connection.get_options(options, wait)
         deliveries = await answer(self._port.get_many(self.hobj, md, gmo, count))
         return list(map(Message, deliveries))
 

@@ -103,6 +103,11 @@ class Endpoint:
             self._keep(whole, position)
         return frames
 
+    @property
+    def ended(self) -> bool:
+        """Whether nothing can be said any more."""
+        return self.state is State.CLOSED
+
     def send(self, *frame: object) -> bytes:
         """The bytes of a frame: verb, conversation, call and the verb's own items.
 

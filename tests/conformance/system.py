@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Self
 
-from broker import QueueManager
+from broker import MQError, QueueManager
 from broker.config import Config
 from broker.core.entry import AVAILABLE
+from broker.mqi import MQRC
 from broker.testing import VirtualClock
 from tests.conformance.ways import WAYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
     from types import TracebackType
 
     from broker import Connection
@@ -43,9 +44,18 @@ class System:
 
     async def connect(self, appl_name: str = "") -> Connection:
         """A new connection, entered; it ends with the system."""
-        connection = await self._connections.enter_async_context(self.reached.connect(appl_name))
+        connection = await self._connections.enter_async_context(self._program(appl_name))
         self._connected.append(connection)
         return connection
+
+    @asynccontextmanager
+    async def _program(self, appl_name: str) -> AsyncIterator[Connection]:
+        """The connection of a program, which may die in a unit of work."""
+        try:
+            async with self.reached.connect(appl_name) as connection:
+                yield connection
+        except MQError as died:
+            assert died.reason == MQRC.CONNECTION_BROKEN
 
     def cut(self, connection: Connection) -> None:
         """The program of this connection dies."""

@@ -366,15 +366,15 @@ async def test_rule_6_what_was_submitted_behind_the_batch_falls_with_it(bench: B
     assert await drained(bench) == [b"C"]
 
 
-async def test_rule_6_a_commit_that_finds_no_room_takes_the_marks_off(bench: Bench) -> None:
+async def test_rule_6_a_commit_that_finds_no_room_is_a_backout_that_counts(bench: Bench) -> None:
     await bench.queue.put(b"A")
     await bench.queue.get(options=MQGMO.SYNCPOINT)
     assert await bench.stored() == [(b"A", 0, 1)]
     await bench.queue.put(b"B", options=MQPMO.SYNCPOINT)
     bench.store.fail_next(StoreFullError("full"))
     assert await reason_of(bench.connection.commit()) == MQRC.BACKED_OUT
-    await bench.idle()
-    assert await bench.stored() == [(b"A", 0, 0)]
+    assert await bench.stored() == [(b"A", 1, 0)]
+    assert (await bench.queue.get()).md.backout_count == 1
 
 
 async def test_rule_6_what_is_called_before_the_refusal_is_answered_falls_with_it(bench: Bench) -> None:
@@ -493,6 +493,17 @@ async def test_rule_7_a_get_that_cannot_read_its_message_is_told_so() -> None:
         for options in (MQGMO.BROWSE_FIRST, MQGMO.SYNCPOINT):
             assert await reason_of(bench.queue.get(options=options)) == MQRC.CONNECTION_BROKEN
         assert isinstance(await bench.manager.stopped(), StoreFailedError)
+
+
+async def test_rule_7_leaving_a_connection_that_broke_with_a_unit_of_work_is_no_commit(bench: Bench) -> None:
+    async with bench.manager.connect() as idle:  # which loses nothing
+        with pytest.raises(MQError) as caught:
+            async with bench.manager.connect() as other:
+                await other.put1("Q", b"A", options=MQPMO.SYNCPOINT)
+                bench.store.fail_next(StoreFailedError("no answer"))
+                assert await reason_of(bench.queue.put(b"B")) == MQRC.CONNECTION_BROKEN
+        assert caught.value.reason == MQRC.CONNECTION_BROKEN
+        assert await reason_of(idle.commit()) == MQRC.CONNECTION_BROKEN
 
 
 async def test_a_manager_that_stops_tells_those_who_wait() -> None:
