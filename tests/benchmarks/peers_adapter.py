@@ -34,7 +34,7 @@ FOLDER: Final = Path(os.environ.get("PEERS_DATA", "/tmp/peers-data")) / "evermq"
 BATCH: Final = 128
 """Most messages got in one unit of work."""
 
-COMMITS: Final = 2
+COMMITS: Final = 32
 """Commits on their way at a time."""
 
 # NOHARDENBO is the default. HARDENBO would write a mark before each get under syncpoint is answered, so that a backout
