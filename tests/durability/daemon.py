@@ -1,84 +1,176 @@
-"""A daemon in a process of its own, which a test kills, and the client commands against it."""
+"""A daemon in a process of its own, which a test kills, stops and starves, and the client commands against it."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 from asyncio.subprocess import DEVNULL, PIPE
-from contextlib import asynccontextmanager
-from signal import SIGKILL
-from typing import TYPE_CHECKING
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+from typing import TYPE_CHECKING, Final
+
+from broker.cli.program import lone
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
-EVERMQ = (sys.executable, "-m", "broker")
+ROOT: Final = Path(__file__).parents[2]
+EVERMQ: Final = (sys.executable, "-m", "broker")
+COULD_NOT_RUN: Final = 20
+"""What `evermq run` exits with when it ends otherwise than by a signal."""
+
+
+def environment() -> dict[str, str]:
+    """The environment of a real process, which finds the packages and none of the tester's settings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("EVERMQ_")}
+    return {**kept, "PYTHONPATH": str(ROOT)}
 
 
 class Daemon:
-    """`evermq run` on the data in `folder`; `url` is where it listens once it has started."""
+    """`evermq run` with its files in `folder`; `url` is where it listens once it has started.
 
-    def __init__(self, folder: Path, definitions: str) -> None:
+    Its data are in `folder` too, unless `data` is another place. `clock_offset` and `pages` alter the world of the
+    processes that are started from then on (see `altered`); `prefix` is a command that starts them. `log` has the lines
+    of all processes so far.
+    """
+
+    def __init__(self, folder: Path, definitions: str, tasks: asyncio.TaskGroup, data: Path | None = None) -> None:
         self.url = ""
-        self._log: list[str] = []
+        self.log: list[str] = []
+        self.data = data or folder / "data"
+        self.clock_offset = 0.0
+        self.pages = 0
+        self.prefix: tuple[str, ...] = ()
+        self._tasks = tasks
         self._process: Process | None = None
+        self._follower: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+        self._first_line = 0
         self._config = folder / "broker.toml"
         startup = folder / "startup.mqsc"
         startup.write_text(definitions)
         self._config.write_text(
             f"""
             [queue_manager]
-            data = "{folder / "data"}"
+            data = "{self.data}"
             startup = ["{startup}"]
             [listener]
             port = 0
+            [limits]
+            body_bytes = 200000
             [trigger_monitor]
             enabled = false
             """
         )
 
+    @property
+    def pid(self) -> int:
+        """The process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def launch(self) -> None:
+        """Start a process, and do not wait until it is ready."""
+        self._first_line = len(self.log)
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command(), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, cwd=ROOT, env=environment()
+        )
+        self._follower = self._tasks.create_task(self._follow(self._process))
+
+    async def ready(self) -> None:
+        """Return when it can be connected to."""
+        line = await self.logged(" ready on ")
+        self.url = f"mq://{line.split()[-1]}"
+
     async def start(self) -> None:
         """Start it, and return when it is ready."""
-        self._process = await asyncio.create_subprocess_exec(
-            *EVERMQ, "run", "--config", str(self._config), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE
-        )
-        assert self._process.stderr is not None
-        async for line in self._process.stderr:
-            self._log.append(line.decode())
-            if " ready on " in self._log[-1]:
-                self.url = f"mq://{self._log[-1].split()[-1]}"
-                return
-        raise AssertionError("".join(self._log))
+        await self.launch()
+        await self.ready()
 
     async def kill(self) -> None:
-        """SIGKILL."""
-        if self._process is not None:
-            process, self._process = self._process, None
-            if process.returncode is None:
-                process.kill()
-            _, log = await process.communicate()
-            assert process.returncode == -SIGKILL, f"it ended by itself: {''.join(self._log)}{log.decode()}"
+        """SIGKILL. Raises AssertionError when it had ended by itself; harmless when the test has ended it."""
+        code = await self.end()
+        assert code in (None, -SIGKILL), f"it ended by itself with {code}: {''.join(self.log)}"
+
+    async def end(self) -> int | None:
+        """SIGKILL, for a process that may have ended by itself; the exit code, None when there was no process."""
+        if self._process is None:
+            return None
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, SIGKILL)
+        return await self.ended()
 
     async def stop(self) -> None:
         """SIGTERM, and wait for the end in order."""
+        self.terminate()
+        code = await self.ended()
+        assert code == 0, "".join(self.log)
+
+    async def ended(self) -> int:
+        """Wait until the process has ended; its exit code."""
         assert self._process is not None
-        process, self._process = self._process, None
-        process.terminate()
-        _, log = await process.communicate()
-        assert process.returncode == 0, log.decode()
+        assert self._follower is not None
+        code = await self._process.wait()
+        await self._follower
+        self._process = None
+        return code
+
+    def terminate(self) -> None:
+        """SIGTERM, which quiesces it."""
+        os.kill(self.pid, SIGTERM)
+
+    def suspend(self) -> None:
+        """SIGSTOP."""
+        os.kill(self.pid, SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT."""
+        os.kill(self.pid, SIGCONT)
+
+    async def logged(self, words: str) -> str:
+        """The first line with these words that the process logs. Raises AssertionError when it ends without one."""
+        assert self._follower is not None
+        while True:
+            for line in self.log[self._first_line :]:
+                if words in line:
+                    return line
+            assert not self._follower.done(), f"it ended without {words!r}: {''.join(self.log)}"
+            self._news.clear()
+            await self._news.wait()
+
+    def _command(self) -> tuple[str, ...]:
+        program: tuple[str, ...] = EVERMQ
+        if self.clock_offset or self.pages:
+            program = (sys.executable, "-m", "tests.durability.altered", str(self.clock_offset), str(self.pages))
+        return (*self.prefix, *program, "run", "--config", str(self._config))
+
+    async def _follow(self, process: Process) -> None:
+        assert process.stderr is not None
+        async for line in process.stderr:
+            self.log.append(line.decode())
+            self._news.set()
+        self._news.set()
 
 
 @asynccontextmanager
-async def daemon(folder: Path, definitions: str) -> AsyncIterator[Daemon]:
-    """A daemon that runs."""
-    daemon = Daemon(folder, definitions)
-    await daemon.start()
+async def daemon(folder: Path, definitions: str, data: Path | None = None) -> AsyncIterator[Daemon]:
+    """A daemon that runs, unless the test has ended it."""
     try:
-        yield daemon
-    finally:
-        await daemon.kill()
+        async with asyncio.TaskGroup() as tasks:
+            daemon = Daemon(folder, definitions, tasks, data)
+            await daemon.start()
+            try:
+                yield daemon
+            except BaseException as error:
+                error.add_note(f"the last lines of the daemon's log:\n{''.join(daemon.log[-10:])}")
+                raise
+            finally:
+                await daemon.kill()
+    except BaseExceptionGroup as group:
+        raise lone(group) from None
 
 
 class Writer:

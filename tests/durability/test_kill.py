@@ -14,6 +14,7 @@ from broker import MQError
 from broker.client import connect
 from broker.mqi import MQGMO, MQOO
 from tests.durability.daemon import Writer, daemon, drained
+from tests.durability.kills import kill_under_load
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,6 +24,17 @@ if TYPE_CHECKING:
 
 DEFINITIONS = "DEFINE QLOCAL(Q) MAXDEPTH(1000000) DEFPSIST(YES) REPLACE\nDEFINE QLOCAL(R) LIKE(Q) REPLACE"
 ALL = MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.BROWSE
+
+
+async def test_a_daemon_killed_under_load_keeps_its_promises(tmp_path: Path) -> None:
+    await kill_under_load(tmp_path, seed=1, kills=10)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", range(100, 105))
+async def test_a_daemon_killed_fifty_times_under_load_keeps_its_promises(tmp_path: Path, seed: int) -> None:
+    await kill_under_load(tmp_path, seed, kills=50)
 
 
 async def put_and_kill(folder: Path, lines: int, kills: int, seed: int) -> None:
@@ -54,7 +66,7 @@ async def put_and_kill(folder: Path, lines: int, kills: int, seed: int) -> None:
 
 
 async def test_acknowledged_lines_survive_the_daemon(tmp_path: Path) -> None:
-    await put_and_kill(tmp_path, lines=4_200, kills=5, seed=1)
+    await put_and_kill(tmp_path, lines=2_100, kills=2, seed=1)
 
 
 @pytest.mark.slow

@@ -1,0 +1,16 @@
+"""How a scenario ended, in words for the report, and why one cannot be run here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Outcome(NamedTuple):
+    """A fault that was brought about, and how it ended."""
+
+    fault: str
+    ended: str
+
+
+class UnavailableError(Exception):
+    """The scenario needs what this system does not offer; the text says what."""

@@ -1,0 +1,152 @@
+"""The page `docs/durability.md`: what is promised, and how a run of this suite ended."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import tempfile
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from datetime import datetime
+
+    from tests.durability.kills import Kills
+    from tests.durability.outcome import Outcome
+    from tests.simulation import Figures as SimulationFigures
+
+_HEAD: Final = """\
+# Durability
+
+What is promised, and how a run that tries to break it ended. This page is written by that run:
+
+```sh
+{command}
+```
+
+It was run on {date}, took {minutes} minutes, and found nothing lost, doubled, changed or out of its order. A run that
+finds anything else fails, names the seed, and writes no page.
+
+## What is promised
+
+The numbers are those of the invariants in the tests.
+
+1. **What was acknowledged survives.** When a put or a get outside syncpoint, or a commit, of persistent messages has
+   returned, its outcome is on the disk (synced, not only written) and survives `kill -9` and a power failure at any
+   instant. What was not acknowledged is wholly there or wholly absent.
+2. **A message is committed to one getter.** A backout returns it to its own place on the queue and raises BackoutCount;
+   on a queue with HARDENBO, so does a crash while the message is in a program's hands.
+3. **A unit of work is all or nothing**, over all its queues, over a crash, on a full disk.
+4. **Under syncpoint, a line that breaks and a call that is cancelled lose and double nothing.** A get outside syncpoint
+   is delivered at most once: if the line breaks when its removal is on the disk and its answer on the way, the message
+   is gone. Programs that cannot have that get under syncpoint.
+5. **Nobody sees what is not on the disk.** No get, browse, trigger or report shows a message before its unit of work is
+   durable, so nothing that was seen is ever undone.
+
+- A **full disk** refuses persistent puts with MQRC_STORAGE_MEDIUM_FULL (2192), and a commit that holds one with
+  MQRC_BACKED_OUT (2003). Nonpersistent messages go through, and so do gets, with room that is kept back for them.
+  Persistent puts do again when there is room.
+- Any **other error of the disk** has an outcome that nobody can know: a failed sync may or may not have written. The
+  queue manager then answers nothing, breaks all connections with MQRC_CONNECTION_BROKEN (2009), and `evermq run` ends
+  with exit code 20 and a line that names the error. The next start takes what the log holds.
+
+Not promised: nonpersistent messages, which a crash loses; and messages on a disk that says it has synced and has not,
+or that damages later what it has.
+"""
+
+
+@dataclass
+class Results:
+    """What a run has to report."""
+
+    command: str
+    kills: Kills
+    outcomes: list[Outcome] = field(default_factory=list)
+    not_run: list[Outcome] = field(default_factory=list)
+    simulation: SimulationFigures | None = None
+
+
+def page(results: Results, date: datetime, seconds: float) -> str:
+    """The page, in Markdown."""
+    head = _HEAD.format(command=results.command, date=f"{date:%Y-%m-%d}", minutes=f"{seconds / 60:.1f}")
+    parts = [head, _killed(results.kills), _faults(results), _simulated(results), _machine()]
+    return "\n".join(parts)
+
+
+def _killed(kills: Kills) -> str:
+    figures = kills.figures
+    unknown = figures.unknown_done + figures.unknown_undone
+    rows = {
+        "kills": sum(kills.moments.values()),
+        **{f"- {moment.value}": count for moment, count in sorted(kills.moments.items(), key=lambda each: -each[1])},
+        "seeds": f"{kills.seeds[0]} to {kills.seeds[-1]}",
+        "client connections": kills.connections,
+        "puts acknowledged": figures.puts_acknowledged,
+        "gets acknowledged": figures.gets_acknowledged,
+        "units of work and single calls done": figures.units_done,
+        "units of work backed out by their programs": figures.units_backed_out,
+        "units of work cut short by a kill, none of which left a trace": figures.units_cut_short,
+        "calls and commits of unknown outcome": unknown,
+        "- found done, as a whole": figures.unknown_done,
+        "- found not done, as a whole": figures.unknown_undone,
+        "gets outside syncpoint that took their message along": figures.lost_unseen,
+        "audits of every message on every queue": figures.reconciliations,
+    }
+    return (
+        "## Killed under load\n\n"
+        "A daemon process is killed with SIGKILL at moments that a seed chooses, while six client programs put\n"
+        "and get over TCP: in and outside syncpoint, in units of work over two queues, pipelined and many in one\n"
+        "call, with backouts, waits and `async for`. In every second seed the wall clock is up to a day off, by\n"
+        "another time at each start. After each restart every message on every queue is compared with what the\n"
+        "programs were told.\n\n" + _table(("", ""), rows.items())
+    )
+
+
+def _faults(results: Results) -> str:
+    text = "## Faults\n\nEach against a daemon process, unless it says otherwise.\n\n"
+    text += _table(("fault", "how it ended"), results.outcomes)
+    if results.not_run:
+        text += "\nNot run on this machine:\n\n" + _table(("fault", "why"), results.not_run)
+    return text
+
+
+def _simulated(results: Results) -> str:
+    text = (
+        "## Simulated\n\n"
+        "A whole queue manager runs in one process, on a virtual clock and a store that a seed makes fail and\n"
+        "crash at every write. Each seed can be replayed: `python -m tests.simulation --help`.\n\n"
+    )
+    if results.simulation is None:
+        return text + "Not part of this run.\n"
+    figures: Mapping[str, int] = asdict(results.simulation)
+    return text + _table(("", ""), ((name.replace("_", " "), value) for name, value in figures.items()))
+
+
+def _machine() -> str:
+    rows = {
+        "system": f"{platform.system()} {platform.release()}, {platform.machine()}",
+        "cores": os.cpu_count(),
+        "file system of the data": _file_system(Path(tempfile.gettempdir())),
+        "Python": platform.python_version(),
+        "SQLite": sqlite3.sqlite_version,
+    }
+    return "## The machine\n\n" + _table(("", ""), rows.items())
+
+
+def _file_system(path: Path) -> str:
+    """The kind of file system that a path is on, where the system tells."""
+    mounts = Path("/proc/self/mounts")
+    if not mounts.exists():
+        return "unknown"
+    lines = (line.split() for line in mounts.read_text("utf-8").splitlines())
+    places = {Path(place): kind for _, place, kind, *_ in lines}
+    return next(places[each] for each in (path.resolve(), *path.resolve().parents) if each in places)
+
+
+def _table(head: tuple[str, str], rows: Iterable[tuple[str, object]]) -> str:
+    lines = [f"| {head[0]} | {head[1]} |", "|---|---|"]
+    lines += [f"| {name} | {value:,} |" if isinstance(value, int) else f"| {name} | {value} |" for name, value in rows]
+    return "\n".join(lines) + "\n"
