@@ -89,6 +89,10 @@ class Conversation:
     def broken(self) -> bool:
         return self.turns.ended is not None
 
+    @property
+    def told(self) -> bool:
+        return self.turns.told
+
     # The calls
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:
@@ -520,6 +524,7 @@ class Conversation:
         self.turns.end(reason)
         for handle in list(self.hconn.handles.values()):
             for waiter in list(handle.waiting):
+                self.turns.told = True
                 waiter.owner.ended(reason)
             self._close_handle(handle)
         self.manager.monitors.leave(self, reason)

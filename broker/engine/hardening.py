@@ -22,11 +22,13 @@ if TYPE_CHECKING:
 def mark(journal: Journal, got: Iterable[Entry], done: Callable[[Exception | None], None]) -> bool:
     """Write the marks of messages got under syncpoint, of those that need one, then call `done`; False if none does.
 
-    The mark of a message whose unit of work ends meanwhile is of no use: that there was no room for it is no error.
+    A message whose unit of work is ending needs none any more, but that its end is on disk. So that there was no room
+    for its mark is no error either.
     """
-    marked = [entry for entry in got if entry.persistence and entry.queue.hardens_backout and _is_held(entry)]
-    if not marked:
+    hardened = [entry for entry in got if entry.persistence and entry.queue.hardens_backout and entry.unit is not None]
+    if not hardened:
         return False
+    marked = list(filter(_is_held, hardened))
     for entry in marked:
         entry.marked = True  # from now on: what goes back meanwhile has its mark taken off behind this
 

@@ -36,6 +36,7 @@ class Turns:
 
     def __init__(self, manager: QueueManager) -> None:
         self.ended: MQRC | None = None
+        self.told = False  # a call has failed because of that
         self._manager = manager
         self._unsettled = 0  # units of this connection in the journal
         self._revealing = 0  # those among them, and other steps, that will make messages visible
@@ -45,6 +46,7 @@ class Turns:
     def issue(self, call: C, looks: bool, make: Callable[..., None], *arguments: Any) -> C:
         """Make a call now, or in its turn when it looks at queues. What it raises is its answer."""
         if self.ended is not None:
+            self.told = True
             fail(call, self.ended)
         elif self._deferred or self._changing or (looks and self._revealing):
             self._deferred.append((call, looks, make, arguments))
@@ -55,6 +57,7 @@ class Turns:
     def end(self, reason: MQRC) -> None:
         """The connection ends: the calls that wait their turn, and later ones, fail with `reason`."""
         self.ended = reason
+        self.told = bool(self._deferred or self._unsettled)
         deferred, self._deferred = self._deferred, deque()
         for call, *_ in deferred:
             fail(call, reason)

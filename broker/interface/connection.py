@@ -152,7 +152,8 @@ class Connection:
     async def disconnect(self) -> MQRC | int:
         """End the connection (MQDISC): commits the unit of work and closes all handles. Harmless when it has ended.
 
-        Raises CONNECTION_BROKEN (2009) when it broke with a unit of work open, which was backed out.
+        Raises CONNECTION_BROKEN (2009) when it broke with a unit of work open, which was backed out, and no other call
+        has said so.
         """
         return await self._end(commit=True)
 
@@ -161,7 +162,7 @@ class Connection:
         works, self._works = self._works, False
         if not self.port.broken:
             return known_reason(await answer(self.port.disconnect(commit=commit)))
-        if commit and works:
+        if commit and works and not self.port.told:
             raise MQError(MQRC.CONNECTION_BROKEN, "the unit of work was backed out when the connection broke")
         return MQRC.NONE
 

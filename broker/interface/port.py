@@ -195,6 +195,10 @@ class Port(Protocol):
     def broken(self) -> bool:
         """Whether the connection has ended, by disconnecting or otherwise."""
 
+    @property
+    def told(self) -> bool:
+        """Whether a call has failed because the connection ended: the program has heard of it."""
+
     def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]: ...
     def close(self, hobj: int, options: int) -> Call[int]: ...
     def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]: ...

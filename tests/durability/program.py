@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -12,7 +13,7 @@ from tests.durability.ledger import Found
 from tests.durability.numbered import body, key_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import AsyncIterator, Sequence
     from contextlib import AsyncExitStack
 
     from broker import Connection, Message, Queue
@@ -36,6 +37,17 @@ ALL: Final = MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.BROWSE
 _AT_ONCE: Final = 256
 
 
+@asynccontextmanager
+async def _connected(url: str, name: str) -> AsyncIterator[Connection]:
+    """A connection. What it leaves behind when it breaks is for the ledger to find out."""
+    try:
+        async with connect(url, appl_name=name) as connection:
+            yield connection
+    except MQError as error:
+        if error.reason != MQRC.CONNECTION_BROKEN:
+            raise
+
+
 class Program:
     """A program that has connected and opened the queues. `name` begins the keys of its messages."""
 
@@ -49,7 +61,7 @@ class Program:
     @classmethod
     async def start(cls, stack: AsyncExitStack, url: str, name: str, ledger: Ledger) -> Program:
         """Connect; the connection ends with the stack."""
-        connection = await stack.enter_async_context(connect(url, appl_name=name))
+        connection = await stack.enter_async_context(_connected(url, name))
         return cls(name, connection, {queue: await connection.open(queue, ALL) for queue in QUEUES}, ledger)
 
     async def put(self, unit: Unit, queue: str, length: int = 200, priority: int = 0) -> None:

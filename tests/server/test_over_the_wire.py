@@ -370,7 +370,7 @@ async def test_a_line_cut_at_any_byte_moves_a_message_wholly_or_not_at_all(
 async def test_a_cut_line_ends_waits_and_gives_back_what_its_connections_hold(
     proxy: Proxy, manager: QueueManager, server: Server
 ) -> None:
-    with pytest.raises(MQError, match="2009"):  # leaving it cleanly would have committed
+    with pytest.raises(MQError, match="2009"):  # leaving it cleanly would have committed, and nothing else has told
         async with connect(proxy.url) as connection:
             other = await connection.connect()
             for each in (connection, other):
@@ -384,6 +384,7 @@ async def test_a_cut_line_ends_waits_and_gives_back_what_its_connections_hold(
             assert caught.value.reason == MQRC.CONNECTION_BROKEN
             with pytest.raises(MQError, match="2009"):
                 await other.commit()
+            await other.disconnect()
     await gone(manager, server)
     assert await visible(manager) == 0
     assert figure(manager, "getters") == figure(manager, "ipprocs") == 0

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker import MQError, QueueManager
 from broker.mqi import MQGMO, MQOO, MQRC
-from broker.storage.store import StoreFailedError, StoreFullError
+from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 from tests.simulation.audit import After, Audit
 from tests.simulation.clock import SimulatedClock
 from tests.simulation.disk import Disk
@@ -193,6 +193,8 @@ class Simulation:
         """Raise what ended the queue manager, but for a full store."""
         error = self._living.exception()
         self.note(f"it has ended: {error}")
+        if isinstance(error, StoreUnusableError):  # it had not begun: what the store said led to that
+            error = error.__cause__
         if isinstance(error, StoreFailedError):
             raise StoreFailed("the store has failed")
         if error is not None and not isinstance(error, StoreFullError):
