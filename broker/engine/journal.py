@@ -195,11 +195,11 @@ class Journal:
         elif not isinstance(error, StoreFullError):
             self._stop(error)
         written(error)
-        self._go_on()
 
     def _written(self, batch: list[Submission], error: Exception | None) -> None:
         if not isinstance(error, StoreFullError):
             self._settle(batch, [error] * len(batch))
+            self._go_on()
             return
         errors = _refused(batch, error)
         staying = [submission.rows for submission, refused in zip(batch, errors, strict=True) if refused is None]
@@ -209,11 +209,13 @@ class Journal:
             self._rewritten(batch, errors, error)
         elif not self._write(staying, partial(self._rewritten, batch, errors)):
             self._settle(batch, errors)
+            self._go_on()
 
     def _rewritten(self, batch: list[Submission], errors: list[Exception | None], error: Exception | None) -> None:
         """What only removes was written again, or could not be."""
         both = zip(batch, errors, strict=True)
         self._settle(batch, [refused or (error if each.rows else None) for each, refused in both])
+        self._go_on()
 
     def _settle(self, batch: list[Submission], errors: list[Exception | None]) -> None:
         self.units += len(batch)

@@ -37,8 +37,8 @@ BATCH: Final = 128
 COMMITS: Final = 32
 """Commits on their way at a time."""
 
-# NOHARDENBO is the default. HARDENBO would write a mark before each get under syncpoint is answered, so that a backout
-# count survives a crash of the queue manager between the get and its commit: none of the peers keeps one.
+# HARDENBO, the default, writes a mark before each get under syncpoint is answered, so that a backout count survives a
+# crash of the queue manager between the get and its commit: none of the peers keeps one.
 QUEUE: Final = "DEFPSIST(YES) NOHARDENBO MAXDEPTH(999999999)"
 
 UNDER_SYNCPOINT: Final = GetMessageOptions(options=MQGMO.WAIT | MQGMO.SYNCPOINT, wait_interval=-1)
@@ -105,7 +105,7 @@ class EverMQ(Adapter):  # type: ignore[misc]  # the base class is the harness's
     async def _batches(self, queue: Queue, n: int) -> AsyncIterator[list[Message]]:
         """Batches under syncpoint, until there were `n` messages; a batch is committed when the next one is asked for.
 
-        The next batch does not wait for the commit before it, but for the one before that.
+        The next batch does not wait for the commit before it, but at most `COMMITS` are on their way.
         """
         commits: deque[asyncio.Future[Any]] = deque()
         while n:

@@ -392,12 +392,14 @@ async def test_rule_6_what_is_called_before_the_refusal_is_answered_falls_with_i
         bench.store.hold(after=2)
         await bench.store.wait_held()  # what only removes, written again
         later = tasks.create_task(reason_of(bench.queue.put(b"C")))
-        await bench.until(lambda: bench.manager.journal.waiting == 1)
+        tasks.create_task(third.put1("Q", b"D"))
+        await bench.until(lambda: bench.manager.journal.waiting == 2)
+        assert bench.store.held == 1  # one batch at a time, that one included
         bench.store.release()
         assert [await refused, await later] == [MQRC.STORAGE_MEDIUM_FULL] * 2
         assert (await removing).data == b"A"
-    await bench.queue.put(b"D")
-    assert await drained(bench) == [b"first", b"D"]
+    await bench.queue.put(b"E")
+    assert await drained(bench) == [b"first", b"D", b"E"]
 
 
 async def test_rule_6_a_get_whose_removal_finds_no_room_gives_the_message_back(bench: Bench) -> None:
