@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.server.daemon import Service
 
 COLLECTIONS = (20_000, 50, 100)
-"""When the collector of reference cycles looks for some. The daemon makes few, and many objects that stay: with Python's
+"""When the collector looks for cycles of references. The daemon makes few, and many objects that stay: with Python's
 defaults it looks through all queued messages again and again, for up to a third of the time of a put.
 """
 
