@@ -15,21 +15,16 @@ from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
 from broker.core.routes import Route
 from broker.core.unit import Unit
-from broker.engine.answers import fail, fail_written, placed, when_written
-from broker.engine.calls import WaitingCall
-from broker.engine.delivery import delivery
-from broker.engine.hardening import mark
-from broker.engine.undelivered import put_back
+from broker.engine.answers import fail, placed, when_written
+from broker.engine.calls import GettingCall
 from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
-from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from broker.core.entry import Entry
     from broker.core.handles import Handle
     from broker.core.selection import Request
     from broker.engine.conversation import Conversation
@@ -127,10 +122,8 @@ def _runs(
         raise error
 
 
-class GetManyCall(WaitingCall[list[Delivery]]):
-    """A batch of gets on its way. Like a single one (`broker.engine.calls.GetCall`) it may be cancelled or abandoned
-    at any moment: then all its messages go back to their places, at once.
-    """
+class GetManyCall(GettingCall[list[Delivery]]):
+    """A batch of gets."""
 
     def __init__(
         self,
@@ -141,17 +134,12 @@ class GetManyCall(WaitingCall[list[Delivery]]):
         options: GetMessageOptions,
         count: int,
     ) -> None:
-        super().__init__(conversation)
-        self._form = form
+        super().__init__(conversation, form)
         self._hobj = hobj
         self._md = md
         self._options = options
         self._count = min(count, GET_MANY_MAX)
         self._handle: Handle
-        self._grants: list[Grant] = []
-        self._got: list[tuple[Entry, Unit]] = []  # what goes back if nobody takes the answer
-        self._implicit: Unit | None = None  # what of it is outside syncpoint
-        self._answer: list[Delivery] = []
 
     def make(self) -> None:
         """Get what is there, or wait for the first message."""
@@ -172,36 +160,13 @@ class GetManyCall(WaitingCall[list[Delivery]]):
         self._keep(grant)
         asyncio.get_running_loop().call_soon(self._complete)
 
-    def handed(self, grant: Grant) -> None:
-        """A message whose removal has taken effect with its put: answer."""
-        self._stop_waiting()
-        assert grant.unit is not None
-        self._grants.append(grant)
-        self._got = [(entry, grant.unit) for entry in grant.entries]
-        self._deliver()
-        self._reply()
-
-    def cancel(self, msg: object = None) -> bool:
-        """Put back at once what it has got by now: a commit that comes next does not remove it."""
-        cancelled = super().cancel(msg)
-        if cancelled:
-            self._undo()
-        return cancelled
-
-    def take(self) -> None:
-        self._grants, self._got = [], []
-
-    def unclaimed(self, result: list[Delivery]) -> None:
-        self._undo()
+    def _answer(self) -> None:
+        self.set_result(self._deliveries)
 
     def _next(self) -> Grant | Request:
         now = self._conversation.manager.clock.time()
         queue = self._handle.usable_queue()
         return self._conversation.core.get(self._handle, queue, self._md, self._options, None, now)
-
-    def _keep(self, grant: Grant) -> None:
-        self._grants.append(grant)
-        self._got += [(entry, entry.unit) for entry in grant.entries if entry.unit is not None]
 
     def _complete(self) -> None:
         """The wait has ended with a first message; the settlement that brought it is over."""
@@ -249,74 +214,6 @@ class GetManyCall(WaitingCall[list[Delivery]]):
             self._keep(Grant([entry], 0, True, implicit))
             implicit = None  # one grant stands for all that is in it
         return room - sum(entry.length for entry in entries)
-
-    def _collect(self) -> None:
-        """Nothing more is got: one implicit unit of work for what is outside syncpoint, then the bodies."""
-        implicit = [grant.unit for grant in self._grants if grant.unit is not None]
-        if implicit:
-            self._implicit = implicit[0]
-            for later in implicit[1:]:
-                self._implicit.take_over(later)
-            self._got = [(entry, entry.unit) for entry, _ in self._got if entry.unit is not None]
-        missing = [entry for grant in self._grants for entry in grant.entries if entry.data is None]
-        if missing:
-            self._conversation.manager.bodies.fetch(missing, self._fetched)
-        else:
-            self._secure()
-
-    def _fetched(self, error: Exception | None) -> None:
-        """The bodies are in memory, or cannot be read."""
-        if error is not None:
-            fail_written(self, error, MQRC.CONNECTION_BROKEN)
-        elif not self.done():
-            self._secure()
-
-    def _secure(self) -> None:
-        """Make what the answer stands for durable: the "got" marks (journal rule 8), then the removal."""
-        self._deliver()
-        held = (entry for entry, unit in self._got if unit is not self._implicit)
-        if not mark(self._conversation.manager.journal, held, self._marked):
-            self._remove()
-
-    def _marked(self, error: Exception | None) -> None:
-        """The marks are on disk, or could not be written."""
-        if error is None:
-            if not self.done():
-                self._remove()
-            return
-        if isinstance(error, StoreFullError):
-            self._undo()
-        fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
-
-    def _remove(self) -> None:
-        if self._implicit is not None:
-            self._conversation.turns.commit(self._implicit, self._removed)
-        else:
-            self._reply()
-
-    def _removed(self, error: Exception | None) -> None:
-        """The implicit unit is over."""
-        if error is None:
-            self._reply()
-        else:
-            fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
-
-    def _deliver(self) -> None:
-        now = self._conversation.manager.clock.time()
-        self._answer = [delivery(grant.entries, grant.reason, self._form, now) for grant in self._grants]
-
-    def _reply(self) -> None:
-        if not self.done():
-            self.set_result(self._answer)
-
-    def _undo(self) -> None:
-        """Put everything back."""
-        grants, self._grants = self._grants, []
-        got, self._got = self._got, []
-        for grant in reversed(grants):
-            if grant.move is not None:
-                grant.move.undo()
-        put_back(self._conversation, got)
 
 
 def _length(grant: Grant) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.engine.answers import fail, fail_written
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from broker.clock import Timer
     from broker.core.effects import Grant
+    from broker.core.entry import Entry
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
     from broker.engine.conversation import Conversation
@@ -61,75 +61,31 @@ class WaitingCall(ReceivingCall[T]):
             self.waiter = None
 
 
-class GetCall(WaitingCall[Delivery]):
-    """An MQGET on its way: it waits, is granted a message, has its body fetched and its removal made durable, is
-    answered.
+class GettingCall(WaitingCall[T]):
+    """A call that gets messages, on its way: they are granted, have their bodies fetched, and their removal or their
+    marks made durable; then it is answered.
 
-    It may be cancelled at each of these moments, and after the answer be abandoned. Up to the grant it just leaves
-    the line. From then on the message is out of everybody's sight, and goes back to its place if nobody takes the
-    answer.
+    It may be cancelled at each of these moments, and after the answer be abandoned. Up to the grant it just leaves the
+    line. From then on its messages are out of everybody's sight, and go back to their places, at once, if nobody takes
+    the answer.
     """
 
     def __init__(self, conversation: Conversation, form: Form) -> None:
         super().__init__(conversation)
         self._form = form
-        self._grant: Grant | None = None
-        self._unit: Unit | None = None  # the unit of work, implicit or not, that got the message
-
-    def granted(self, grant: Grant) -> None:
-        """A message: fetch its body, make its removal or its mark durable, then answer."""
-        self._stop_waiting()
-        self._grant = grant
-        if not grant.entries:
-            self._answer(NOTHING._replace(reason=grant.reason))
-            return
-        self._unit = grant.entries[0].unit
-        if any(entry.data is None for entry in grant.entries):
-            self._conversation.manager.bodies.fetch(grant.entries, self._fetched)
-        else:
-            self._secure(grant)
+        self._grants: list[Grant] = []
+        self._got: list[tuple[Entry, Unit]] = []  # what goes back if nobody takes the answer
+        self._implicit: Unit | None = None  # what of it is outside syncpoint
+        self._deliveries: list[Delivery] = []
 
     def handed(self, grant: Grant) -> None:
         """A message whose removal has taken effect with its put: answer."""
         self._stop_waiting()
-        self._grant = grant
-        self._unit = grant.unit
-        now = self._conversation.manager.clock.time()
-        self._answer(delivery(grant.entries, grant.reason, self._form, now))
-
-    def _fetched(self, error: Exception | None) -> None:
-        """The bodies are in memory, or cannot be read."""
-        if error is not None:
-            fail_written(self, error, MQRC.CONNECTION_BROKEN)
-        elif self._grant is not None:
-            self._secure(self._grant)
-
-    def _secure(self, grant: Grant) -> None:
-        """Make what the answer stands for durable: the removal, or that the message is in somebody's hands."""
-        now = self._conversation.manager.clock.time()
-        answer = delivery(grant.entries, grant.reason, self._form, now)
-        if grant.unit is not None:
-            self._conversation.turns.commit(grant.unit, partial(self._removed, answer))
-        elif not (
-            grant.destructive and mark(self._conversation.manager.journal, grant.entries, partial(self._marked, answer))
-        ):
-            self._answer(answer)
-
-    def _removed(self, delivery: Delivery, error: Exception | None) -> None:
-        """The implicit unit of a get outside syncpoint is over."""
-        if error is None:
-            self._answer(delivery)
-        else:
-            fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
-
-    def _marked(self, delivery: Delivery, error: Exception | None) -> None:
-        """It is on disk that the message is in somebody's hands, or it could not be written."""
-        if error is None:
-            self._answer(delivery)
-            return
-        if isinstance(error, StoreFullError):
-            self._undo()
-        fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
+        assert grant.unit is not None
+        self._grants.append(grant)
+        self._got = [(entry, grant.unit) for entry in grant.entries]
+        self._deliver()
+        self._reply()
 
     def cancel(self, msg: object = None) -> bool:
         """Put back at once what it has got by now: a commit that comes next does not remove it."""
@@ -139,26 +95,106 @@ class GetCall(WaitingCall[Delivery]):
         return cancelled
 
     def take(self) -> None:
-        self._grant = None
+        self._grants, self._got = [], []
 
-    def unclaimed(self, result: Delivery) -> None:
+    def unclaimed(self, result: T) -> None:
         self._undo()
 
-    def _answer(self, delivery: Delivery) -> None:
-        if self.done():
-            self._undo()
-        elif delivery.reason == _TRUNCATED_FAILED:
-            self.set_exception(MQError(_TRUNCATED_FAILED, f"the message has {delivery.length} bytes", message=delivery))
+    def _answer(self) -> None:
+        """Answer with the deliveries."""
+        raise NotImplementedError
+
+    def _keep(self, grant: Grant) -> None:
+        self._grants.append(grant)
+        self._got += [(entry, entry.unit) for entry in grant.entries if entry.unit is not None]
+
+    def _collect(self) -> None:
+        """Nothing more is got: one implicit unit of work for what is outside syncpoint, then the bodies."""
+        for grant in self._grants:
+            if self._implicit is None:
+                self._implicit = grant.unit
+            elif grant.unit is not None:
+                self._implicit.take_over(grant.unit)
+        self._got = [(entry, entry.unit) for entry, _ in self._got if entry.unit is not None]
+        entries = [entry for grant in self._grants for entry in grant.entries]
+        if any(entry.data is None for entry in entries):
+            self._conversation.manager.bodies.fetch(entries, self._fetched)
         else:
-            self.set_result(delivery)
+            self._secure()
+
+    def _fetched(self, error: Exception | None) -> None:
+        """The bodies are in memory, or cannot be read."""
+        if error is not None:
+            fail_written(self, error, MQRC.CONNECTION_BROKEN)
+        elif not self.done():
+            self._secure()
+
+    def _secure(self) -> None:
+        """Make what the answer stands for durable: the "got" marks (journal rule 8), then the removal."""
+        self._deliver()
+        held = (entry for entry, unit in self._got if unit is not self._implicit)
+        if not mark(self._conversation.manager.journal, held, self._marked):
+            self._remove()
+
+    def _marked(self, error: Exception | None) -> None:
+        """The marks are on disk, or could not be written."""
+        if error is None:
+            if not self.done():
+                self._remove()
+            return
+        if isinstance(error, StoreFullError):
+            self._undo()
+        fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
+
+    def _remove(self) -> None:
+        if self._implicit is not None:
+            self._conversation.turns.commit(self._implicit, self._removed)
+        else:
+            self._reply()
+
+    def _removed(self, error: Exception | None) -> None:
+        """The implicit unit is over."""
+        if error is None:
+            self._reply()
+        else:
+            fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
+
+    def _deliver(self) -> None:
+        now = self._conversation.manager.clock.time()
+        self._deliveries = [delivery(grant.entries, grant.reason, self._form, now) for grant in self._grants]
+
+    def _reply(self) -> None:
+        if not self.done():
+            self._answer()
 
     def _undo(self) -> None:
-        """Put back a message that was removed for this call."""
-        grant, self._grant = self._grant, None
-        if grant is not None and grant.destructive and self._unit is not None:
+        """Put everything back."""
+        grants, self._grants = self._grants, []
+        got, self._got = self._got, []
+        for grant in reversed(grants):
             if grant.move is not None:
                 grant.move.undo()
-            put_back(self._conversation, [(entry, self._unit) for entry in grant.entries])
+        put_back(self._conversation, got)
+
+
+class GetCall(GettingCall[Delivery]):
+    """An MQGET."""
+
+    def granted(self, grant: Grant) -> None:
+        """A message, or the answer to UNLOCK, which is none."""
+        self._stop_waiting()
+        if grant.entries:
+            self._keep(grant)
+            self._collect()
+        else:
+            self.set_result(NOTHING._replace(reason=grant.reason))
+
+    def _answer(self) -> None:
+        (answer,) = self._deliveries
+        if answer.reason == _TRUNCATED_FAILED:
+            self.set_exception(MQError(_TRUNCATED_FAILED, f"the message has {answer.length} bytes", message=answer))
+        else:
+            self.set_result(answer)
 
 
 class HeldCall(ReceivingCall[T]):

@@ -125,6 +125,20 @@ async def test_messages_browsed_together_are_read_again_together_when_some_lost_
         assert bench.manager.bodies.bytes <= 99
 
 
+async def test_a_batch_of_browses_has_all_its_bodies_though_others_take_their_room_meanwhile() -> None:
+    async with opened(FaultStore(CountingStore()), body_bytes=350) as bench, bench.manager.connect() as other:
+        await put_all(bench, 8)
+        second = await other.open("Q", ALL)
+        for _ in range(2):
+            await second.get(options=MQGMO.BROWSE_NEXT)
+        batches = await asyncio.gather(
+            bench.queue.get_many(5, options=MQGMO.BROWSE_NEXT),
+            second.get_many(5, options=MQGMO.BROWSE_NEXT),
+        )
+        for first, messages in zip((0, 2), batches, strict=True):
+            assert [message.data for message in messages] == [body(number) for number in range(first, first + 5)]
+
+
 async def test_a_run_is_no_longer_than_the_budget() -> None:
     store = CountingStore()
     async with opened(FaultStore(store), body_bytes=500) as bench:
