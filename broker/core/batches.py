@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from broker.core import context, reports
+from broker.core.getting import remembered
 from broker.core.logical import CLOSED, IN_PARTS
 from broker.core.selection import ALWAYS, IF_PERSISTENT
 from broker.core.unit import Unit
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.queue import LocalQueue
     from broker.core.selection import Request
-    from broker.mqi.structures import MessageDescriptor, PutMessageOptions
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value
 
@@ -41,12 +42,10 @@ def put_run(
     """Put those first ones of `bodies` as part of `unit` that need nothing but their data to be told apart from the
     last put through the handle; perhaps none.
     """
-    template = handle.template
-    if template is None or manager.quiescing or handle.last_put is not CLOSED:
+    template = manager.template(handle, md, pmo, 0)
+    if template is None or manager.events.counting or manager.triggers.judges(template.queue):
         return []
-    queue, hconn = template.queue, handle.hconn
-    if not template.fits(md, pmo, 0, manager.changes) or manager.events.counting or manager.triggers.judges(queue):
-        return []
+    queue = template.queue
     in_unit = bool(int(pmo.options) & _SYNCPOINT)
     most = queue.max_depth - queue.depth
     if in_unit:
@@ -66,21 +65,30 @@ def put_run(
     unit.calls += count
     unit.bytes += size
     if in_unit:
-        hconn.enter(unit, now)
+        handle.hconn.enter(unit, now)
     unit.remember_put(handle)
     return entries
 
 
 def get_run(
-    manager: Manager, handle: Handle, queue: LocalQueue, request: Request, count: int, room: int, now: float
-) -> tuple[list[Entry], Unit]:
-    """Get the first messages of a queue, for a request that takes anything: at most `count`, and no further one once
-    they have `room` bytes; perhaps none. The unit that they joined is an implicit one outside syncpoint.
+    manager: Manager,
+    handle: Handle,
+    queue: LocalQueue,
+    md: MessageDescriptor | None,
+    gmo: GetMessageOptions,
+    count: int,
+    room: int,
+    now: float,
+) -> tuple[list[Entry], Unit | None]:
+    """Get the first messages of a queue, for a get that has been made before and takes anything: at most `count`, and
+    no further one once they have `room` bytes; perhaps none. With them the implicit unit that got them; None under
+    syncpoint.
     """
+    request = remembered(handle, md, gmo, None)
+    if request is None or not _is_plain(handle, request) or queue.views or queue.get_inhibited or queue.deleted:
+        return [], None
     hconn, in_unit = handle.hconn, request.syncpoint == ALWAYS
     unit = (hconn.unit or Unit()) if in_unit else Unit()
-    if not _is_plain(handle, request) or queue.views or queue.get_inhibited:
-        return [], unit
     entries: list[Entry] = []
     for entry in queue.heads(min(count, max(0, manager.max_calls - unit.calls))):
         if room <= 0 or entry.deadline is not None or entry.msg_flags & IN_PARTS or reports.asked(entry, reports.COD):
@@ -96,15 +104,9 @@ def get_run(
         queue.take_heads(entries, unit)
         context.save(handle, entries[-1])
         manager.events.got(queue, len(entries), now)
-    return entries, unit
+    return entries, None if in_unit else unit
 
 
 def _is_plain(handle: Handle, request: Request) -> bool:
-    """Whether which messages this get is given, and what they change, depends on nothing but the queue."""
-    return (
-        request.anything
-        and not (request.browse or request.logical or request.syncpoint == IF_PERSISTENT)
-        and request.max_length is None
-        and handle.last_get is CLOSED
-        and not handle.locked
-    )
+    """Whether what a remembered get is given, and what that changes, depends on nothing but the queue."""
+    return request.syncpoint != IF_PERSISTENT and handle.last_get is CLOSED and not handle.locked

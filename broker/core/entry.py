@@ -167,7 +167,7 @@ class Entry:
 
     def _descriptor(self) -> bytes:
         """What `MessageRow.descriptor` holds."""
-        if self.given_msg_id is None and self.correl_id == NO_ID:
+        if type(self) is Entry and self.given_msg_id is None and self.correl_id == NO_ID:
             return _plain_descriptor(self.priority, self.kept)
         packed: bytes = _pack(self._fields())
         return packed
@@ -222,10 +222,6 @@ class FullEntry(Entry):
         self.msg_flags = 0
         self.original_length = -1
         self.properties = b""
-
-    def _descriptor(self) -> bytes:
-        packed: bytes = _pack(self._fields())
-        return packed
 
     def _fields(self) -> tuple[object, ...]:
         return (

@@ -297,12 +297,22 @@ class Manager:
         self, handle: Handle | None, md: MessageDescriptor | None, pmo: PutMessageOptions, data: bytes, now: float
     ) -> Prepared | None:
         """A put that is like the last one through its handle; None when it is not."""
-        if handle is None or handle.template is None or self.quiescing or handle.last_put is not CLOSED:
+        template = None if handle is None else self.template(handle, md, pmo, len(data))
+        if template is None:
             return None
-        if not handle.template.fits(md, pmo, len(data), self.changes):
-            return None
-        entries = handle.template.entries((data,), self.ids, now)
+        entries = template.entries((data,), self.ids, now)
         return Prepared(entries, 0, CLOSED, entries[0])
+
+    def template(
+        self, handle: Handle, md: MessageDescriptor | None, pmo: PutMessageOptions, length: int
+    ) -> Template | None:
+        """What completes a put of so many bytes that differs from the last one through its handle in its data alone;
+        None when it differs in more.
+        """
+        template = handle.template
+        if template is None or self.quiescing or handle.last_put is not CLOSED:
+            return None
+        return template if template.fits(md, pmo, length, self.changes) else None
 
     def _prepared(
         self,

@@ -10,7 +10,6 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from broker.core import batches as runs
-from broker.core import getting
 from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
 from broker.core.routes import Route
@@ -205,11 +204,10 @@ class GetManyCall(GettingCall[list[Delivery]]):
     def _take_run(self, room: int) -> int:
         """Get the first messages together, as far as that may be; what is left of the room."""
         handle, core, now = self._handle, self._conversation.core, self._conversation.manager.clock.time()
-        request = getting.remembered(handle, self._md, self._options, None)
-        if request is None or handle.queue is None:
+        if handle.queue is None:
             return room
-        entries, unit = runs.get_run(core, handle, handle.queue, request, self._count - len(self._grants), room, now)
-        implicit = None if unit is handle.hconn.unit else unit
+        left = self._count - len(self._grants)
+        entries, implicit = runs.get_run(core, handle, handle.queue, self._md, self._options, left, room, now)
         for entry in entries:
             self._keep(Grant([entry], 0, True, implicit))
             implicit = None  # one grant stands for all that is in it

@@ -268,8 +268,8 @@ def _refused(batch: Iterable[Submission], full: StoreFullError) -> list[Exceptio
 
 def _undone(submission: Submission, full: StoreFullError) -> Submission:
     """In place of a unit that is not to be written: settled in its turn, with this error."""
-    return Submission(Rows(), partial(_undo, submission.settled, full), submission.caller)
 
+    def undo(_: Exception | None) -> None:
+        submission.settled(full)
 
-def _undo(settled: Settled, full: StoreFullError, _: Exception | None) -> None:
-    settled(full)
+    return Submission(Rows(), undo, submission.caller)

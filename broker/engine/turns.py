@@ -116,16 +116,13 @@ class Turns:
         manager.hand_over(unit)
         self._unsettled += 1
 
-        def settled(error: Exception | None) -> None:
-            self._unsettled -= 1
-            then(error)
-            self._resume()
-
         def a_turn_later() -> None:
+            self._unsettled -= 1
             if manager.journal.idle:
-                settled(None)
+                then(None)
+                self._resume()
             else:
-                manager.journal.submit(Rows(), settled)
+                self.write(Rows(), then, reveals=False)
 
         asyncio.get_running_loop().call_soon(a_turn_later)
         return True

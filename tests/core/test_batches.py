@@ -83,14 +83,14 @@ class Twin:
         units: dict[Unit, None] = {}
         error = 0
         while len(got) < count and sum(entry.length for entry in got) < room and not error:
-            request = handle.request
-            if self.runs and request is not None and handle.request_of[0] == options:
+            if self.runs:
                 left = room - sum(entry.length for entry in got)
                 alike, unit = batches.get_run(
-                    world.manager, handle, self.queue, request, count - len(got), left, world.now
+                    world.manager, handle, self.queue, None, gmo, count - len(got), left, world.now
                 )
                 got += alike
-                units[unit] = None
+                if unit is not None:
+                    units[unit] = None
                 if alike:
                     continue
             try:
