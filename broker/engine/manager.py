@@ -30,6 +30,7 @@ from broker.engine.mail import Mail
 from broker.engine.marks import Marks
 from broker.engine.monitors import Monitors
 from broker.engine.objects import LiveCatalog
+from broker.engine.slices import Slices
 from broker.interface.connection import Connection
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -71,6 +72,7 @@ class QueueManager:
         self.mail: Mail
         self.monitors: Monitors
         self.marks: Marks
+        self.slices: Slices
         self.catalog: LiveCatalog
         self.commands: CommandServer
 
@@ -286,6 +288,7 @@ class QueueManager:
         self.mail = Mail(self)
         self.monitors = Monitors(self.core.triggers)
         self.marks = Marks(self)
+        self.slices = Slices(self.clock)
         self.catalog = LiveCatalog(self.core)
         self.commands = CommandServer(self)
         if kept is None:
@@ -342,6 +345,7 @@ class QueueManager:
         for conversation in list(self._conversations):
             conversation.break_(MQRC.Q_MGR_STOPPING)
         self.marks.end()
+        self.slices.end()
         self.monitors.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
 
 

@@ -1,0 +1,83 @@
+"""Long work on the event loop, a slice at a time.
+
+What may have to look at very many messages or objects is written as a generator that yields where it can be left for a
+while. All such work of a queue manager takes turns here: one slice of one piece of work in each turn of the event loop,
+so that whoever else has something to do waits for a slice at most.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator
+
+    from broker.clock import Clock
+
+SLICE_SECONDS: Final = 0.005
+"""A slice ends with the step that reaches this age."""
+
+SLICE_STEPS: Final = 1000
+"""It ends after so many steps in any case: under a clock that stands still runs are cut the same way each time."""
+
+Work: TypeAlias = "Generator[None, None, None]"
+
+
+class Slices:
+    """The pieces of work that are under way, and whose slice is next."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._works: deque[tuple[Work, Callable[[Exception | None], None]]] = deque()
+        self._due = False  # a slice is, in the next turn of the event loop
+        self._ended = False
+
+    def run(self, work: Work, done: Callable[[Exception | None], None]) -> None:
+        """Do `work` from the next turn of the event loop on, then call `done` with the exception that ended it, or
+        None.
+        """
+        self._works.append((work, done))
+        self._schedule()
+
+    def end(self) -> None:
+        """Leave all work where it is; nobody is called."""
+        self._ended = True
+        self._works.clear()
+
+    def _schedule(self) -> None:
+        if self._works and not self._due:
+            self._due = True
+            self._loop.call_soon(self._slice)
+
+    def _slice(self) -> None:
+        self._due = False
+        if not self._works:
+            return
+        work, done = self._works.popleft()
+        error = None
+        try:
+            over = self._steps(work)
+        except Exception as mistake:
+            error, over = mistake, True
+        if self._ended:
+            return
+        if not over:
+            self._works.append((work, done))
+        self._schedule()
+        if over:
+            done(error)
+
+    def _steps(self, work: Work) -> bool:
+        """One slice; true when the work is over."""
+        until = self._clock.monotonic() + SLICE_SECONDS
+        for _ in range(SLICE_STEPS):
+            try:
+                next(work)
+            except StopIteration:
+                return True
+            if self._clock.monotonic() >= until:
+                break
+        return False
