@@ -69,27 +69,21 @@ def delivery(entries: Sequence[Entry], reason: int, form: Form, now: float) -> D
         fields[_FORMAT] = extension.FORMAT
         kept = msgpack.packb(fields)
         item, flags, original_length = extension.UNGROUPED, 0, -1
-    return Delivery(
-        kept,
-        first.msg_id,
-        first.correl_id,
-        *item,
-        flags,
-        original_length,
-        first.priority,
-        first.persistence,
-        first.expiry_left(now),
-        first.backout_count,
-        first.token,
-        data if room is None or len(data) <= room else data[:room],
-        len(data),
-        reason,
-        properties.in_mapping(first, form.properties),
+    return _plain(first, reason, now)._replace(
+        kept=kept,
+        group_id=item.group_id,
+        msg_seq_number=item.msg_seq_number,
+        offset=item.offset,
+        msg_flags=flags,
+        original_length=original_length,
+        data=data if room is None or len(data) <= room else data[:room],
+        length=len(data),
+        properties=properties.in_mapping(first, form.properties),
     )
 
 
 def _plain(entry: Entry, reason: int, now: float) -> Delivery:
-    """The answer when the message is given as it is, which it mostly is."""
+    """The answer where the message is given as it is, which it mostly is."""
     return Delivery(
         entry.kept,
         entry.msg_id,
