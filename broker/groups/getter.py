@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.groups.resumable import Resumable
 from broker.groups.status import StatusInfo
-from broker.interface.queue import WAIT_UNLIMITED
-from broker.mqi import MQGMO, MQGS, MQMO, MQOO, MQRC, MQSS, GetMessageOptions, MessageDescriptor, MQError
+from broker.mqi import MQGMO, MQGS, MQMO, MQOO, MQRC, MQSS, MQWI, GetMessageOptions, MessageDescriptor, MQError
 
 if TYPE_CHECKING:
     from broker.groups.status import StatusForm
@@ -67,7 +66,7 @@ class GroupGetter(Resumable):
         )
         self._by_segment = by_segment
         self._complete_groups = complete_groups
-        self._wait_interval = WAIT_UNLIMITED if wait == FOREVER else round(wait * 1000)
+        self._wait_interval = MQWI.UNLIMITED.value if wait == FOREVER else round(wait * 1000)
 
     def __aiter__(self) -> GroupGetter:
         return self

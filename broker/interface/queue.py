@@ -15,7 +15,7 @@ from broker.interface.port import answer
 from broker.interface.properties import with_properties
 from broker.interface.read_ahead import SINGLY, Loop
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQCO, MQGMO, MQPMO
+from broker.mqi.options import MQCO, MQGMO, MQPMO, MQWI
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, PutMessageOptions
 
@@ -37,7 +37,6 @@ _GET_NOT_IN_UNIT = (
 ).value  # fmt: skip
 _PUT_SYNCPOINT = MQPMO.SYNCPOINT.value
 _PUT_NOT_IN_UNIT = (MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT).value
-WAIT_UNLIMITED = -1
 
 
 class Queue:
@@ -326,7 +325,7 @@ def get_options(options: GetMessageOptions | int, wait: float | None, *, in_unit
         if isinstance(options, GetMessageOptions) and wanted & _WAIT:
             raise ValueError("wait= is given beside options that have WAIT already: use one of them")
         wanted |= _WAIT
-        interval = WAIT_UNLIMITED if wait == float("inf") else round(wait * 1000)
+        interval = MQWI.UNLIMITED.value if wait == float("inf") else round(wait * 1000)
     if wanted == gmo.options and interval == gmo.wait_interval:
         return gmo
     return GetMessageOptions(

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from broker.interface.message import Message
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQGMO, MQOO
+from broker.mqi.options import MQGMO, MQOO, MQWI
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions
 
@@ -33,7 +33,9 @@ WINDOW_MAX: Final = 64
 SINGLY: Final = (MQOO.SAVE_ALL_CONTEXT | MQOO.NO_READ_AHEAD).value
 """A handle opened with one of these reads nothing ahead: the context to pass on is that of the message got last."""
 
-_NEXT: Final = GetMessageOptions(options=(MQGMO.WAIT | MQGMO.FAIL_IF_QUIESCING).value, wait_interval=-1)
+_NEXT: Final = GetMessageOptions(
+    options=(MQGMO.WAIT | MQGMO.FAIL_IF_QUIESCING).value, wait_interval=MQWI.UNLIMITED.value
+)
 _NEXT_IN_UNIT: Final = replace(_NEXT, options=_NEXT.options | MQGMO.SYNCPOINT.value)
 
 
