@@ -117,9 +117,13 @@ class SqliteStore(Store):
         """Read the data of these messages, then call `done`; it is told StoreFailedError when one is missing or cannot
         be read.
         """
-        wanted, found = list(ids), dict[int, bytes]()
-        work = lambda db: found.update(database.read_data(db, wanted))  # noqa: E731
-        self._opened.submit(work, lambda error: done(found, error))
+        wanted = list(ids)
+        found: dict[int, bytes] = {}
+
+        def look_up(db: sqlite3.Connection) -> None:
+            found.update(database.read_data(db, wanted))
+
+        self._opened.submit(look_up, lambda error: done(found, error))
 
     async def close(self) -> None:
         """Let go of the database, then of the directory; harmless when already closed."""

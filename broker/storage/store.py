@@ -8,12 +8,15 @@ submitted.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from broker.core.rows import MessageRow, ObjectRow, Rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
+
+_T = TypeVar("_T")
 
 __all__ = ["MessageRow", "ObjectRow", "Rows", "Store", "StoreFailedError", "StoreFullError", "StoreUnusableError"]
 
@@ -56,16 +59,7 @@ class Store(Protocol):
     async def write(self, rows: Rows) -> None:
         """Submit `rows` and wait until they are durable; raises what `submit` reports."""
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def done(error: Exception | None) -> None:
-            if outcome.done():  # Who waited was cancelled. The rows are written all the same.
-                return
-            if error is None:
-                outcome.set_result(None)
-            else:
-                outcome.set_exception(error)
-
-        self.submit(rows, done)
+        self.submit(rows, partial(_settle, outcome, None))
         await outcome
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
@@ -78,16 +72,7 @@ class Store(Protocol):
     async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
         """The data of these messages; raises what `read` reports."""
         outcome: asyncio.Future[dict[int, bytes]] = asyncio.get_running_loop().create_future()
-
-        def done(bodies: dict[int, bytes], error: Exception | None) -> None:
-            if outcome.done():
-                return
-            if error is None:
-                outcome.set_result(bodies)
-            else:
-                outcome.set_exception(error)
-
-        self.read(ids, done)
+        self.read(ids, partial(_settle, outcome))
         return await outcome
 
     async def close(self) -> None:
@@ -96,3 +81,12 @@ class Store(Protocol):
     def status(self) -> dict[str, Any]:
         """The store in figures, for people; none unless it has some."""
         return {}
+
+
+def _settle(outcome: asyncio.Future[_T], result: _T, error: Exception | None) -> None:
+    if outcome.done():  # Who waited was cancelled. The store has done its work all the same.
+        return
+    if error is None:
+        outcome.set_result(result)
+    else:
+        outcome.set_exception(error)

@@ -41,10 +41,6 @@ class DatabaseThread(aiosqlite.Connection):
         self._put(future, work)
         return await future
 
-    def break_off(self) -> None:
-        """Let a statement that runs now fail with SQLITE_INTERRUPT."""
-        self._conn.interrupt()
-
     def _put(self, future: asyncio.Future[_T] | _Outcome, work: Callable[[sqlite3.Connection], object]) -> None:
         self._tx.put_nowait((future, partial(work, self._conn)))  # type: ignore[arg-type]  # an _Outcome is enough
 
