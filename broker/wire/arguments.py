@@ -15,7 +15,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.wire.frames import CALL_MAX, IDS_MAX, Frame, Verb, WireError
 from broker.wire.structures import descriptor, get_options, object_descriptor, put_options
-from broker.wire.values import NAME_MAX, data, identifier, long, text, types
+from broker.wire.values import NAME_MAX, TOKEN_LENGTH, data, identifier, long, text, types
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 _LABEL_MAX: Final = 256
 _LEASES_MAX: Final = 10_000
-_TOKEN_LENGTH: Final = 16
 _PUT_MANY: Final = Verb.PUT_MANY.value
 PUT_MANY_HEAD: Final = 6
 """How many items of a PUT_MANY come before the messages."""
@@ -216,4 +215,4 @@ def given_back(frame: Frame) -> tuple[int, list[bytes], bytes]:
 
 
 def _is_token(value: object) -> bool:
-    return type(value) is bytes and len(value) == _TOKEN_LENGTH
+    return type(value) is bytes and len(value) == TOKEN_LENGTH

@@ -25,7 +25,7 @@ from broker.mqi.structures import (
     PutMessageRecord,
 )
 from broker.wire.unpacking import unpack_careful
-from broker.wire.values import LONG_MAX, LONG_MIN, NAME_MAX, structure, text, types
+from broker.wire.values import LONG_MAX, LONG_MIN, NAME_MAX, TOKEN_LENGTH, structure, text, types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,6 @@ _PACKED_BYTES_MAX: Final = 64 * 1024
 _KNOWN_BYTES_MAX: Final = 1024  # of a byte string worth remembering
 _KNOWN_MAX: Final = 256  # byte strings remembered, of each structure
 _RECORDS_MAX: Final = 65_535
-_TOKEN_LENGTH: Final = 16
 _USER_MAX: Final = 12
 
 _pack: Final = msgpack.Packer().pack
@@ -188,8 +187,8 @@ def _put_options(packed: bytes) -> PutMessageOptions:
 def _get_options(packed: bytes) -> GetMessageOptions:
     fields = _fields(packed, MQRC.GMO_ERROR, "MQGMO")
     options, interval, match, token, version = structure(fields, _GET_TYPES, MQRC.GMO_ERROR, "MQGMO")
-    if len(token) != _TOKEN_LENGTH:
-        raise MQError(MQRC.MSG_TOKEN_ERROR, f"MsgToken has {len(token)} bytes: a token has {_TOKEN_LENGTH}")
+    if len(token) != TOKEN_LENGTH:
+        raise MQError(MQRC.MSG_TOKEN_ERROR, f"MsgToken has {len(token)} bytes: a token has {TOKEN_LENGTH}")
     return GetMessageOptions(
         options=options, wait_interval=interval, match_options=match, msg_token=token, version=version
     )

@@ -10,6 +10,7 @@ from broker.mqi.reasons import MQRC
 LONG_MIN: Final = -(2**31)
 LONG_MAX: Final = 2**32 - 1  # flags may use the highest bit of their field
 NAME_MAX: Final = 48
+TOKEN_LENGTH: Final = 16
 _ID_LENGTH: Final = 24
 
 

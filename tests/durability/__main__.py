@@ -59,7 +59,7 @@ def main() -> None:
     asyncio.run(_break_everything(results, chosen.kills, chosen.first_seed))
     text = page(results, datetime.now(UTC), monotonic() - began)
     if chosen.out is None:
-        print(text)  # noqa: T201
+        print(text)  # noqa: T201  # whoever started it reads this
     else:
         chosen.out.write_text(text, "utf-8")
 
@@ -83,7 +83,7 @@ async def _break_everything(results: Results, kills: int, seed: int) -> None:
 
 
 def _say(what: str) -> None:
-    print(what, file=sys.stderr, flush=True)  # noqa: T201
+    print(what, file=sys.stderr, flush=True)  # noqa: T201  # whoever started it reads this
 
 
 if __name__ == "__main__":
