@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from broker.cli.conversation import converse, with_url
+from broker.cli.escaping import escaped
 from broker.cli.identifier import identifier
+from broker.cli.terminal import say
 
 if TYPE_CHECKING:
     from broker import Connection
@@ -38,4 +40,8 @@ def explain(
         return await connection.explain(queue, msg_id=msg_id, correl_id=correl_id, group_id=group_id)
 
     explanation = converse(url, asked)
-    print(json.dumps(asdict(explanation)) if in_json else explanation)
+    if in_json:
+        print(json.dumps(asdict(explanation)))
+    else:
+        for finding in explanation.findings:
+            say(escaped(f"{finding.code}: {finding.text}"))

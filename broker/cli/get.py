@@ -14,6 +14,7 @@ import click
 from broker.cli.conversation import converse, with_url
 from broker.cli.messages import as_json, as_line
 from broker.cli.program import DONE
+from broker.cli.terminal import warn
 from broker.mqi import MQGMO, MQGS, MQMO, MQOO, MQRC, MQSS, GetMessageOptions, MQError
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ async def _browse(connection: Connection, name: str, *, logical: bool, in_json: 
             last = messages[-1]
     if logical and last is not None and _unfinished(last):
         group = last.md.group_id.hex()
-        print(f"group {group} goes no further: evermq explain {name} --group-id {group}", file=sys.stderr)
+        warn(f"group {group} goes no further: evermq explain {name} --group-id {group}")
     return DONE
 
 

@@ -6,19 +6,29 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
+from textwrap import indent
 from typing import TYPE_CHECKING
+
+from broker.cli.escaping import escaped
 
 if TYPE_CHECKING:
     from broker.config import LoggingConfig
 
 
 class TextLines(logging.Formatter):
-    """`2026-11-21T10:00:00.123Z INFO broker.server message key=value`, with a traceback below where there is one."""
+    """`2026-11-21T10:00:00.123Z INFO broker.server message key=value`, with a traceback below where there is one.
+
+    A record is one line, whatever was logged, and the lines of a traceback are indented: nothing that a client has
+    chosen can pass for a line of the log.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """The line for a record."""
-        line = f"{_moment(record)} {record.levelname} {record.name} {record.getMessage()}"
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        line = f"{_moment(record)} {record.levelname} {record.name} {escaped(record.getMessage())}"
+        if not record.exc_info:
+            return line
+        traceback = escaped(self.formatException(record.exc_info), keep="\n")
+        return f"{line}\n{indent(traceback, '  ')}"
 
 
 class JsonLines(logging.Formatter):

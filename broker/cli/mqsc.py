@@ -15,6 +15,7 @@ from anyio.from_thread import start_blocking_portal
 
 from broker.cli.conversation import no_queue_manager, with_url
 from broker.cli.program import CannotRunError
+from broker.cli.terminal import write
 from broker.cli.version import evermq_version
 from broker.client import connect
 from broker.commands.session import QUEUE_MANAGER_NOT_AVAILABLE, Session
@@ -41,7 +42,7 @@ def mqsc(file: str, *, url: str) -> int:
             connection = stack.enter_context(connecting)
         except MQError as error:
             refused = Session(url, evermq_version())
-            _show(refused.header(), refused.not_run(QUEUE_MANAGER_NOT_AVAILABLE))
+            write(refused.header() + refused.not_run(QUEUE_MANAGER_NOT_AVAILABLE))
             raise no_queue_manager(url, error) from error
         except ValueError as error:
             raise CannotRunError(str(error)) from error
@@ -63,22 +64,17 @@ def _run(session: Session, lines: Iterable[str], send: Callable[[str], list[Comm
 
     def answer(commands: list[str]) -> None:
         for command in commands:
-            _show(*map(session.reply, send(command)))
+            write("".join(map(session.reply, send(command))))
 
-    _show(session.header())
+    write(session.header())
     for line in lines:
         echo, commands = session.feed(line)
-        _show(echo)
+        write(echo)
         answer(commands)
         if session.ended:
             break
     answer(session.finish())
-    _show(session.summary())
-
-
-def _show(*texts: str) -> None:
-    sys.stdout.write("".join(texts))
-    sys.stdout.flush()
+    write(session.summary())
 
 
 def _source(file: str) -> contextlib.AbstractContextManager[TextIO]:

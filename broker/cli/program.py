@@ -12,6 +12,7 @@ from typing import Any, Final, NoReturn
 
 import click
 
+from broker.cli.terminal import warn
 from broker.config import ConfigError
 from broker.mqi import MQRC, MQError
 
@@ -94,7 +95,7 @@ def _reported(error: BaseException) -> int:
 
 
 def _failed(message: str, code: int) -> int:
-    print("evermq:", " ".join(message.split()), file=sys.stderr)
+    warn(f"evermq: {message}")
     return code
 
 

@@ -12,6 +12,7 @@ from broker.cli.identifier import identifier
 from broker.cli.lines import LINE_BYTES_MAX, GroupLines, Lines
 from broker.cli.pipeline import Pipeline
 from broker.cli.program import COULD_NOT_RUN, DONE, NO_QUEUE_MANAGER, SOME_FAILED
+from broker.cli.terminal import warn
 from broker.mqi import MQFMT, MQMF, MQOO, MQPER, MQPMO, MQPRI, MessageDescriptor, MQError
 
 if TYPE_CHECKING:
@@ -158,10 +159,10 @@ class _Outcome:
 
     def told(self, name: str) -> int:
         """Print the summary; the exit code."""
-        print(f"{self._acknowledged} message{'' if self._acknowledged == 1 else 's'} put on {name}", file=sys.stderr)
+        warn(f"{self._acknowledged} message{'' if self._acknowledged == 1 else 's'} put on {name}")
         if self._first is None:
             return DONE
         line, error = self._first
         others = f" ({self._failed - 1} lines read after it were not put)" if self._failed > 1 else ""
-        print(f"evermq: line {line.number}: {error}{others}", file=sys.stderr)
+        warn(f"evermq: line {line.number}: {error}{others}")
         return COULD_NOT_RUN if error.reason in NO_QUEUE_MANAGER else SOME_FAILED

@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from broker.cli.conversation import converse, with_url
+from broker.cli.terminal import say
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from broker import Connection
+
+KIB: Final = 1024
+PAGE_WIDTH: Final = 100
+
+_IN_BYTES: Final = frozenset({"budget", "bytes", "free_bytes", "log_bytes", "log_bytes_max"})
+_HEADS: Final = {
+    "name": "queue",
+    "uncommitted": "uncom",
+    "ipprocs": "inputs",
+    "opprocs": "outputs",
+    "trigger_pending": "starts",
+    "trigger_running": "running",
+}
+"""Of the columns of the queues, what is not said by the name of the figure, or not as briefly."""
 
 
 @click.command()
@@ -24,7 +39,10 @@ def status(*, in_json: bool, url: str) -> None:
     Connections, journal, queues, and the starts that their triggers have pending.
     """
     figures = converse(url, _figures)
-    print(json.dumps(figures) if in_json else "\n".join(told(figures)))
+    if in_json:
+        print(json.dumps(figures))
+    else:
+        say("\n".join(told(figures)))
 
 
 async def _figures(connection: Connection) -> dict[str, Any]:
@@ -32,14 +50,58 @@ async def _figures(connection: Connection) -> dict[str, Any]:
 
 
 def told(figures: Mapping[str, Any]) -> Iterator[str]:
-    """The figures as lines: what is single first, then the queues that hold, did or await something, as a table."""
-    for name, value in figures.items():
-        if name != "queues":
-            yield f"{name}: {_inline(value)}"
+    """The figures as lines: the queue manager, a section for each of its parts, then as a table the queues that hold,
+    did or await something.
+    """
+    parts = {name: value for name, value in figures.items() if isinstance(value, dict)}
+    yield from _section(
+        "queue manager", {name: each for name, each in figures.items() if name not in (*parts, "queues")}
+    )
+    for name, values in parts.items():
+        yield ""
+        yield from _section(name, values)
     queues = [queue for queue in figures.get("queues", ()) if _worth_showing(queue)]
     if queues:
         yield ""
-        yield from table([list(queues[0]), *([_inline(value) for value in queue.values()] for queue in queues)])
+        yield from narrow_table([_heads(queues[0]), *(_cells(queue) for queue in queues)])
+
+
+def _section(title: str, values: Mapping[str, Any]) -> Iterator[str]:
+    """A title, and below it a line for each value."""
+    yield title
+    for name, value in values.items():
+        yield f"  {name.replace('_', ' '):<18} {_shown(name, value)}"
+
+
+def _shown(name: str, value: object) -> str:
+    """A value for people: with its unit, where it has one."""
+    match value:
+        case None:
+            return "never"
+        case bool():
+            return "yes" if value else "no"
+        case int() if name in _IN_BYTES:
+            return size(value)
+        case int():
+            return f"{value:,}"
+        case float():
+            return f"{value:,.3f} s"
+        case dict():
+            return ", ".join(f"{key} {_shown(key, each)}" for key, each in value.items()) or "none"
+        case _:
+            return str(value)
+
+
+def size(count: int) -> str:
+    """So many bytes, in the unit that leaves few digits: `512 B`, `1.5 KiB`, `16.0 MiB`."""
+    if count < KIB:
+        return f"{count} B"
+    amount, unit = count / KIB, "KiB"
+    for larger in ("MiB", "GiB", "TiB"):
+        if amount < KIB:
+            break
+        amount, unit = amount / KIB, larger
+    return f"{amount:,.1f} {unit}"
 
 
 def _worth_showing(queue: Mapping[str, Any]) -> bool:
@@ -47,10 +109,24 @@ def _worth_showing(queue: Mapping[str, Any]) -> bool:
     return not str(queue.get("name", "")).startswith("SYSTEM.") or any(value for value in list(queue.values())[1:])
 
 
-def _inline(value: object) -> str:
-    if isinstance(value, dict):
-        return " ".join(f"{key}={_inline(each)}" for key, each in value.items())
-    return str(value)
+def _heads(queue: Mapping[str, Any]) -> list[str]:
+    return [_HEADS.get(name, name.replace("_", " ")) for name in queue]
+
+
+def _cells(queue: Mapping[str, Any]) -> list[str]:
+    return [_shown(name, value) for name, value in queue.items()]
+
+
+def narrow_table(rows: Sequence[list[str]]) -> Iterator[str]:
+    """A table no wider than a page: where the first column is too wide for it, a long cell of it has its own line."""
+    rest = sum(2 + max(map(len, column)) for column in list(zip(*rows, strict=True))[1:])
+    room = max(PAGE_WIDTH - rest, 0)
+    long = {first for first, *_ in rows if len(first) > room}
+    lines = table([["" if row[0] in long else row[0], *row[1:]] for row in rows])
+    for row, line in zip(rows, lines, strict=True):
+        if row[0] in long:
+            yield row[0]
+        yield line
 
 
 def table(rows: Iterable[list[str]]) -> Iterator[str]:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 import broker
@@ -45,6 +46,26 @@ def test_a_message_put_is_got(on: Evermq, queue: str) -> None:
     assert on("get", queue).stdout == "Zürich\n"
     empty = on("get", queue)
     assert (empty.exit_code, empty.stderr) == (10, f"evermq: MQRC_NO_MSG_AVAILABLE (2033): {queue} is empty\n")
+
+
+def test_what_a_client_calls_itself_cannot_fool_who_reads_an_explanation(daemon: RunningDaemon, queue: str) -> None:
+    async def explained() -> str:
+        name = "evil\x1b[2J\r\nAVAILABLE: 1"
+        async with broker.connect(daemon.url, appl_name=name) as connection, connection.unit_of_work():
+            await connection.put1(queue, "x")
+            done = await anyio.run_process(command("explain", queue, "--url", daemon.url), env=environment())
+        return done.stdout.decode()
+
+    said = asyncio.run(explained())
+    assert "put and not committed by evil\\x1b[2J\\r\\nAVAILABLE: 1" in said
+    assert not [line for line in said.splitlines() if line.startswith("AVAILABLE")]
+
+
+def test_a_description_cannot_upset_a_terminal(daemon: RunningDaemon, on: Evermq, queue: str) -> None:
+    on("mqsc", input=f"ALTER QLOCAL({queue}) DESCR('red\x1b[31m\u2028line')\n".encode())
+    shown = on("mqsc", input=f"DISPLAY QLOCAL({queue}) DESCR\n".encode()).stdout
+    assert "DESCR(red\\x1b[31m\\u2028line)" in shown
+    assert all(character.isprintable() or character == "\n" for character in shown)
 
 
 def test_standard_input_is_one_message_as_it_is(on: Evermq, queue: str) -> None:

@@ -12,6 +12,7 @@ import pytest
 from broker.cli.logs import JsonLines, TextLines
 from broker.cli.messages import as_json, as_line
 from broker.cli.status import told
+from broker.cli.terminal import say, warn, write
 from broker.interface import Delivery, Message
 from broker.mqi import MessageDescriptor
 from broker.mqi.packing import pack_kept
@@ -80,13 +81,46 @@ def test_status_tells_single_figures_first_and_then_the_queues_of_users_and_the_
         ],
     }
     assert list(told(figures)) == [
-        "name: QM1",
-        "journal: units=3 waiting=0",
+        "queue manager",
+        "  name               QM1",
         "",
-        "name                        depth  getters",
+        "journal",
+        "  units              3",
+        "  waiting            0",
+        "",
+        "queue                       depth  getters",
         "ORDERS                          0        0",
         "SYSTEM.ADMIN.COMMAND.QUEUE     12        1",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown"),
+    [
+        ("quiescing", False, "no"),
+        ("transactions", 1234567, "1,234,567"),
+        ("budget", 16 * 1024 * 1024, "16.0 MiB"),
+        ("log_bytes", 1023, "1023 B"),
+        ("log_bytes", 1024, "1.0 KiB"),
+        ("bytes", 5 << 50, "5,120.0 TiB"),
+        ("last_checkpoint", None, "never"),
+        ("last_check", "not needed", "not needed"),
+    ],
+)
+def test_a_figure_of_the_status_has_its_unit(name: str, value: object, shown: str) -> None:
+    assert list(told({"store": {name: value}}))[-1].removeprefix(f"  {name.replace('_', ' '):<18} ") == shown
+
+
+def test_no_line_of_the_status_is_wider_than_a_page_however_long_a_name() -> None:
+    queue = {
+        "depth": 999_999_999, "uncommitted": 10_000, "bytes": 1 << 50, "ipprocs": 10_000, "opprocs": 10_000,
+        "getters": 10_000, "trigger_pending": 999_999_999, "trigger_running": 1000,
+    }  # fmt: skip
+    lines = list(told({"name": "Q" * 48, "queues": [{"name": name, **queue} for name in ("SHORT", "L" * 48)]}))
+    assert [line for line in lines if len(line) > 100] == []
+    assert lines[-3].split()[0] == "SHORT"
+    assert lines[-2] == "L" * 48
+    assert lines[-1].split() == lines[-3].split()[1:]
 
 
 def record(exception: bool = False) -> logging.LogRecord:
@@ -109,7 +143,56 @@ def test_the_log_is_lines_of_text_with_the_time_in_utc() -> None:
 def test_a_traceback_stands_below_its_line() -> None:
     first, *_, last = TextLines().format(record(exception=True)).splitlines()
     assert first.endswith("line refused peer=[::1]:99")
-    assert last == "ValueError: what happened"
+    assert last == "  ValueError: what happened"
+
+
+CONTROLS = [
+    "\x00",
+    "\n",
+    "\r",
+    "\x1b",
+    "\x7f",
+    "\x85",
+    "\x9b",
+    "\u2028",
+    "\u2029",
+    "\u202e",
+    "\u2066",
+    "\ufeff",
+    "\udc80",
+]
+
+
+@pytest.mark.parametrize("control", CONTROLS, ids=ascii)
+def test_what_a_client_chose_is_one_harmless_line_of_the_log(control: str) -> None:
+    chosen = f"good{control}2026-11-21T10:00:00.123Z ERROR broker.engine forged"
+    made = record()
+    made.args = (chosen,)
+    made.exc_info = (ValueError, ValueError(chosen), None)
+    written = TextLines().format(made)
+    assert f"peer=good{ascii(control)[1:-1]}2026" in written
+    assert all(character == "\n" or character.isprintable() for character in written)
+    _, *below = written.splitlines()
+    assert below
+    assert all(line.startswith("  ") for line in below)
+
+
+def test_text_that_harms_nothing_is_logged_as_it_is() -> None:
+    made = record()
+    made.args = ("Zürich → 東京 \\x1b",)
+    assert TextLines().format(made).endswith("line refused peer=Zürich → 東京 \\x1b")
+
+
+@pytest.mark.parametrize("control", [each for each in CONTROLS if each != "\n"], ids=ascii)
+def test_what_a_client_chose_is_shown_on_a_terminal_in_letters(
+    control: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    say(f"DESCR(a{control}b)")
+    write(f"DESCR(a{control}b)")
+    assert capsys.readouterr().out == f"DESCR(a{ascii(control)[1:-1]}b)\n" + f"DESCR(a{ascii(control)[1:-1]}b)"
+    warn(f"put by a{control}b")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.isprintable()
 
 
 def test_the_log_in_json_is_one_object_a_line() -> None:
