@@ -24,6 +24,7 @@ def demonstrated(folder: Path, *words: str) -> str:
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith("\nevery line is accounted for\n")
+    assert [line for line in done.stdout.splitlines()[1:] if len(line) > 100] == []
     return " ".join(done.stdout.split())
 
 
@@ -31,7 +32,7 @@ def test_the_sample_is_confirmed_but_for_its_deliberate_mistakes(tmp_path: Path)
     report = demonstrated(tmp_path)
     assert "ZMQSC ALTER QL-DEMO.RESERVATIONS PROCESS-DEMO TRIGGER TRIGTYPE-EVERY" in report
     assert "lines 3,000 confirmed 2,940 a reply each rejected 60 on the dead-letter queue" in report
-    assert "put to handler p50 " in report
+    assert "put to handler, at 200 messages a second: p50 " in report
     assert list(tmp_path.iterdir()) == []
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from itertools import islice
 from math import ceil
@@ -15,6 +14,11 @@ if TYPE_CHECKING:
 
 EXAMPLES_MAX: Final = 3
 PERCENTILES: Final = (50, 90, 99)
+
+STEADY_RATE: Final = 200
+"""The file is put as fast as can be, so most of its lines wait for those before them. How long a message takes to its
+handler is measured afterwards, with the first lines once more, so many a second.
+"""
 
 
 class Account:
@@ -30,13 +34,11 @@ class Account:
         self.rejected: Counter[Refusal] = Counter()
         self.doubled = 0
         self._examples: dict[Refusal, list[int]] = {}
-        self._latencies = array("Q")
-        self._back = bytearray()  # one byte a line, set when it has come back
-
-    @property
-    def handled(self) -> int:
+        self.handled = 0
         """How many lines have come back."""
-        return len(self._latencies)
+        self.steady: list[int] = []
+        """How long messages put at a steady rate took to their handlers, in microseconds."""
+        self._back = bytearray()  # one byte a line, set when it has come back
 
     @property
     def lines(self) -> int:
@@ -53,28 +55,22 @@ class Account:
         """Whether each line put has come back once, and none was refused by the queue manager."""
         return self.missing == 0 and self.doubled == 0 and not self.refused
 
-    def reply(self, line: int, waited_us: int) -> None:
-        """A line came back as a reply, having waited so long for its handler."""
-        if self._came_back(line, waited_us):
-            self.confirmed += 1
-
-    def dead_letter(self, line: int, waited_us: int, refusal: Refusal) -> None:
-        """A line came back as a dead letter."""
-        if self._came_back(line, waited_us):
-            self.rejected[refusal] += 1
-            examples = self._examples.setdefault(refusal, [])
-            if len(examples) < EXAMPLES_MAX:
-                examples.append(line)
-
-    def _came_back(self, line: int, waited_us: int) -> bool:
+    def back(self, line: int, refusal: Refusal | None = None) -> None:
+        """A line came back: as a reply, or with a refusal as a dead letter."""
         if line >= len(self._back):
             self._back.extend(bytes(max(line + 1 - len(self._back), len(self._back))))
         if self._back[line]:
             self.doubled += 1
-            return False
+            return
         self._back[line] = True
-        self._latencies.append(waited_us)
-        return True
+        self.handled += 1
+        if refusal is None:
+            self.confirmed += 1
+            return
+        self.rejected[refusal] += 1
+        examples = self._examples.setdefault(refusal, [])
+        if len(examples) < EXAMPLES_MAX:
+            examples.append(line)
 
     def report(self) -> Iterator[str]:
         """The account as lines of text."""
@@ -95,8 +91,8 @@ class Account:
         yield ""
         yield _rate("put", self.put, self.put_seconds, "persistent, over TCP")
         yield _rate("handled", self.handled, self.total_seconds, "one handler each, one unit of work each")
-        if self._latencies:
-            yield f"put to handler   {self._percentiles()}   (what was put before it included)"
+        if self.steady:
+            yield f"put to handler, at {STEADY_RATE} messages a second:   {self._percentiles()}"
 
     def _missing_lines(self) -> str:
         not_put = {*self.too_long, *self.refused}
@@ -107,7 +103,7 @@ class Account:
         return line < len(self._back) and bool(self._back[line])
 
     def _percentiles(self) -> str:
-        ordered = sorted(self._latencies)
+        ordered = sorted(self.steady)
         figures = [f"p{rank} {_milliseconds(percentile(ordered, rank))}" for rank in PERCENTILES]
         return "   ".join([*figures, f"longest {_milliseconds(ordered[-1])}"])
 

@@ -36,7 +36,7 @@ DEFINE QLOCAL(DEMO.DEAD.LETTER.QUEUE) MAXDEPTH(999999999) MAXMSGL({LINE_BYTES_MA
 DEFINE QLOCAL(DEMO.REPLY) MAXDEPTH(999999999)
 DEFINE QLOCAL(DEMO.RESERVATIONS) MAXDEPTH(999999999) MAXMSGL({LINE_BYTES_MAX})
 ZMQSC DEF PROCESS-DEMO APPLICID-RESV ENVRDATA-DEMO USERDATA-RESERVATIONS
-ZMQSC ALTER QL-DEMO.RESERVATIONS PROCESS-DEMO TRIGGER TRIGTYPE-EVERY TRIGDATA-RESERVATION
+ZMQSC ALTER QL-DEMO.RESERVATIONS PROCESS-DEMO TRIGGER TRIGTYPE-EVERY TRIGDATA-RESV
 """
 
 
@@ -107,4 +107,4 @@ async def _define(connection: Connection) -> None:
         for reply in await connection.mqsc(command):
             if not reply.ok:
                 raise CannotRunError(f"{command}: {reply.text}")
-            print(f"  {command:<100}  {reply.code}")
+            print(f"  {reply.code}  {command}")

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from broker import Clock
+from broker.cli.demo.account import STEADY_RATE
 from broker.cli.demo.handlers import DEAD_LETTER_QUEUE, REPLY_QUEUE, REQUEST_QUEUE
-from broker.cli.demo.reservation import Refusal
+from broker.cli.demo.reservation import LINE_BYTES_MAX, Refusal
 from broker.cli.demo.stamp import Stamp, microseconds
 from broker.cli.get import gathered
 from broker.cli.pipeline import Pipeline
@@ -29,6 +30,10 @@ SHOW_SECONDS: Final = 0.25
 STALL_SECONDS_MAX: Final = 60.0
 """How long nothing may come back before the lines still out are called missing."""
 
+STEADY_MESSAGES: Final = STEADY_RATE
+"""How many lines are put once more at a steady rate: for a second."""
+_AGAIN: Final = 0  # in place of a line's number: the message is none of the file's lines
+
 
 class Exchange:
     """One exchange over one connection; what happens is written into the account."""
@@ -39,6 +44,7 @@ class Exchange:
         self._clock = Clock()
         self._begun = self._clock.monotonic()
         self._all_put = False
+        self._first: list[bytes] = []  # lines, to be put again at a steady rate
 
     async def run(self, lines: Lines) -> None:
         """Put every line, collect what comes back, and return when everything is back or nothing comes any more."""
@@ -48,11 +54,12 @@ class Exchange:
             tasks.start_soon(self._collect, DEAD_LETTER_QUEUE, self._dead_letter, name="dead letters")
             tasks.start_soon(self._put, lines, name="requests")
             await self._watch()
+            await self._put_steadily()
             tasks.cancel_scope.cancel()
 
     async def _put(self, lines: Lines) -> None:
         async with self._connection.open(REQUEST_QUEUE, MQOO.OUTPUT) as queue:
-            await Pipeline(queue, self._request, self._settled).put(self._short_enough(lines))
+            await Pipeline(queue, lambda line: self._request(line.number), self._settled).put(self._short_enough(lines))
         self._all_put = True
 
     async def _short_enough(self, lines: Lines) -> AsyncIterator[Line]:
@@ -60,10 +67,25 @@ class Exchange:
             if line.data is None:
                 self._account.too_long.append(line.number)
             else:
+                if len(self._first) < STEADY_MESSAGES and len(line.data) <= LINE_BYTES_MAX:
+                    self._first.append(line.data)
                 yield line
 
-    def _request(self, line: Line) -> MessageDescriptor:
-        stamp = Stamp(line.number, microseconds(self._clock.monotonic()))
+    async def _put_steadily(self) -> None:
+        """Put the first lines again, one at a time and each when it is due, and wait until they have come back."""
+        if self._account.missing or not self._first:
+            return
+        begun = self._clock.monotonic()
+        async with self._connection.open(REQUEST_QUEUE, MQOO.OUTPUT) as queue:
+            for number, data in enumerate(self._first):
+                await self._clock.sleep(max(begun + number / STEADY_RATE - self._clock.monotonic(), 0))
+                await queue.put(data, self._request(_AGAIN))
+        until = self._clock.monotonic() + STALL_SECONDS_MAX
+        while len(self._account.steady) < len(self._first) and self._clock.monotonic() < until:
+            await self._clock.sleep(TICK_SECONDS)
+
+    def _request(self, number: int) -> MessageDescriptor:
+        stamp = Stamp(number, microseconds(self._clock.monotonic()))
         return MessageDescriptor(persistence=MQPER.PERSISTENT, correl_id=bytes(stamp), reply_to_q=REPLY_QUEUE)
 
     def _settled(self, line: Line, error: MQError | None) -> None:
@@ -81,14 +103,19 @@ class Exchange:
                 for message in await gathered(queue, UNIT_MESSAGES_MAX, wait=float("inf")):
                     take(message)
                 await connection.commit()
-                self._account.total_seconds = self._clock.monotonic() - self._begun
 
     def _reply(self, message: Message) -> None:
-        self._account.reply(*Stamp.of(message.md.correl_id))
+        self._came_back(Stamp.of(message.md.correl_id), None)
 
     def _dead_letter(self, message: Message) -> None:
-        header = MQDLH.from_bytes(message.data)
-        self._account.dead_letter(*Stamp.of(message.md.correl_id), Refusal(header.reason))
+        self._came_back(Stamp.of(message.md.correl_id), Refusal(MQDLH.from_bytes(message.data).reason))
+
+    def _came_back(self, stamp: Stamp, refusal: Refusal | None) -> None:
+        if stamp.line == _AGAIN:
+            self._account.steady.append(stamp.microseconds)
+            return
+        self._account.back(stamp.line, refusal)
+        self._account.total_seconds = self._clock.monotonic() - self._begun
 
     async def _watch(self) -> None:
         """Show the progress until every line is back, or until nothing has moved for too long."""
