@@ -4,17 +4,51 @@ async with QueueManager.open(name="QM1", data="qm1-data") as manager:  # embedde
     async with manager.connect() as connection: ...
 
 async with connect("mq://127.0.0.1:1414") as connection: ...  # a client of the daemon
+
+A name is loaded when it is first used, so that a client does not load the queue manager.
 """
 
-from broker.client import connect as connect
-from broker.clock import Clock as Clock
-from broker.engine import QueueManager as QueueManager
-from broker.interface import Connection as Connection
-from broker.interface import Message as Message
-from broker.interface import PendingQueue as PendingQueue
-from broker.interface import PutResult as PutResult
-from broker.interface import Queue as Queue
-from broker.interface import TriggerStart as TriggerStart
-from broker.interface import TriggerStarts as TriggerStarts
-from broker.mqi import MQError as MQError
-from broker.storage.store import StoreUnusableError as StoreUnusableError
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.client import connect as connect
+    from broker.clock import Clock as Clock
+    from broker.engine import QueueManager as QueueManager
+    from broker.interface import Connection as Connection
+    from broker.interface import Message as Message
+    from broker.interface import PendingQueue as PendingQueue
+    from broker.interface import PutResult as PutResult
+    from broker.interface import Queue as Queue
+    from broker.interface import TriggerStart as TriggerStart
+    from broker.interface import TriggerStarts as TriggerStarts
+    from broker.mqi import MQError as MQError
+    from broker.storage.store import StoreUnusableError as StoreUnusableError
+
+_MODULES = {
+    "Clock": "clock",
+    "Connection": "interface",
+    "MQError": "mqi",
+    "Message": "interface",
+    "PendingQueue": "interface",
+    "PutResult": "interface",
+    "Queue": "interface",
+    "QueueManager": "engine",
+    "StoreUnusableError": "storage.store",
+    "TriggerStart": "interface",
+    "TriggerStarts": "interface",
+    "connect": "client",
+}
+
+__all__ = sorted(_MODULES)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

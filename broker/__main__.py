@@ -1,6 +1,19 @@
-"""`python -m broker` is `evermq`."""
+"""The program `evermq`, which is also `python -m broker`."""
 
-from broker.cli import main
+import signal
+
+
+def main() -> None:
+    """Load the command line and run it. Ctrl-C ends it quietly from the start, while it loads too."""
+    interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # and not told to ignore it
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from broker.cli import main as program
+
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    program()
+
 
 if __name__ == "__main__":
     main()

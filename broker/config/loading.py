@@ -76,6 +76,8 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise ConfigError(str(path), "", (error.strerror or str(error)).lower()) from error
     except UnicodeDecodeError as error:
         raise ConfigError(str(path), "", f"not UTF-8 at byte {error.start}") from error
+    except RecursionError as error:
+        raise ConfigError(str(path), "", "not a configuration: its values are nested too deep") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(str(path), "", f"not TOML: {error}") from error
 

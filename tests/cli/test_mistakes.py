@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.cli.conftest import ROOT, command, environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -100,6 +105,40 @@ def test_a_wrong_key_of_the_configuration_is_one_line(evermq: Evermq, tmp_path: 
     file.write_text("[listener]\nprot = 1\n", "utf-8")
     line = the_line(evermq("run", "--config", str(file)), 20)
     assert line == f"{file}: [listener] prot: unknown key; did you mean port?"
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 5000, "a = " + "{a = " * 5000], ids=["arrays", "tables"])
+def test_a_configuration_nested_without_end_is_one_line(evermq: Evermq, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "broker.toml"
+    file.write_text(text, "utf-8")
+    line = the_line(evermq("run", "--config", str(file)), 20)
+    assert line == f"{file}: not a configuration: its values are nested too deep"
+
+
+INTERRUPTS_ITSELF = """
+import os, signal, sys
+
+class Interrupting:
+    def find_spec(self, name, path, target=None):
+        if name == "broker.cli":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+"""
+
+
+@pytest.mark.parametrize("ignored", [False, True], ids=["at a terminal", "in the background"])
+def test_ctrl_c_while_it_loads_is_quiet(tmp_path: Path, ignored: bool) -> None:
+    (tmp_path / "sitecustomize.py").write_text(INTERRUPTS_ITSELF, "utf-8")
+    done = subprocess.run(
+        command("--version"),
+        capture_output=True,
+        env=environment(PYTHONPATH=os.pathsep.join([str(tmp_path), str(ROOT)])),
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.SIG_DFL),
+        check=False,
+    )
+    assert done.stderr == b""
+    assert done.returncode == (0 if ignored else -signal.SIGINT)
 
 
 def test_a_port_in_use_is_one_line(evermq: Evermq, tmp_path: Path, taken_port: int) -> None:

@@ -1,0 +1,38 @@
+"""The façade `broker`: its names, each loaded when it is first used."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import broker
+
+
+def declared() -> dict[str, str]:
+    """The public names as type checkers see them, each with its module."""
+    tree = ast.parse(Path(broker.__file__).read_text("utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: str(node.module) for node in imports for alias in node.names if alias.asname == alias.name}
+
+
+def test_what_type_checkers_see_is_what_is_there() -> None:
+    assert sorted(declared()) == broker.__all__
+    for name, module in declared().items():
+        assert getattr(broker, name) is getattr(sys.modules[module], name)
+        assert name in dir(broker)
+
+
+def test_another_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'broker' has no attribute 'conect'"):
+        broker.conect  # type: ignore[attr-defined]  # noqa: B018
+
+
+def test_a_client_does_not_load_the_queue_manager() -> None:
+    program = "import broker, sys; broker.connect; print(sorted(name for name in sys.modules if 'engine' in name))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
