@@ -149,7 +149,7 @@ class TriggerMonitorConfig:
         default=5.0,
         metadata=about(
             Seconds(0.1),
-            "How often a new instance of the monitor takes over, with handler modules that changed.",
+            "How often a new instance of the monitor takes over from the last. Handler modules are loaded once.",
             "seconds",
         ),
     )
