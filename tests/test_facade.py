@@ -15,7 +15,7 @@ import broker
 def declared() -> dict[str, str]:
     """The public names as type checkers see them, each with its module."""
     tree = ast.parse(Path(broker.__file__).read_text("utf-8"))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    block = next(node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(node.module) for node in imports for alias in node.names if alias.asname == alias.name}
 
