@@ -104,8 +104,21 @@ def test_the_tour_shows_what_happens(shell: Shell) -> None:
             newcomer.follow(block)
 
 
-def test_every_block_belongs_to_the_two_commands_or_to_the_tour() -> None:
-    assert blocks(README) == blocks(section("Two commands")) + blocks(section("Five minutes"))
+def test_the_first_lines_show_what_happens(shell: Shell) -> None:
+    with ExitStack() as stack:
+        newcomer = Newcomer(shell, stack)
+        for block in blocks(section("Fifteen lines")):
+            newcomer.follow(block)
+
+
+def test_the_first_lines_are_as_many_as_their_title_says() -> None:
+    program = blocks(section("Fifteen lines"))[0].text
+    assert len([line for line in program.splitlines() if line]) <= 15
+
+
+def test_every_block_is_run_here() -> None:
+    sections = ("Fifteen lines", "Two commands", "Five minutes")
+    assert blocks(README) == [block for title in sections for block in blocks(section(title))]
     assert README.count("```") == 2 * len(blocks(README))
 
 
