@@ -66,7 +66,6 @@ def put_run(
     unit.bytes += size
     if in_unit:
         handle.hconn.enter(unit, now)
-    unit.remember_put(handle)
     return entries
 
 

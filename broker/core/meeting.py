@@ -24,11 +24,11 @@ def awaited(unit: Unit, now: float) -> bool:
     """Whether all that this unit does is to put one message which, once it is settled, a get outside syncpoint takes
     before anybody else sees it.
     """
-    if len(unit.puts) != 1 or unit.gets or unit.reports or unit.firsts:
+    if len(unit.puts) != 1 or unit.gets or unit.reports:
         return False
     (entry,) = unit.puts
     queue = entry.queue
-    if not queue.waiters.count or queue.get_inhibited or entry.expired(now) or reports.asked(entry, reports.COD):
+    if not queue.waiters.count or entry.expired(now) or reports.asked(entry, reports.COD):
         return False
     for waiter in queue.waiters.interested(entry):
         if waiter.request.start or waiter.request.part_of_more:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, MessageDescriptor
+from broker.core import meeting
+from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, MessageDescriptor, PutMessageOptions
 from tests.core.world import ALL, Access, Wait, World, fails, name_of
 
 BROWSE = MQGMO.BROWSE_FIRST
@@ -265,3 +266,17 @@ def test_lines_of_waiters_that_are_empty_are_forgotten(world: World, access: Acc
     assert list(access.queue.waiters) == []
     access.put(b"A", 0, MessageDescriptor(msg_id=name_of("M"), correl_id=name_of("X")))
     assert access.drain() == [b"A"]
+
+
+def test_a_message_whose_time_is_up_is_not_handed_to_who_waits_for_it(world: World, access: Access) -> None:
+    wait = world.open().wait()
+    placed, unit, _ = world.manager.put(
+        access.program.hconn, access.handle, access.queue, MessageDescriptor(expiry=10), PutMessageOptions(), b"A",
+        world.now, world.tick,
+    )  # fmt: skip
+    assert unit is not None
+    assert meeting.awaited(unit, world.now)
+    assert not meeting.awaited(unit, world.now + 2)  # a clock may step between the call and the meeting
+    world.end_unit(unit, commit=True)
+    assert wait.message is not None
+    assert wait.message.entry is placed

@@ -132,6 +132,21 @@ async def test_a_batch_has_a_bound(bench: Bench) -> None:
     assert [len(rows.inserts) for rows in bench.store.written] == [1, 4096, 903]
 
 
+async def test_what_a_batch_removes_counts_in_its_bound(bench: Bench) -> None:
+    await bench.queue.put_many([b"A"] * 5000)
+    bench.store.written.clear()
+    async with asyncio.TaskGroup() as tasks:
+        bench.store.hold()
+        tasks.create_task(bench.queue.get())
+        await bench.store.wait_held()
+        for _ in range(4999):
+            tasks.create_task(bench.queue.get())
+        await bench.until(lambda: bench.depth == 0)
+        bench.store.release()
+        await bench.idle()
+    assert [len(rows.removals) for rows in bench.store.written] == [1, 4096, 903]
+
+
 async def test_rule_3_calls_of_one_connection_settle_in_their_order(bench: Bench) -> None:
     settled: list[str] = []
 
