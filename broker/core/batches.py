@@ -97,7 +97,6 @@ def get_run(
     if entries:
         if in_unit:
             hconn.enter(unit, now)
-        unit.remember_get(handle)
         unit.calls += len(entries)
         unit.gets.update(dict.fromkeys(entries, True))
         queue.take_heads(entries, unit)

@@ -17,6 +17,7 @@ from broker.mqi import (
     MQMF,
     MQMO,
     MQMT,
+    MQOO,
     MQPMO,
     MQRC,
     MQRO,
@@ -28,7 +29,7 @@ from broker.mqi import (
 from tests.conformance.expect import ALL, drained, fails, reason_of
 
 if TYPE_CHECKING:
-    from broker import Connection, Message, Queue
+    from broker import Connection, Message, PutResult, Queue
     from tests.conformance.system import System
 
 
@@ -167,6 +168,143 @@ async def test_a_descriptor_that_was_changed_counts_for_the_next_of_many_alike(q
     md.priority = 8
     await queue.put(b"B", md)
     assert await drained(queue) == [b"B"] + [b"A"] * 4
+
+
+# Puts and gets in a batch, beside what only some handles and queues have
+
+
+async def put_in(queue: Queue, many: bool, *bodies: bytes) -> list[PutResult]:
+    """Put these, in one call or in as many."""
+    return await queue.put_many(bodies) if many else [await queue.put(data) for data in bodies]
+
+
+async def got_in(queue: Queue, many: bool, count: int, options: MQGMO = MQGMO.NONE) -> list[Message]:
+    """Get so many, in one call or in as many."""
+    return (
+        await queue.get_many(count, options=options)
+        if many
+        else [await queue.get(options=options) for _ in range(count)]
+    )
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["put", "put_many"])
+async def test_a_put_of_many_alike_warns_of_a_group_that_is_open(queue: Queue, many: bool) -> None:
+    for _ in range(4):
+        await queue.put(b"A")
+    await queue.put(b"first", MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP), MQPMO.LOGICAL_ORDER)
+    assert [each.reason for each in await put_in(queue, many, b"B", b"C")] == [MQRC.INCOMPLETE_GROUP, MQRC.NONE]
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["get", "get_many"])
+async def test_a_get_of_many_alike_warns_of_a_group_that_is_open(queue: Queue, many: bool) -> None:
+    for data in (b"A", b"B"):
+        await queue.put(data)
+    await got_in(queue, many, 2)
+    await queue.put(b"first", MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP))
+    await put_in(queue, many, b"C", b"D")
+    await queue.get(options=GetMessageOptions(options=MQGMO.LOGICAL_ORDER, match_options=MQMO.NONE))
+    assert [each.reason for each in await got_in(queue, many, 2)] == [MQRC.INCOMPLETE_GROUP, MQRC.NONE]
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["put", "put_many"])
+async def test_a_backout_opens_a_group_again_for_puts_of_many_alike(
+    connection: Connection, queue: Queue, many: bool
+) -> None:
+    await queue.put(b"first", MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP), MQPMO.LOGICAL_ORDER)
+    for _ in range(4):
+        await queue.put(b"A", options=MQPMO.SYNCPOINT)
+    await connection.backout()
+    options = MQPMO.SYNCPOINT  # as the puts that were backed out
+    results = (
+        await queue.put_many([b"B", b"C"], options=options)
+        if many
+        else [await queue.put(data, options=options) for data in (b"B", b"C")]
+    )
+    assert [each.reason for each in results] == [MQRC.INCOMPLETE_GROUP, MQRC.NONE]
+    await connection.commit()
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["get", "get_many"])
+async def test_a_backout_opens_a_group_again_for_gets_of_many_alike(
+    connection: Connection, queue: Queue, many: bool
+) -> None:
+    await queue.put(b"first", MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP))
+    await put_in(queue, many, b"A", b"B", b"C", b"D")
+    await queue.get(options=GetMessageOptions(options=MQGMO.LOGICAL_ORDER, match_options=MQMO.NONE))
+    await got_in(queue, False, 4, MQGMO.SYNCPOINT)
+    await connection.backout()
+    found = await got_in(queue, many, 2, MQGMO.SYNCPOINT)
+    assert [each.reason for each in found] == [MQRC.INCOMPLETE_GROUP, MQRC.NONE]
+    await connection.commit()
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["get", "get_many"])
+async def test_a_message_of_a_group_that_is_got_among_others_opens_its_group(queue: Queue, many: bool) -> None:
+    await put_in(queue, many, b"A", b"B", b"C")
+    first = await queue.put(b"first", MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP))
+    last = MessageDescriptor(msg_flags=MQMF.LAST_MSG_IN_GROUP, msg_seq_number=2, group_id=first.md.group_id)
+    await queue.put(b"last", last)
+    await got_in(queue, many, 2)
+    assert [each.data for each in await got_in(queue, many, 2)] == [b"C", b"first"]
+    in_order = GetMessageOptions(options=MQGMO.LOGICAL_ORDER, match_options=MQMO.NONE)
+    assert (await queue.get(options=in_order)).data == b"last"
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["get", "get_many"])
+async def test_a_message_in_no_group_that_is_got_among_others_closes_theirs(queue: Queue, many: bool) -> None:
+    await put_in(queue, many, b"A", b"B")
+    await got_in(queue, many, 2)
+    first = await queue.put(b"first", MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP))
+    await queue.put(b"C")
+    last = MessageDescriptor(msg_flags=MQMF.LAST_MSG_IN_GROUP, msg_seq_number=2, group_id=first.md.group_id)
+    await queue.put(b"last", last)
+    assert [each.data for each in await got_in(queue, many, 2)] == [b"first", b"C"]
+    in_order = GetMessageOptions(options=MQGMO.LOGICAL_ORDER, match_options=MQMO.NONE)
+    assert await reason_of(queue.get(options=in_order)) == MQRC.NO_MSG_AVAILABLE
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["put", "put_many"])
+async def test_the_first_of_many_alike_triggers(connection: Connection, other: Connection, many: bool) -> None:
+    await connection.mqsc("DEFINE PROCESS(P)\nALTER QLOCAL(Q) TRIGGER TRIGTYPE(FIRST) PROCESS(P)")
+    queue = await connection.open("Q", MQOO.OUTPUT)
+    async with other.trigger_starts() as starts:
+        for _ in range(3):
+            await put_in(queue, many, *[b"A"] * 4)
+            (start,) = await starts.take("Q", 10)
+            start.done()
+            async with other.open("Q", MQOO.INPUT_SHARED) as emptying:
+                await emptying.get_many(10)
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["put", "put_many"])
+async def test_the_last_of_many_alike_that_fills_a_queue_is_told(
+    connection: Connection, queue: Queue, many: bool
+) -> None:
+    await connection.mqsc("DEFINE QLOCAL(SYSTEM.ADMIN.PERFM.EVENT) REPLACE\nALTER QMGR PERFMEV(ENABLED)")
+    await connection.mqsc("ALTER QLOCAL(Q) MAXDEPTH(10) QDEPTHHI(80) QDPHIEV(ENABLED)")
+    events = await connection.open("SYSTEM.ADMIN.PERFM.EVENT", ALL)
+    for _ in range(4):
+        await queue.put(b"A")
+    await put_in(queue, many, b"A", b"A", b"A")
+    assert await reason_of(events.get()) == MQRC.NO_MSG_AVAILABLE
+    await put_in(queue, many, b"A", b"A")
+    assert len(await events.get_many(10)) == 1
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["get", "get_many"])
+async def test_the_context_that_is_passed_on_is_that_of_the_last_of_many_alike(
+    connection: Connection, queue: Queue, many: bool
+) -> None:
+    setting = await connection.open("Q", MQOO.OUTPUT | MQOO.SET_IDENTITY_CONTEXT)
+    for data in (b"0", b"1", b"2", b"3"):
+        md = MessageDescriptor(appl_identity_data=data.decode())
+        await setting.put(data, md, MQPMO.SET_IDENTITY_CONTEXT)
+    async with connection.open("Q", MQOO.INPUT_SHARED | MQOO.SAVE_ALL_CONTEXT) as saving:
+        await got_in(saving, many, 1)
+        await got_in(saving, many, 2)
+        passing = await connection.open("Q", MQOO.OUTPUT | MQOO.PASS_IDENTITY_CONTEXT)
+        pmo = PutMessageOptions(options=MQPMO.PASS_IDENTITY_CONTEXT, context=saving)
+        assert (await passing.put(b"4", None, pmo)).md.appl_identity_data == "2"
 
 
 # Groups
