@@ -5,6 +5,8 @@ Nothing here opens a socket or a store, and nothing is looked up later: whoever 
 
 from broker.config.loading import ConfigError as ConfigError
 from broker.config.loading import load as load
+from broker.config.sections import DEFAULTS as DEFAULTS
+from broker.config.sections import DURABLE as DURABLE
 from broker.config.sections import SECTIONS as SECTIONS
 from broker.config.sections import Config as Config
 from broker.config.sections import JournalConfig as JournalConfig

@@ -24,6 +24,8 @@ from broker.config.kinds import (
 
 KIB: Final = 1024
 MIB: Final = 1024 * 1024
+DURABLE: Final = "durable"
+DEFAULTS: Final = (DURABLE, "mq")
 
 
 class Setting(NamedTuple):
@@ -52,6 +54,14 @@ class QueueManagerConfig:
     data: Path | None = field(
         default=Path("evermq-data"),
         metadata=about(FilePath(), "Folder of the journal. It is created when missing; one queue manager uses it."),
+    )
+    defaults: str = field(
+        default=DURABLE,
+        metadata=about(
+            Choice(DEFAULTS),
+            "Default objects of a new queue manager. durable: a queue keeps its messages over a restart, DEFPSIST(YES); "
+            "mq: as IBM MQ has it, DEFPSIST(NO). An existing queue manager keeps its own.",
+        ),
     )
     startup: tuple[Path, ...] = field(
         default=(),

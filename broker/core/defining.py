@@ -25,6 +25,7 @@ def define(manager: Manager, change: Define, effects: Effects) -> None:
     """Take in a definition, new or altered."""
     definition = change.definition
     if definition.kind == "QMGR":
+        manager.definitions[definition.space, definition.name] = definition
         _configure(manager, definition, effects)
         return
     queue = manager.queues.get(definition.name) if definition.kind == "QLOCAL" else None

@@ -80,7 +80,7 @@ class Manager:
 
     def __init__(self, definition: Definition, now: float, high_water: int = 0) -> None:
         self.name = definition.name
-        self.definitions: dict[tuple[str, str], Definition] = {}
+        self.definitions: dict[tuple[str, str], Definition] = {}  # in the store, all but temporary dynamic queues
         self.queues: dict[str, LocalQueue] = {}
         self.signposts: dict[str, Signpost] = {}
         self.processes: dict[str, Definition] = {}
@@ -99,7 +99,6 @@ class Manager:
     def configure(self, definition: Definition) -> None:
         """Take over the attributes of the queue manager itself."""
         self.definition = definition
-        self.definitions["QMGR", self.name] = definition
         self.max_length = int(definition.attributes["MAXMSGL"])
         self.max_properties = int(definition.attributes["MAXPROPL"])
         self.max_calls = int(definition.attributes["MAXUMSGS"])
@@ -127,7 +126,7 @@ class Manager:
         if od.selection_string:
             raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, f"a selector is for queues, not for a {space.lower()}")
         name = self.name if space == "QMGR" else od.object_name
-        if (space, name) not in self.definitions:
+        if space != "QMGR" and (space, name) not in self.definitions:
             raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{self.name} has no process definition {name}")
         if options & ~_INQUIRE_ONLY:
             raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{name}: a {space.lower()} can only be opened for INQUIRE")

@@ -15,7 +15,7 @@ import anyio
 from broker.clock import Clock
 from broker.commands.attributes import create
 from broker.commands.default_objects import default_objects
-from broker.config import Config, load
+from broker.config import DEFAULTS, DURABLE, Config, load
 from broker.core import meeting
 from broker.core.definitions import Clear, Define, Delete
 from broker.core.manager import Manager
@@ -83,17 +83,23 @@ class QueueManager:
         *,
         name: str | None = None,
         data: str | Path | None = None,
+        defaults: str | None = None,
         clock: Clock | None = None,
         store: Store | None = None,
     ) -> QueueManager:
         """A queue manager to enter with `async with`.
 
         `config` is a `broker.toml`, or what `broker.config.load` made of one. Without one, `name` and `data` say which
-        queue manager in which directory; data=None keeps everything in memory. Raises StoreUnusableError when the
-        directory belongs to another queue manager that runs, to a newer version, or is damaged.
+        queue manager in which directory; data=None keeps everything in memory. `defaults` is for the default objects of
+        a new queue manager: "durable" (messages are persistent unless the program or the queue says otherwise) or "mq"
+        (as IBM MQ has them: nonpersistent). Raises ValueError for other words and for what the file says already, and
+        when it is entered StoreUnusableError, where the directory belongs to another queue manager, to one that runs,
+        to a newer version, or is damaged.
         """
-        if config is not None and (name is not None or data is not None):
-            raise ValueError("name= and data= are for a queue manager without a configuration: the file has both")
+        if config is not None and (name, data, defaults) != (None, None, None):
+            raise ValueError("name=, data= and defaults= are for a queue manager without a file, which has them all")
+        if defaults is not None and defaults not in DEFAULTS:
+            raise ValueError(f"defaults={defaults!r}: one of {', '.join(DEFAULTS)}")
         if isinstance(config, str | Path):
             config = load(Path(config), os.environ)
         if store is None:
@@ -101,9 +107,9 @@ class QueueManager:
             store = MemoryStore() if kept is None else SqliteStore(Path(kept))
         if config is None:
             config = Config()
-            config = replace(
-                config, queue_manager=replace(config.queue_manager, name=name or config.queue_manager.name)
-            )
+            own = config.queue_manager
+            own = replace(own, name=name or own.name, defaults=defaults or own.defaults)
+            config = replace(config, queue_manager=own)
         return cls(config, store, clock or Clock())
 
     # Connections
@@ -267,7 +273,7 @@ class QueueManager:
         }
 
     async def _load(self) -> None:
-        """Take over what the store holds."""
+        """Take over what the store holds, and create what a queue manager has from the beginning and is not there."""
         objects, high_water = await self._store.load_objects()
         now = self.clock.time()
         kept = next((row for row in objects if row.kind == "QMGR"), None)
@@ -291,20 +297,33 @@ class QueueManager:
         self.slices = Slices(self.clock)
         self.catalog = LiveCatalog(self.core)
         self.commands = CommandServer(self)
-        if kept is None:
-            await self._create_objects(definition)
+        await self._create_objects(definition, new=not objects)
 
-    async def _create_objects(self, definition: Definition) -> None:
-        """A new queue manager: keep its definition, and make the default objects."""
+    async def _create_objects(self, definition: Definition, *, new: bool) -> None:
+        """Define what the store does not have: everything when the queue manager is new, else what an earlier version
+        did not create. What is there stays as it is.
+        """
+        durable = self.config.queue_manager.defaults == DURABLE
+        wanted = (definition, *default_objects(_moment(self.clock.time()), durable=durable))
+        missing = [each for each in wanted if (each.space, each.name) not in self.core.definitions]
+        if not missing:
+            return
         created = Rows(high_water=self.core.ids.reserve())
-        for each in (definition, *default_objects(_moment(self.clock.time()))):
+        changes = []
+        for each in missing:
             change, rows = self.core.freeze(Define(each))
-            self.core.apply(change)
+            changes.append(change)
             created.extend(rows)
         try:
             await self._store.write(created)
         except (StoreFullError, StoreFailedError) as error:
-            raise StoreUnusableError(f"the objects of a new queue manager cannot be written: {error}") from error
+            if new or isinstance(error, StoreFailedError):
+                raise StoreUnusableError(f"the objects of {self.name} cannot be written: {error}") from error
+            logger.warning("default objects not created name=%s objects=%d: %s", self.name, len(missing), error)
+            return
+        for change in changes:
+            self.core.apply(change)
+        logger.info("default objects created name=%s objects=%d", self.name, len(missing))
 
     async def _keep_nonpersistent(self) -> None:
         """An orderly stop keeps the nonpersistent messages of queues with NPMCLASS(HIGH) for the next start."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from broker.commands.attributes import validate
 from broker.commands.default_objects import default_objects
 from broker.core.definitions import Clear, Define, Definition, Delete
 
@@ -193,14 +194,42 @@ def test_queues_of_other_kinds_are_defined_altered_and_deleted(manager: Manager,
 
 
 def test_a_new_queue_manager_has_its_default_objects() -> None:
-    assert [(each.kind, each.name) for each in default_objects(LATER)] == [
+    objects = default_objects(LATER, durable=True)
+    assert [(each.kind, each.name) for each in objects[:5]] == [
         ("QLOCAL", "SYSTEM.DEFAULT.LOCAL.QUEUE"),
         ("QALIAS", "SYSTEM.DEFAULT.ALIAS.QUEUE"),
         ("QREMOTE", "SYSTEM.DEFAULT.REMOTE.QUEUE"),
         ("QMODEL", "SYSTEM.DEFAULT.MODEL.QUEUE"),
         ("PROCESS", "SYSTEM.DEFAULT.PROCESS"),
-        ("QLOCAL", "SYSTEM.DEAD.LETTER.QUEUE"),
     ]
+    assert len({each.name for each in objects}) == len(objects)
+    for each in objects:
+        assert [word for word, value in each.attributes.items() if not validate(each.kind, word, value)] == []
+
+
+# As recorded of a new queue manager of IBM MQ 9.4; what is not named is as in the default object of the kind.
+SYSTEM_QUEUES = {
+    "SYSTEM.ADMIN.PERFM.EVENT": "NOSHARE DEFSOPT(EXCL) MAXDEPTH(3000) MAXMSGL(9000) TRIGTYPE(NONE)",
+    "SYSTEM.ADMIN.QMGR.EVENT": "NOSHARE DEFSOPT(EXCL) MAXDEPTH(3000) MAXMSGL(32762) TRIGTYPE(NONE)",
+    "SYSTEM.ADMIN.CONFIG.EVENT": "NOSHARE DEFSOPT(EXCL) MAXDEPTH(5000) MAXMSGL(4194304) TRIGTYPE(NONE)",
+    "SYSTEM.ADMIN.COMMAND.QUEUE": "NOSHARE DEFSOPT(EXCL) MAXDEPTH(3000) MAXMSGL(32762) TRIGTYPE(NONE)",
+    "SYSTEM.ADMIN.STATISTICS.QUEUE": "MAXDEPTH(3000) TRIGTYPE(NONE) ACCTQ(OFF) STATQ(OFF)",
+    "SYSTEM.ADMIN.ACCOUNTING.QUEUE": "MAXDEPTH(3000) TRIGTYPE(NONE) ACCTQ(OFF) STATQ(OFF)",
+    "SYSTEM.DEFAULT.INITIATION.QUEUE": "MAXDEPTH(1000) MAXMSGL(1000) TRIGTYPE(NONE)",
+    "SYSTEM.BROKER.DEFAULT.STREAM": "DEFPSIST(YES) MSGDLVSQ(FIFO)",
+    "SYSTEM.CLUSTER.TRANSMIT.QUEUE": "MAXDEPTH(999999999) USAGE(XMITQ)",
+    "SYSTEM.DEAD.LETTER.QUEUE": "MAXDEPTH(999999999) TRIGTYPE(NONE)",
+    "SYSTEM.MQSC.REPLY.QUEUE": "HARDENBO MAXDEPTH(999999999) MAXMSGL(32762) TRIGTYPE(NONE) DEFTYPE(TEMPDYN)",
+    "SYSTEM.NDURABLE.MODEL.QUEUE": "HARDENBO SHARE DEFSOPT(SHARED) MAXDEPTH(999999999) DEFREADA(YES) DEFTYPE(TEMPDYN)",
+    "SYSTEM.DURABLE.MODEL.QUEUE": "HARDENBO SHARE DEFSOPT(SHARED) MAXDEPTH(999999999) DEFTYPE(PERMDYN)",
+}
+
+
+@pytest.mark.parametrize("name", SYSTEM_QUEUES)
+def test_system_queues_are_as_ibm_mq_makes_them(manager: Manager, name: str) -> None:
+    found = next(each for each in default_objects(manager.now, durable=True) if each.name == name)
+    assert manager.run(f"DEFINE {found.kind}({name}) DESCR('{found.attributes['DESCR']}') {SYSTEM_QUEUES[name]}").ok
+    assert manager.objects["QUEUE", name] == found
 
 
 TOGETHER = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Self
 
 from broker import MQError, QueueManager
@@ -26,7 +27,8 @@ STEP_SECONDS = 10.0  # less than half a heartbeat: a line that is used once a st
 
 
 class System:
-    """A queue manager named QM1, entered with `async with`.
+    """A queue manager named QM1, entered with `async with`. Its default objects are those of IBM MQ, whose rules it is
+    held to: queues are DEFPSIST(NO).
 
     `way` names how it is reached, `clock` is its time and that of its clients.
 
@@ -40,7 +42,8 @@ class System:
         self.manager: QueueManager
         self.reached: Way
         self._make_store = make_store
-        self._config = config or Config()
+        config = config or Config()
+        self._config = replace(config, queue_manager=replace(config.queue_manager, defaults="mq"))
 
     async def connect(self, appl_name: str = "") -> Connection:
         """A new connection, entered; it ends with the system."""

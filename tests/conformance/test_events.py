@@ -47,8 +47,8 @@ def event_of(message: Message) -> Event:
 
 @pytest.fixture
 async def events(system: System, connection: Connection) -> Queue:
-    """The queue of performance events; they are enabled."""
-    await system.mqsc(f"DEFINE QLOCAL({PERFORMANCE}) REPLACE\nALTER QMGR PERFMEV(ENABLED)")
+    """The queue of performance events, which a queue manager has from the beginning; they are enabled."""
+    await system.mqsc("ALTER QMGR PERFMEV(ENABLED)")
     return await connection.open(PERFORMANCE, ALL)
 
 
@@ -173,7 +173,8 @@ async def test_an_event_is_no_part_of_the_unit_of_work_that_causes_it(
 
 
 async def test_without_a_queue_for_it_an_event_is_lost(system: System, connection: Connection, queue: Queue) -> None:
-    await system.mqsc("DEFINE QLOCAL(DEAD)\nALTER QMGR PERFMEV(ENABLED) DEADQ(DEAD)\nALTER QLOCAL(Q) MAXDEPTH(0)")
+    await system.mqsc(f"DELETE QLOCAL({PERFORMANCE})\nDEFINE QLOCAL(DEAD)\nALTER QLOCAL(Q) MAXDEPTH(0)")
+    await system.mqsc("ALTER QMGR PERFMEV(ENABLED) DEADQ(DEAD)")
     with fails(MQRC.Q_FULL):
         await queue.put(b"")
     assert await drained(await connection.open("DEAD", ALL)) == []
@@ -207,7 +208,7 @@ async def test_service_interval_ok_alone_tells_of_prompt_gets(system: System, qu
 
 
 async def test_inhibited_calls_make_events(system: System, connection: Connection, queue: Queue) -> None:
-    await system.mqsc(f"DEFINE QLOCAL({QUEUE_MANAGER}) REPLACE\nALTER QMGR INHIBTEV(ENABLED)")
+    await system.mqsc("ALTER QMGR INHIBTEV(ENABLED)")
     events = await connection.open(QUEUE_MANAGER, ALL)
     await system.mqsc("ALTER QLOCAL(Q) PUT(DISABLED) GET(DISABLED)")
     with fails(MQRC.PUT_INHIBITED):

@@ -24,7 +24,7 @@ DEFINITIONS: Final = """\
 DEFINE QLOCAL(Q) MAXDEPTH(1000000) DEFPSIST(YES) REPLACE
 DEFINE QLOCAL(R) LIKE(Q) HARDENBO REPLACE
 DEFINE QLOCAL(S) LIKE(Q) REPLACE
-DEFINE QLOCAL(N) REPLACE
+DEFINE QLOCAL(N) DEFPSIST(NO) REPLACE
 """
 EXACT: Final = ("Q", "R")
 """The queues whose messages are got under syncpoint alone, so that nothing at all may be missing there."""

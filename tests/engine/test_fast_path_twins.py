@@ -339,7 +339,7 @@ def _raised(outcome: PutResult | BaseException) -> PutResult:
 async def seen(seed: int) -> list[object]:
     """What the programs of a seed see."""
     clock = VirtualClock()
-    async with QueueManager.open(name="QM1", store=MemoryStore(), clock=clock) as manager:
+    async with QueueManager.open(name="QM1", defaults="mq", store=MemoryStore(), clock=clock) as manager:
         programs = Programs(manager, clock, seed)
         await programs.run()
         return programs.seen

@@ -26,7 +26,10 @@ def correl_id(number: int) -> bytes:
 
 @pytest.fixture
 async def connection() -> AsyncIterator[Connection]:
-    async with QueueManager.open(name="QM1", clock=VirtualClock()) as manager, manager.connect() as connection:
+    async with (
+        QueueManager.open(name="QM1", defaults="mq", clock=VirtualClock()) as manager,
+        manager.connect() as connection,
+    ):
         await connection.mqsc("DEFINE QLOCAL(REPLIES)")
         yield connection
         manager.core.check_invariants()

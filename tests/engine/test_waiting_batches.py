@@ -23,8 +23,8 @@ WAITING = GetMessageOptions(options=MQGMO.WAIT | MQGMO.SYNCPOINT, wait_interval=
 
 @pytest.fixture
 async def getter() -> AsyncIterator[Conversation]:
-    """A conversation that has QLOCAL(Q) open as its handle 1."""
-    async with QueueManager.open(name="QM1") as manager:
+    """A conversation that has QLOCAL(Q), a queue for nonpersistent messages, open as its handle 1."""
+    async with QueueManager.open(name="QM1", defaults="mq") as manager:
         async with manager.connect() as connection:
             await connection.mqsc("DEFINE QLOCAL(Q)")
         getter = manager.converse()

@@ -116,6 +116,61 @@ def test_the_first_lines_are_as_many_as_their_title_says() -> None:
     assert len([line for line in program.splitlines() if line]) <= 15
 
 
+EMBEDDED = re.compile(r'QueueManager.open\(name="QM1"(?:, data="[^"]*")?\)')
+DEPTHS = """
+import asyncio
+from broker import QueueManager
+
+async def main():
+    async with QueueManager.open(name="QM1", data="kept") as manager, manager.connect() as connection:
+        for reply in await connection.mqsc("DISPLAY QLOCAL(*) CURDEPTH"):
+            for queue in reply.attributes:
+                if not queue["QUEUE"].startswith("SYSTEM."):
+                    print(queue["QUEUE"], queue["CURDEPTH"])
+
+asyncio.run(main())
+"""
+KILLED = """
+import builtins, os, signal
+
+def print(*words):
+    builtins.print(*words, flush=True)
+    if words[0].startswith("{last}"):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+"""
+
+
+def ended(shell: Shell, program: str, *, killed: bool) -> str:
+    """What is on the queues of a program of the README that kept its data, after its end. Killed: when it has said the
+    last word.
+    """
+    text = EMBEDDED.sub('QueueManager.open(name="QM1", data="kept")', program)
+    if killed:
+        said = blocks(README)[[block.text for block in blocks(README)].index(program) + 1].text
+        text = KILLED.format(last=said.splitlines()[-1]) + text
+    (shell.folder / "program.py").write_text(text, "utf-8")
+    (shell.folder / "depths.py").write_text(DEPTHS, "utf-8")
+    shell.run(f"rm -rf kept; python program.py || test $? -eq {137 if killed else 0}")
+    return shell.run("python depths.py")
+
+
+def test_with_data_the_programs_keep_their_messages(shell: Shell) -> None:
+    programs = [block.text for block in blocks(section("Five minutes")) if EMBEDDED.search(block.text)]
+    found = []
+    for program in programs:
+        kept = ended(shell, program, killed=False)
+        assert ended(shell, program, killed=True) == kept
+        found += kept.splitlines()
+    assert "NUMBERS 398" in found
+
+
+def test_the_first_lines_lose_nothing_when_they_are_killed_in_their_unit_of_work(shell: Shell) -> None:
+    program = blocks(section("Fifteen lines"))[0].text
+    assert ended(shell, program, killed=False) == "ORDERS 0\n"
+    assert ended(shell, program, killed=True) == "ORDERS 1\n"
+
+
 def test_every_block_is_run_here() -> None:
     sections = ("Fifteen lines", "Two commands", "Five minutes")
     assert blocks(README) == [block for title in sections for block in blocks(section(title))]

@@ -30,7 +30,7 @@ def clock() -> VirtualClock:
 @pytest.fixture
 async def manager(clock: VirtualClock) -> AsyncIterator[QueueManager]:
     """A queue manager with the queues Q and R."""
-    async with QueueManager.open(name="QM1", clock=clock) as manager:
+    async with QueueManager.open(name="QM1", defaults="mq", clock=clock) as manager:
         async with manager.connect() as connection:
             await connection.mqsc("DEFINE QLOCAL(Q)\nDEFINE QLOCAL(R)")
         yield manager

@@ -43,7 +43,7 @@ def formatted() -> tuple[Rows, ...]:
     store = FaultStore(MemoryStore())
 
     async def define() -> None:
-        manager = QueueManager.open(store=store, clock=SimulatedClock())
+        manager = QueueManager.open(defaults="mq", store=store, clock=SimulatedClock())
         async with manager, manager.connect() as connection:
             model = f"DEFINE QMODEL({MODEL}) DEFTYPE(PERMDYN) HARDENBO SHARE DEFSOPT(SHARED)"
             replies = await connection.mqsc("\n".join([*map(_definition, QUEUES), model]))
