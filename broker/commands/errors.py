@@ -32,9 +32,9 @@ def duplicate_keyword(keyword: str) -> CommandError:
     return CommandError("AMQ8411E", f"Duplicate keyword error: {keyword} is given more than once.")
 
 
-def out_of_range(keyword: str, allowed: str, *, syntax_error: bool = True) -> CommandError:
+def out_of_range(keyword: str, allowed: str) -> CommandError:
     """AMQ8412E."""
-    return CommandError("AMQ8412E", f"Numeric range error: {keyword} takes {allowed}.", syntax_error=syntax_error)
+    return CommandError("AMQ8412E", f"Numeric range error: {keyword} takes {allowed}.")
 
 
 def too_long(keyword: str, length_max: int, length: int) -> CommandError:

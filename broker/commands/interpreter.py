@@ -71,7 +71,7 @@ def _define(request: DefineRequest, catalog: Catalog, now: datetime) -> Outcome:
     if existing is not None and existing.kind != request.kind:
         raise errors.different_type()
     inherited = _inherited(request, catalog)
-    _check_queue(request, inherited | request.given, catalog)
+    _check_queue(request, inherited | request.given)
     _check_trigger(request, inherited | request.given)
     if existing is None:
         definition = create(request.kind, request.name, now, **inherited | request.given)
@@ -98,7 +98,7 @@ def _alter(request: AlterRequest, catalog: Catalog, now: datetime) -> Outcome:
     kind = KINDS[request.kind]
     definition = catalog.queue_manager if request.kind == "QMGR" else _existing(request.kind, request.name, catalog)
     result = definition.attributes | request.given
-    _check_queue(request, result, catalog)
+    _check_queue(request, result)
     _check_trigger(request, result)
     if not request.force:
         _check_handles(definition, request.given, catalog)
@@ -155,13 +155,10 @@ def _check_handles(definition: Definition, changed: Attributes, catalog: Catalog
         raise errors.in_use()
 
 
-def _check_queue(request: DefineRequest | AlterRequest, result: Attributes, catalog: Catalog) -> None:
-    """Rules between attributes of one queue, and between it and the queue manager."""
+def _check_queue(request: DefineRequest | AlterRequest, result: Attributes) -> None:
+    """Rules between attributes of one queue. (Its MAXMSGL may be above the queue manager's: the smaller one counts.)"""
     if KINDS[request.kind].space != "QUEUE":
         return
-    length_max = int(catalog.queue_manager.attributes["MAXMSGL"])
-    if int(request.given.get("MAXMSGL", 0)) > length_max:
-        raise errors.out_of_range("MAXMSGL", f"0-{length_max}, the queue manager's MAXMSGL", syntax_error=False)
     if result.get("CLUSTER") and result.get("CLUSNL"):
         raise errors.conflict("only one of CLUSTER and CLUSNL can have a value")
 

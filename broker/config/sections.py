@@ -59,8 +59,8 @@ class QueueManagerConfig:
         default=DURABLE,
         metadata=about(
             Choice(DEFAULTS),
-            "Default objects of a new queue manager. durable: a queue keeps its messages over a restart, DEFPSIST(YES); "
-            "mq: as IBM MQ has it, DEFPSIST(NO). An existing queue manager keeps its own.",
+            "Default objects of a new queue manager. durable: a queue keeps its messages over a restart "
+            "(DEFPSIST(YES)); mq: as IBM MQ has it (DEFPSIST(NO)). An existing queue manager keeps its own.",
         ),
     )
     startup: tuple[Path, ...] = field(

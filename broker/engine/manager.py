@@ -193,6 +193,8 @@ class QueueManager:
                 self.settle(unit, committed=error is None)
             if error is None:
                 self.perform(self.core.apply(change))
+                if isinstance(change, Define) and change.definition.kind == "QMGR":
+                    self.marks.rearm()
                 for entry in deleted.entries.values() if deleted is not None else ():
                     self.bodies.gone(entry)
             elif deleted is not None:

@@ -30,8 +30,15 @@ class Marks:
         if queue not in self._timers and left is not None:
             self._timers[queue] = self._manager.clock.call_later(max(left, _SOONEST), partial(self._look, queue))
 
+    def rearm(self) -> None:
+        """MARKINT may have changed: marks end sooner or later than the timers stand, or end now and did not before."""
+        self.end()
+        for queue in self._manager.core.queues.values():
+            if queue.waiters.count:
+                self.watch(queue)
+
     def end(self) -> None:
-        """The queue manager ends."""
+        """Stop all timers."""
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()

@@ -135,6 +135,25 @@ async def test_the_interval_is_an_attribute_of_the_queue_manager(
     assert await look(members[1], CO_OP) == b"A"
 
 
+@pytest.mark.parametrize(
+    ("before", "now", "seconds"), [("NOLIMIT", "2000", 2), ("60000", "2000", 2), ("2000", "6000", 6)]
+)
+async def test_a_changed_interval_reaches_who_waits_already(
+    system: System, members: list[Queue], queue: Queue, before: str, now: str, seconds: int
+) -> None:
+    await system.mqsc(f"ALTER QMGR MARKINT({before})")
+    await put_all(queue, b"A")
+    await look(members[0], CO_OP)
+    async with asyncio.TaskGroup() as tasks:
+        waiting = tasks.create_task(members[1].get(options=CO_OP, wait=100))
+        await system.waiting("Q", 1)
+        await system.mqsc(f"ALTER QMGR MARKINT({now})")
+        await system.pass_time(seconds - 1)
+        assert not waiting.done()
+        await system.pass_time(1.1)
+        assert (await asyncio.wait_for(waiting, 10)).data == b"A"
+
+
 async def test_a_mark_made_anew_lasts_anew(system: System, members: list[Queue], queue: Queue) -> None:
     await put_all(queue, b"A")
     await look(members[0], CO_OP)

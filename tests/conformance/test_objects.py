@@ -241,6 +241,22 @@ async def test_the_queue_manager_has_a_greatest_length_too(system: System, queue
     await queue.put(bytes(32768))
 
 
+async def test_the_smaller_of_the_two_greatest_lengths_counts(system: System, connection: Connection) -> None:
+    await system.mqsc(
+        "DEFINE QLOCAL(BIG) MAXMSGL(104857600)\nDEFINE QMODEL(M) MAXMSGL(8388608)\nDEFINE QLOCAL(MORE) LIKE(BIG)"
+    )
+    async with connection.open("BIG", ALL) as big:
+        with fails(MQRC.MSG_TOO_BIG_FOR_Q_MGR):
+            await big.put(bytes(4194305))
+        await big.put(bytes(4194304))
+        await system.mqsc("ALTER QMGR MAXMSGL(4194305)")
+        await big.put(bytes(4194305))
+        await system.mqsc("ALTER QLOCAL(BIG) MAXMSGL(4194304)")
+        with fails(MQRC.MSG_TOO_BIG_FOR_Q):
+            await big.put(bytes(4194305))
+        assert [len(data) for data in await drained(big)] == [4194304, 4194305]
+
+
 async def test_t13_4_inhibiting_gets_leaves_units_of_work_alone(
     system: System, connection: Connection, queue: Queue
 ) -> None:

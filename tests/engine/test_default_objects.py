@@ -70,7 +70,7 @@ async def test_an_altered_default_object_stays_altered(store: MemoryStore) -> No
 
 
 async def test_the_identifier_of_a_queue_manager_never_changes(store: MemoryStore) -> None:
-    found = set()
+    found: set[int | str] = set()
     for day in range(3):
         async with started(store, day=day) as manager, manager.connect() as connection:
             od = ObjectDescriptor(object_type=MQOT.Q_MGR)
