@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from broker.commands.processes import PROCESS
 from broker.commands.queue_managers import QMGR
 from broker.commands.queues import QALIAS, QLOCAL, QMODEL, QREMOTE, QUEUE_TYPES
-from broker.commands.row import Attribute, Origin
+from broker.commands.row import Acts, Attribute, Origin
 from broker.core.definitions import Definition
 
 if TYPE_CHECKING:
@@ -50,6 +50,19 @@ def defaults(kind: str) -> Attributes:
 def validate(kind: str, keyword: str, value: Value) -> bool:
     """Whether the attribute may have this value: right type, in range, short enough."""
     return TABLE[kind][keyword].form.accepts(value)
+
+
+def not_acted_on(kind: str, given: Mapping[str, Value]) -> list[str]:
+    """A line for each attribute that is given a value which asks for something that is not done."""
+    rows = (TABLE[kind][keyword] for keyword in given)
+    return [_warning(row, given[row.keyword]) for row in rows if row.ignores(given[row.keyword])]
+
+
+def _warning(row: Attribute, value: Value) -> str:
+    """One line for all values of an attribute that never acts: so it is told once, whatever a script sets."""
+    what = row.keyword if row.acts is Acts.NO else f"{row.keyword}({row.form.plain(value)})"
+    follows = f": {row.instead}" if row.instead else ""
+    return f"EMQ0002W: {what} is kept and shown, but EverMQ does not act on it{follows}."
 
 
 def value_of(row: Attribute, definition: Definition, status: Mapping[str, Value]) -> Value:

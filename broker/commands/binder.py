@@ -10,12 +10,26 @@ from typing import TYPE_CHECKING
 
 from broker.commands import errors, syntax, zmqsc
 from broker.commands.attributes import TABLE
+from broker.commands.errors import did_you_mean
 from broker.commands.forms import Flag, name_is_valid
 from broker.commands.kinds import SHOWN
 from broker.commands.requests import AlterRequest, ClearRequest, DefineRequest, DeleteRequest, DisplayRequest
 from broker.commands.row import Attribute, Origin
 from broker.commands.selection import OPERATORS, condition
-from broker.commands.words import COMMANDS, DISPLAY_OPTIONS, KEYWORDS, NOUNS, OPTIONS, VERBS, is_zmqsc, syntax_error
+from broker.commands.words import (
+    COMMANDS,
+    DISPLAY_OPTIONS,
+    KEYWORDS,
+    NOUNS,
+    NOUNS_NOT_SUPPORTED,
+    OPTIONS,
+    VERBS,
+    VERBS_NOT_SUPPORTED,
+    is_zmqsc,
+    keyword_error,
+    not_supported,
+    syntax_error,
+)
 from broker.core.definitions import QUEUE_KINDS
 
 if TYPE_CHECKING:
@@ -34,6 +48,9 @@ def read(text: str) -> Request:
     if len(text) > COMMAND_LENGTH_MAX:
         raise errors.segment_error(text[:COMMAND_LENGTH_MAX], f"A command has up to {COMMAND_LENGTH_MAX} characters.")
     tpf = is_zmqsc(text)
+    refusal = None if tpf else not_supported(text)
+    if refusal is not None:
+        raise refusal
     try:
         command = zmqsc.translate(syntax.parse_zmqsc(text)) if tpf else syntax.parse(text)
     except syntax.SyntaxFailure as failure:
@@ -46,10 +63,12 @@ def bind(command: syntax.Command) -> Request:
     """The request that this tree makes; raises CommandError."""
     verb = VERBS.get(command.verb.keyword)
     if verb is None:
-        raise syntax_error(command.text, command.verb.end)
+        hint = did_you_mean(command.verb.keyword, [*VERBS, *VERBS_NOT_SUPPORTED])
+        raise syntax_error(command.text, command.verb.end, hint)
     noun = NOUNS.get(command.object.keyword)
     if noun is None or noun not in COMMANDS[verb]:
-        raise syntax_error(command.text, command.object.end)
+        hint = "" if noun else did_you_mean(command.object.keyword, [*COMMANDS[verb], *NOUNS_NOT_SUPPORTED])
+        raise syntax_error(command.text, command.object.end, hint)
     if verb == "DISPLAY":
         return _display(command, noun)
     name = _name(command, noun)
@@ -108,9 +127,10 @@ def _parameters(command: syntax.Command, verb: str, noun: str) -> tuple[dict[str
         if option is not None:
             _add(options, option.setting, _option_value(command, parameter, option))
             continue
-        row = _row_given(noun, parameter.keyword) if verb in ("DEFINE", "ALTER") else None
+        gives = verb in ("DEFINE", "ALTER")
+        row = _row_given(noun, parameter.keyword) if gives else None
         if row is None:
-            raise syntax_error(command.text, parameter.end)
+            raise keyword_error(command.text, parameter, (noun,) if gives else (), OPTIONS[verb, noun])
         _add(given, row.keyword, _value(command, parameter, row))
     _check_together(given)
     return options, given
@@ -176,7 +196,7 @@ def _display(command: syntax.Command, noun: str) -> DisplayRequest:
             _alone(command, parameter)
             named.append(keyword)
         else:
-            raise syntax_error(command.text, parameter.end)
+            raise keyword_error(command.text, parameter, SHOWN[noun].kinds, DISPLAY_OPTIONS[noun])
     return DisplayRequest(noun, pattern, kinds, tuple(named), found, everything="ALL" in seen)
 
 
@@ -194,6 +214,8 @@ def _where(command: syntax.Command, parameter: syntax.Parameter, rows: dict[str,
         raise syntax_error(command.text, parameter.end)
     keyword, comparison, operand = parameter.items
     row = rows.get(KEYWORDS.get(keyword.text.upper(), keyword.text.upper()))
-    if row is None or row.keyword in NOT_FOR_WHERE or comparison.text.upper() not in OPERATORS:
+    if row is None:
+        raise syntax_error(command.text, parameter.end, did_you_mean(keyword.text.upper(), rows))
+    if row.keyword in NOT_FOR_WHERE or comparison.text.upper() not in OPERATORS:
         raise syntax_error(command.text, parameter.end)
     return condition(row.form, row.keyword, comparison.text.upper(), operand.folded)

@@ -5,7 +5,15 @@ The identifying phrase of a message is IBM MQ's, because programs look for it; w
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 SEGMENT_LENGTH_MAX = 2048
+WORD_LENGTH_MAX = 16
+"""Longer than any keyword, with room for a mistake."""
 
 
 class CommandError(Exception):
@@ -25,6 +33,19 @@ def segment_error(segment: str, advice: str) -> CommandError:
         shown = "..." + shown[-SEGMENT_LENGTH_MAX:]
     first = "Syntax error detected at or near end of command segment below:-"
     return CommandError("AMQ8405I", f"{first}\n{shown}\n\n{advice}")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A sentence that names the known word nearest to a wrong one; empty when none is near."""
+    if not 3 <= len(word) <= WORD_LENGTH_MAX:
+        return ""
+    nearest = get_close_matches(word.upper(), list(known), n=1)
+    return f"{word}: did you mean {nearest[0]}?" if nearest else ""
+
+
+def not_supported(what: str) -> CommandError:
+    """EMQ0001E: IBM MQ knows this, EverMQ does not. IBM MQ has no message for it, hence an id of our own."""
+    return CommandError("EMQ0001E", f"{what} is not supported by EverMQ.", syntax_error=False)
 
 
 def duplicate_keyword(keyword: str) -> CommandError:

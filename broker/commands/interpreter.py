@@ -5,11 +5,11 @@ Nothing is changed here. The engine makes the changes durable and applies them, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from broker.commands import errors
-from broker.commands.attributes import TABLE, altered, create
+from broker.commands.attributes import TABLE, altered, create, not_acted_on
 from broker.commands.binder import read
 from broker.commands.inquiry import display
 from broker.commands.kinds import KINDS
@@ -37,18 +37,19 @@ class Outcome:
     changes: tuple[Change, ...] = ()
 
 
-def interpret(text: str, catalog: Catalog, now: datetime) -> Outcome:
+def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome:
     """Carry out one complete command, MQSC or ZMQSC; whatever its text, the answer is a reply.
 
-    `now` becomes the time of creation and alteration, in the zone that it carries.
+    `now` becomes the time of creation and alteration, in the zone that it carries. `warned` has the warnings that
+    replies to earlier commands of the script bore: they are not repeated, and new ones are added.
     """
     try:
         request = read(text)
         match request:
             case DefineRequest():
-                return _define(request, catalog, now)
+                return _warned(request, _define(request, catalog, now), warned)
             case AlterRequest():
-                return _alter(request, catalog, now)
+                return _warned(request, _alter(request, catalog, now), warned)
             case DeleteRequest():
                 return _delete(request, catalog)
             case ClearRequest():
@@ -57,6 +58,17 @@ def interpret(text: str, catalog: Catalog, now: datetime) -> Outcome:
                 return Outcome(display(request, catalog))
     except errors.CommandError as error:
         return Outcome(CommandReply(code=error.code, text=error.text, ok=False, syntax_error=error.syntax_error))
+
+
+def _warned(request: DefineRequest | AlterRequest, outcome: Outcome, warned: set[str] | None) -> Outcome:
+    """The outcome, its reply with a further line for each attribute that is given and not acted on."""
+    warnings = [line for line in not_acted_on(request.kind, request.given) if warned is None or line not in warned]
+    if not warnings:
+        return outcome
+    if warned is not None:
+        warned.update(warnings)
+    text = "\n".join([outcome.reply.text, *warnings])
+    return replace(outcome, reply=replace(outcome.reply, text=text, warnings=tuple(warnings)))
 
 
 def _done(code: str, what: str, *changes: Change) -> Outcome:

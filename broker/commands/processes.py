@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from broker.commands.forms import Integer, Name, Text
-from broker.commands.row import Attribute, Origin
+from broker.commands.row import Acts, Attribute, Origin
 from broker.mqi.attributes import MQCA, MQIA
 from broker.mqi.descriptor import MQAT
 
@@ -32,8 +32,15 @@ PROCESS = (
     Attribute("ALTDATE", MQCA.ALTERATION_DATE, Text(12), origin=Origin.KEPT),
     Attribute("ALTTIME", MQCA.ALTERATION_TIME, Text(8), origin=Origin.KEPT),
     Attribute("APPLICID", MQCA.APPL_ID, Text(256)),
-    Attribute("APPLTYPE", MQIA.APPL_TYPE, Integer(0, 999999999, APPLICATION_TYPES), MQAT.TPF.value),
-    Attribute("DESCR", MQCA.PROCESS_DESC, Text(64)),
+    Attribute(
+        "APPLTYPE",
+        MQIA.APPL_TYPE,
+        Integer(0, 999999999, APPLICATION_TYPES),
+        MQAT.TPF.value,
+        acts=Acts.NO,
+        instead="handlers in Python serve the process, whatever its type",
+    ),
+    Attribute("DESCR", MQCA.PROCESS_DESC, Text(64), acts=Acts.PROGRAMS),
     Attribute("ENVRDATA", MQCA.ENV_DATA, Text(128)),
     Attribute("USERDATA", MQCA.USER_DATA, Text(128)),
 )

@@ -1,7 +1,7 @@
 """The attributes of queues, in the order in which DISPLAY prints them.
 
-Many are kept and shown without effect, as on IBM MQ without clusters, accounting or streaming: a definition moved
-between queue managers keeps them.
+Many are kept and shown without effect, so that a definition moved between queue managers keeps them: `acts` tells
+which, and a command that sets one of them is told so.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from broker.commands.forms import Choice, Flag, Integer, Name, Text
-from broker.commands.row import Attribute, Origin
+from broker.commands.row import Acts, Attribute, Origin
 from broker.mqi.attribute_values import MQBND, MQCLWL, MQIT, MQMDS, MQMON, MQNPM, MQPROP, MQPRT, MQREADA, MQTT, MQUS
 from broker.mqi.attributes import MQCA, MQIA
 from broker.mqi.objects import MQOT, MQQDT, MQQT
@@ -79,23 +79,23 @@ TRIGGER_TYPES = {
 QLOCAL = (
     Attribute("QUEUE", MQCA.Q_NAME, Name(), origin=Origin.NAME),
     Attribute("TYPE", MQIA.Q_TYPE, Choice(QUEUE_TYPES), origin=Origin.KIND),
-    Attribute("ACCTQ", MQIA.ACCOUNTING_Q, Choice(COLLECTION), AS_QUEUE_MANAGER),
+    Attribute("ACCTQ", MQIA.ACCOUNTING_Q, Choice(COLLECTION), AS_QUEUE_MANAGER, acts=Acts.NO),
     Attribute("ALTDATE", MQCA.ALTERATION_DATE, Text(12), origin=Origin.KEPT),
     Attribute("ALTTIME", MQCA.ALTERATION_TIME, Text(8), origin=Origin.KEPT),
-    Attribute("BOQNAME", MQCA.BACKOUT_REQ_Q_NAME, Name()),
-    Attribute("BOTHRESH", MQIA.BACKOUT_THRESHOLD, COUNT, 0),
-    Attribute("CAPEXPRY", MQIA.CAP_EXPIRY, Integer(1, 999999999, NOLIMIT), -1, quiet=True),
-    Attribute("CLUSNL", MQCA.CLUSTER_NAMELIST, Name()),
-    Attribute("CLUSTER", MQCA.CLUSTER_NAME, Name()),
-    Attribute("CLCHNAME", MQCA.CLUS_CHL_NAME, Name(20, generic=True)),
-    Attribute("CLWLPRTY", MQIA.CLWL_Q_PRIORITY, DIGIT, 0),
-    Attribute("CLWLRANK", MQIA.CLWL_Q_RANK, DIGIT, 0),
-    Attribute("CLWLUSEQ", MQIA.CLWL_USEQ, Choice(CLUSTER_QUEUE_USE), MQCLWL.USEQ_AS_Q_MGR.value),
+    Attribute("BOQNAME", MQCA.BACKOUT_REQ_Q_NAME, Name(), acts=Acts.PROGRAMS),
+    Attribute("BOTHRESH", MQIA.BACKOUT_THRESHOLD, COUNT, 0, acts=Acts.PROGRAMS),
+    Attribute("CAPEXPRY", MQIA.CAP_EXPIRY, Integer(1, 999999999, NOLIMIT), -1, quiet=True, acts=Acts.NO),
+    Attribute("CLUSNL", MQCA.CLUSTER_NAMELIST, Name(), acts=Acts.NO),
+    Attribute("CLUSTER", MQCA.CLUSTER_NAME, Name(), acts=Acts.NO),
+    Attribute("CLCHNAME", MQCA.CLUS_CHL_NAME, Name(20, generic=True), acts=Acts.NO),
+    Attribute("CLWLPRTY", MQIA.CLWL_Q_PRIORITY, DIGIT, 0, acts=Acts.NO),
+    Attribute("CLWLRANK", MQIA.CLWL_Q_RANK, DIGIT, 0, acts=Acts.NO),
+    Attribute("CLWLUSEQ", MQIA.CLWL_USEQ, Choice(CLUSTER_QUEUE_USE), MQCLWL.USEQ_AS_Q_MGR.value, acts=Acts.NO),
     Attribute("CRDATE", MQCA.CREATION_DATE, Text(12), origin=Origin.KEPT),
     Attribute("CRTIME", MQCA.CREATION_TIME, Text(8), origin=Origin.KEPT),
     Attribute("CURDEPTH", MQIA.CURRENT_Q_DEPTH, COUNT, 0, Origin.LIVE),
-    Attribute("CUSTOM", MQCA.CUSTOM, Text(128)),
-    Attribute("DEFBIND", MQIA.DEF_BIND, Choice(BINDINGS), MQBND.BIND_ON_OPEN.value),
+    Attribute("CUSTOM", MQCA.CUSTOM, Text(128), acts=Acts.NO),
+    Attribute("DEFBIND", MQIA.DEF_BIND, Choice(BINDINGS), MQBND.BIND_ON_OPEN.value, acts=Acts.NO),
     Attribute("DEFPRTY", MQIA.DEF_PRIORITY, DIGIT, 0),
     Attribute("DEFPSIST", MQIA.DEF_PERSISTENCE, YES_NO, 0),
     Attribute(
@@ -104,7 +104,7 @@ QLOCAL = (
         Choice({"SYNC": MQPRT.SYNC_RESPONSE.value, "ASYNC": MQPRT.ASYNC_RESPONSE.value}),
         MQPRT.SYNC_RESPONSE.value,
     ),
-    Attribute("DEFREADA", MQIA.DEF_READ_AHEAD, Choice(READ_AHEAD), MQREADA.NO.value),
+    Attribute("DEFREADA", MQIA.DEF_READ_AHEAD, Choice(READ_AHEAD), MQREADA.NO.value, acts=Acts.NO),
     Attribute(
         "DEFSOPT",
         MQIA.DEF_INPUT_OPEN_OPTION,
@@ -112,18 +112,24 @@ QLOCAL = (
         MQOO.INPUT_SHARED.value,
     ),
     Attribute("DEFTYPE", MQIA.DEFINITION_TYPE, Choice(DEFINITION_TYPES), MQQDT.PREDEFINED.value, Origin.KEPT),
-    Attribute("DESCR", MQCA.Q_DESC, Text(64)),
-    Attribute("DISTL", MQIA.DIST_LISTS, YES_NO, 0, settable=True),
+    Attribute("DESCR", MQCA.Q_DESC, Text(64), acts=Acts.PROGRAMS),
+    Attribute("DISTL", MQIA.DIST_LISTS, YES_NO, 0, settable=True, acts=Acts.NO),
     Attribute("GET", MQIA.INHIBIT_GET, ENABLED_WHEN_0, 0, settable=True),
     Attribute("HARDENBO", MQIA.HARDEN_GET_BACKOUT, Flag(), 1),
-    Attribute("IMGRCOVQ", MQIA.MEDIA_IMAGE_RECOVER_Q, Choice({"NO": 0, "YES": 1, "QMGR": 2}), 2),
-    Attribute("INDXTYPE", MQIA.INDEX_TYPE, Choice(INDEX_TYPES), MQIT.NONE.value, quiet=True),
-    Attribute("INITQ", MQCA.INITIATION_Q_NAME, Name()),
+    Attribute("IMGRCOVQ", MQIA.MEDIA_IMAGE_RECOVER_Q, Choice({"NO": 0, "YES": 1, "QMGR": 2}), 2, acts=Acts.NO),
+    Attribute("INDXTYPE", MQIA.INDEX_TYPE, Choice(INDEX_TYPES), MQIT.NONE.value, quiet=True, acts=Acts.NO),
+    Attribute(
+        "INITQ",
+        MQCA.INITIATION_Q_NAME,
+        Name(),
+        acts=Acts.NO,
+        instead="no trigger message is put on it, and the queue starts nothing",
+    ),
     Attribute("IPPROCS", MQIA.OPEN_INPUT_COUNT, COUNT, 0, Origin.LIVE),
     Attribute("MAXDEPTH", MQIA.MAX_Q_DEPTH, COUNT, 5000),
     Attribute("MAXMSGL", MQIA.MAX_MSG_LENGTH, Integer(0, 104857600), 4194304),
-    Attribute("MAXFSIZE", MQIA.MAX_Q_FILE_SIZE, Integer(20, 267386880, {"DEFAULT": -1}), -1),
-    Attribute("MONQ", MQIA.MONITORING_Q, Choice(MONITORING), AS_QUEUE_MANAGER),
+    Attribute("MAXFSIZE", MQIA.MAX_Q_FILE_SIZE, Integer(20, 267386880, {"DEFAULT": -1}), -1, acts=Acts.NO),
+    Attribute("MONQ", MQIA.MONITORING_Q, Choice(MONITORING), AS_QUEUE_MANAGER, acts=Acts.NO),
     Attribute(
         "MSGDLVSQ",
         MQIA.MSG_DELIVERY_SEQUENCE,
@@ -139,8 +145,15 @@ QLOCAL = (
     ),
     Attribute("OPPROCS", MQIA.OPEN_OUTPUT_COUNT, COUNT, 0, Origin.LIVE),
     # The numbers of these two words are not published; they follow the other attributes of their manner.
-    Attribute("OTELPCTL", MQIA.OTEL_PROPAGATION_CONTROL, Choice({"QMGR": -3, "MANUAL": 0, "AUTO": 1}), -3, quiet=True),
-    Attribute("OTELTRAC", MQIA.OTEL_TRACE, Choice(COLLECTION), AS_QUEUE_MANAGER, quiet=True),
+    Attribute(
+        "OTELPCTL",
+        MQIA.OTEL_PROPAGATION_CONTROL,
+        Choice({"QMGR": -3, "MANUAL": 0, "AUTO": 1}),
+        -3,
+        quiet=True,
+        acts=Acts.NO,
+    ),
+    Attribute("OTELTRAC", MQIA.OTEL_TRACE, Choice(COLLECTION), AS_QUEUE_MANAGER, quiet=True, acts=Acts.NO),
     Attribute("PROCESS", MQCA.PROCESS_NAME, Name()),
     Attribute("PUT", MQIA.INHIBIT_PUT, ENABLED_WHEN_0, 0, settable=True),
     Attribute("PROPCTL", MQIA.PROPERTY_CONTROL, Choice(PROPERTIES), MQPROP.COMPATIBILITY.value),
@@ -150,19 +163,27 @@ QLOCAL = (
     Attribute("QDPLOEV", MQIA.Q_DEPTH_LOW_EVENT, EVENT, 0),
     Attribute("QDPMAXEV", MQIA.Q_DEPTH_MAX_EVENT, EVENT, 1),
     # Queues of a queue-sharing group are not there yet, so the queue manager's own are the only ones.
-    Attribute("QSGDISP", MQIA.QSG_DISP, Choice({"QMGR": 0}), 0, quiet=True),
+    Attribute("QSGDISP", MQIA.QSG_DISP, Choice({"QMGR": 0}), 0, quiet=True, acts=Acts.NO),
     Attribute("QSVCIEV", MQIA.Q_SERVICE_INTERVAL_EVENT, Choice({"NONE": 0, "HIGH": 1, "OK": 2}), 0),
     Attribute("QSVCINT", MQIA.Q_SERVICE_INTERVAL, COUNT, 999999999),
-    Attribute("RETINTVL", MQIA.RETENTION_INTERVAL, COUNT, 999999999),
-    Attribute("SCOPE", MQIA.SCOPE, Choice({"QMGR": 1, "CELL": 2}), 1),
+    Attribute("RETINTVL", MQIA.RETENTION_INTERVAL, COUNT, 999999999, acts=Acts.PROGRAMS),
+    Attribute("SCOPE", MQIA.SCOPE, Choice({"QMGR": 1, "CELL": 2}), 1, acts=Acts.NO),
     Attribute("SHARE", MQIA.SHAREABILITY, Flag(), 1),
-    Attribute("STATQ", MQIA.STATISTICS_Q, Choice(COLLECTION), AS_QUEUE_MANAGER),
-    Attribute("STREAMQ", MQCA.STREAM_QUEUE_NAME, Name()),
-    Attribute("STRMQOS", MQIA.STREAM_QUEUE_QOS, Choice({"BESTEF": 0, "MUSTDUP": 1}), 0),
+    Attribute("STATQ", MQIA.STATISTICS_Q, Choice(COLLECTION), AS_QUEUE_MANAGER, acts=Acts.NO),
+    Attribute("STREAMQ", MQCA.STREAM_QUEUE_NAME, Name(), acts=Acts.NO, instead="no message is copied"),
+    Attribute("STRMQOS", MQIA.STREAM_QUEUE_QOS, Choice({"BESTEF": 0, "MUSTDUP": 1}), 0, acts=Acts.NO),
     Attribute("TRIGDATA", MQCA.TRIGGER_DATA, Text(64), settable=True),
-    Attribute("TRIGDPTH", MQIA.TRIGGER_DEPTH, Integer(1, 999999999), 1, settable=True),
+    Attribute("TRIGDPTH", MQIA.TRIGGER_DEPTH, Integer(1, 999999999), 1, settable=True, acts=Acts.NO),
     Attribute("TRIGMPRI", MQIA.TRIGGER_MSG_PRIORITY, DIGIT, 0, settable=True),
-    Attribute("TRIGTYPE", MQIA.TRIGGER_TYPE, Choice(TRIGGER_TYPES), MQTT.FIRST.value, settable=True),
+    Attribute(
+        "TRIGTYPE",
+        MQIA.TRIGGER_TYPE,
+        Choice(TRIGGER_TYPES),
+        MQTT.FIRST.value,
+        settable=True,
+        idle=("DEPTH",),
+        instead="the queue starts nothing",
+    ),
     Attribute(
         "USAGE",
         MQIA.USAGE,
@@ -200,13 +221,16 @@ QALIAS = (
         LOCAL[keyword]
         for keyword in (
             "QUEUE", "TYPE", "ALTDATE", "ALTTIME", "CAPEXPRY", "CLUSNL", "CLUSTER", "CLWLPRTY", "CLWLRANK", "CUSTOM",
-            "DEFBIND", "DEFPRTY", "DEFPSIST", "DEFPRESP", "DEFREADA", "DESCR", "GET", "PUT", "PROPCTL", "QSGDISP",
-            "SCOPE",
+            "DEFBIND", "DEFPRTY", "DEFPSIST", "DEFPRESP", "DEFREADA", "DESCR", "GET", "PUT",
         )
     ),
+    replace(LOCAL["PROPCTL"], acts=Acts.NO, instead="that of the queue counts"),
+    LOCAL["QSGDISP"],
+    LOCAL["SCOPE"],
     Attribute("TARGET", MQCA.BASE_OBJECT_NAME, Name()),
     Attribute(
-        "TARGTYPE", MQIA.BASE_TYPE, Choice({"QUEUE": MQOT.Q.value, "TOPIC": MQOT.TOPIC.value}), MQOT.Q.value
+        "TARGTYPE", MQIA.BASE_TYPE, Choice({"QUEUE": MQOT.Q.value, "TOPIC": MQOT.TOPIC.value}), MQOT.Q.value,
+        acts=Acts.NO, instead="there are no topics, and no program can open the alias",
     ),
 )  # fmt: skip
 

@@ -21,12 +21,25 @@ class Origin(Enum):
     LIVE = "live"  # counted while the queue manager runs
 
 
+class Acts(Enum):
+    """What is done with the value of an attribute, beyond keeping and showing it."""
+
+    YES = "yes"  # what IBM MQ does
+    PROGRAMS = "for programs"  # nothing, as on IBM MQ: programs and administrators read it
+    NO = "no"  # nothing, where IBM MQ does something
+
+
+ASKS_FOR_NOTHING = ("OFF", "NONE", "NO", "DISABLED", "MANUAL", "")
+"""Values with which an attribute switches something off: what is not done cannot be missed then."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attribute:
     """An attribute of one kind of object: its MQSC keyword, its MQI selector and the form of its values.
 
     `settable`: MQSET may change it. `quiet`: DISPLAY ALL prints it only when it differs from its default; these are the
-    attributes that the recorded layouts of runmqsc lack.
+    attributes that the recorded layouts of runmqsc lack. `acts` tells what setting it leads to; `idle` are values on
+    which nothing is done though the attribute acts, `instead` says what happens where nothing is done.
     """
 
     keyword: str
@@ -36,3 +49,12 @@ class Attribute:
     origin: Origin = Origin.GIVEN
     settable: bool = False
     quiet: bool = False
+    acts: Acts = Acts.YES
+    idle: tuple[str, ...] = ()
+    instead: str = ""
+
+    def ignores(self, value: Value) -> bool:
+        """Whether this value asks for something that is not done. A default never does."""
+        if self.acts is Acts.NO:
+            return value != self.default and self.form.plain(value) not in ASKS_FOR_NOTHING
+        return self.form.plain(value) in self.idle

@@ -40,6 +40,7 @@ class Session:
         self._read = 0
         self._syntax_errors = 0
         self._failures = 0
+        self._warned: set[str] = set()
         self._run = True
 
     @property
@@ -82,7 +83,11 @@ class Session:
         """Count the answer to a command, and print it."""
         self._syntax_errors += not reply.ok and reply.syntax_error
         self._failures += not reply.ok and not reply.syntax_error
-        return f"{reply.text}\n"
+        repeated = self._warned.intersection(
+            reply.warnings
+        )  # its commands were sent one by one, as scripts of their own
+        self._warned.update(reply.warnings)
+        return "".join(f"{line}\n" for line in reply.text.split("\n") if line not in repeated)
 
     def not_run(self, message: str) -> str:
         """The whole output, after the header, of a session whose queue manager cannot be reached (exit code 20)."""

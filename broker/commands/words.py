@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.commands import errors
 from broker.commands.attributes import TABLE
@@ -11,6 +11,11 @@ from broker.commands.forms import Choice, Flag
 from broker.commands.kinds import SHOWN
 from broker.commands.row import Attribute, Origin
 from broker.core.definitions import QUEUE_KINDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from broker.commands.syntax import Parameter
 
 VERBS = {
     "ALTER": "ALTER", "ALT": "ALTER",
@@ -32,6 +37,46 @@ NOUNS = {
 
 KEYWORDS = {"TARGQ": "TARGET"}
 """Other words for keywords of attributes."""
+
+# What IBM MQ knows and this queue manager does not have.
+VERBS_NOT_SUPPORTED = {
+    "ARCHIVE": "ARCHIVE", "ARC": "ARCHIVE",
+    "BACKUP": "BACKUP",
+    "MOVE": "MOVE",
+    "PING": "PING",
+    "PURGE": "PURGE",
+    "RECOVER": "RECOVER", "REC": "RECOVER",
+    "REFRESH": "REFRESH", "REF": "REFRESH",
+    "RESET": "RESET",
+    "RESOLVE": "RESOLVE", "RES": "RESOLVE",
+    "RESUME": "RESUME",
+    "REVERIFY": "REVERIFY",
+    "RVERIFY": "RVERIFY",
+    "SET": "SET",
+    "START": "START", "STA": "START",
+    "STOP": "STOP",
+    "SUSPEND": "SUSPEND",
+}  # fmt: skip
+NOUNS_NOT_SUPPORTED = {
+    **{noun: noun for noun in (
+        "APSTATUS", "ARCHIVE", "AUTHINFO", "AUTHREC", "AUTHSERV", "BUFFPOOL", "CFSTATUS", "CFSTRUCT", "CHANNEL",
+        "CHINIT", "CHLAUTH", "CHSTATUS", "CLUSQMGR", "CLUSTER", "CMDSERV", "COMMINFO", "CONN", "DQM", "ENTAUTH",
+        "GROUP", "INDOUBT", "LISTENER", "LOG", "LSSTATUS", "MAXSMSGS", "NAMELIST", "POLICY", "PSID", "PUBSUB",
+        "QCLUSTER", "QMSTATUS", "QSTATS", "QSTATUS", "SBSTATUS", "SECURITY", "SERVICE", "SMDS", "SMDSCONN", "STGCLASS",
+        "SUB", "SVSTATUS", "SYSTEM", "TCLUSTER", "THREAD", "TOPIC", "TOPICSTR", "TPIPE", "TPSTATUS", "TRACE", "USAGE",
+    )},
+    "CHL": "CHANNEL", "CHS": "CHSTATUS", "LSTR": "LISTENER", "NL": "NAMELIST", "QC": "QCLUSTER", "QS": "QSTATUS",
+    "STC": "STGCLASS",
+}  # fmt: skip
+KEYWORDS_NOT_SUPPORTED = (
+    # of queues
+    "CFSTRUCT", "CLUSDATE", "CLUSINFO", "CLUSQMGR", "CLUSQT", "CLUSTIME", "CMDSCOPE", "QMID", "STGCLASS", "TPIPE",
+    # of the queue manager: on z/OS, and secrets
+    "ACTCHL", "ADOPTCHK", "ADOPTMCA", "AUTHEVSC", "CERTQSGL", "CFCONLOS", "CHIADAPS", "CHIDISPS", "CHISERVP",
+    "DNSGROUP", "DNSWLM", "GROUPUR", "IGQ", "IGQAUT", "IGQUSER", "INITKEY", "KEYRPWD", "LSTRTMR", "LU62ARM",
+    "LU62CHL", "LUGROUP", "LUNAME", "MAXCHL", "OPORTMAX", "OPORTMIN", "RCVTIME", "RCVTMIN", "RCVTTYPE", "SCYCASE",
+    "SQQMNAME", "SSLCRYP", "SSLTASKS", "TCPCHL", "TCPKEEP", "TCPNAME", "TCPSTACK", "TRAXSTR", "TRAXTBL",
+)  # fmt: skip
 
 COMMANDS = {
     "ALTER": (*QUEUE_KINDS, "PROCESS", "QMGR"),
@@ -136,9 +181,44 @@ def zmqsc_verb(word: str) -> str | None:
     return verbs[0] if len(verbs) == 1 and len(word) >= 3 else None
 
 
-def syntax_error(text: str, end: int) -> errors.CommandError:
+def not_supported(text: str) -> errors.CommandError | None:
+    """The answer to an MQSC command whose verb, or whose noun, IBM MQ knows and this queue manager does not have."""
+    match = _FIRST_WORDS.match(text)
+    verb_word, noun_word = ((word or "").upper() for word in (match.groups() if match else ("", "")))
+    noun = NOUNS_NOT_SUPPORTED.get(noun_word, "")
+    if verb_word in VERBS_NOT_SUPPORTED:
+        return errors.not_supported(f"{VERBS_NOT_SUPPORTED[verb_word]} {noun or NOUNS.get(noun_word, '')}".rstrip())
+    return errors.not_supported(f"{VERBS[verb_word]} {noun}") if verb_word in VERBS and noun else None
+
+
+def syntax_error(text: str, end: int, hint: str = "") -> errors.CommandError:
     """AMQ8405I for a command whose first token that does not fit ends at `end`, with advice on what would."""
-    return errors.segment_error(text[:end], _advice(text))
+    advice = _advice(text)
+    return errors.segment_error(text[:end], f"{hint}\n{advice}" if hint else advice)
+
+
+def keyword_error(text: str, parameter: Parameter, kinds: Sequence[str], options: Iterable[str]) -> errors.CommandError:
+    """Why a command takes no such keyword. Its attributes are those of `kinds`, none when it takes no attributes;
+    `options` are the keywords that are no attributes.
+    """
+    word = parameter.keyword
+    keyword = KEYWORDS.get(word, word.removeprefix("NO") if word.removeprefix("NO") in _ATTRIBUTES else word)
+    if any(keyword in TABLE[kind] for kind in kinds):
+        return syntax_error(text, parameter.end, f"{word} cannot be given here.")
+    if word in KEYWORDS_NOT_SUPPORTED:
+        return errors.not_supported(word)
+    if keyword in _ATTRIBUTES:
+        owners = ", ".join(kind for kind, rows in TABLE.items() if keyword in rows)
+        return syntax_error(text, parameter.end, f"{word} is an attribute of {owners} and cannot be given here.")
+    known = {each for kind in kinds for row in TABLE[kind].values() for each in _words_of(row)}
+    return syntax_error(text, parameter.end, errors.did_you_mean(word, sorted(known.union(options))))
+
+
+_ATTRIBUTES = {keyword for rows in TABLE.values() for keyword in rows}
+
+
+def _words_of(row: Attribute) -> tuple[str, ...]:
+    return (row.keyword, f"NO{row.keyword}") if isinstance(row.form, Flag) else (row.keyword,)
 
 
 def _advice(text: str) -> str:

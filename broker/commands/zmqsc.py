@@ -14,6 +14,7 @@ from broker.commands.words import (
     ZMQSC_KEYWORDS_NOT_SUPPORTED,
     ZMQSC_NOUNS,
     ZMQSC_NOUNS_NOT_SUPPORTED,
+    ZMQSC_VERBS,
     ZMQSC_VERBS_NOT_SUPPORTED,
     syntax_error,
     zmqsc_verb,
@@ -30,9 +31,10 @@ def translate(command: Command) -> Command:
     verb = _verb(command)
     noun = command.object.keyword
     if noun in ZMQSC_NOUNS_NOT_SUPPORTED:
-        raise _not_supported(command, command.object)
+        raise errors.not_supported(f"ZMQSC {verb} {noun}")
     if (verb, noun) not in ZMQSC_KEYWORDS:
-        raise syntax_error(command.text, command.object.end)
+        hint = "" if noun in ZMQSC_NOUNS else errors.did_you_mean(noun, ZMQSC_NOUNS)
+        raise syntax_error(command.text, command.object.end, hint)
     parameters = tuple(_parameter(command, verb, parameter) for parameter in command.parameters)
     if verb == "DEFINE" and noun == "PROCESS":
         parameters = (Parameter("APPLTYPE", (Item("TPF", quoted=False),), command.object.end), *parameters)
@@ -42,14 +44,10 @@ def translate(command: Command) -> Command:
 def _verb(command: Command) -> str:
     verb = zmqsc_verb(command.verb.keyword)
     if verb is None:
-        raise syntax_error(command.text, command.verb.end)
+        raise syntax_error(command.text, command.verb.end, errors.did_you_mean(command.verb.keyword, ZMQSC_VERBS))
     if verb in ZMQSC_VERBS_NOT_SUPPORTED:
-        raise _not_supported(command, command.verb)
+        raise errors.not_supported(f"ZMQSC {verb}")
     return verb
-
-
-def _not_supported(command: Command, parameter: Parameter) -> errors.CommandError:
-    return errors.segment_error(command.text[: parameter.end], f"ZMQSC {parameter.keyword} is not supported.")
 
 
 def _object(command: Command, verb: str) -> Parameter:
@@ -67,10 +65,11 @@ def _object(command: Command, verb: str) -> Parameter:
 def _parameter(command: Command, verb: str, parameter: Parameter) -> Parameter:
     """The keyword with its value as MQSC writes it; the value is folded here and then taken as it is."""
     keyword = parameter.keyword
-    if keyword not in ZMQSC_KEYWORDS[verb, command.object.keyword]:
-        raise syntax_error(command.text, parameter.end)
+    known = ZMQSC_KEYWORDS[verb, command.object.keyword]
+    if keyword not in known:
+        raise syntax_error(command.text, parameter.end, errors.did_you_mean(keyword, known))
     if keyword in ZMQSC_KEYWORDS_NOT_SUPPORTED:
-        raise _not_supported(command, parameter)
+        raise errors.not_supported(f"ZMQSC {keyword}")
     if keyword == "COMMON":
         return _disposition(parameter)
     if parameter.items is None:

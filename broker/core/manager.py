@@ -99,6 +99,7 @@ class Manager:
     def configure(self, definition: Definition) -> None:
         """Take over the attributes of the queue manager itself."""
         self.definition = definition
+        self.ids.coded_char_set_id = int(definition.attributes["CCSID"])
         self.max_length = int(definition.attributes["MAXMSGL"])
         self.max_properties = int(definition.attributes["MAXPROPL"])
         self.max_calls = int(definition.attributes["MAXUMSGS"])

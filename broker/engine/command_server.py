@@ -48,8 +48,10 @@ class CommandServer:
 
     def _script(self, text: str, done: Callable[[list[CommandReply]], None]) -> Job:
         replies = []
+        warned: set[str] = set()
         for command in commands_of(text):
-            outcome = interpret(command, self._manager.catalog, datetime.fromtimestamp(self._manager.clock.time(), UTC))
+            now = datetime.fromtimestamp(self._manager.clock.time(), UTC)
+            outcome = interpret(command, self._manager.catalog, now, warned)
             error = (yield outcome.changes) if outcome.changes else None
             replies.append(outcome.reply if error is None else _failed(error))
         done(replies)

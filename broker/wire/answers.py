@@ -62,9 +62,13 @@ def _pairs(values: Mapping[int, int | str]) -> tuple[Any, ...]:
 
 
 def _replies(replies: Iterable[CommandReply]) -> tuple[Any, ...]:
-    return (
-        [(reply.code, reply.text, reply.ok, reply.syntax_error, list(reply.attributes)) for reply in replies],
-    )  # fmt: skip
+    return ([_reply(reply) for reply in replies],)
+
+
+def _reply(reply: CommandReply) -> tuple[Any, ...]:
+    """The warnings come last, and only where there are any."""
+    fields = reply.code, reply.text, reply.ok, reply.syntax_error, list(reply.attributes)
+    return (*fields, list(reply.warnings)) if reply.warnings else fields
 
 
 def _explanation(explanation: Explanation) -> tuple[Any, ...]:
@@ -132,10 +136,25 @@ def _attributes(items: Frame) -> dict[int, int | str]:
 
 
 def _command_replies(items: Frame) -> list[CommandReply]:
-    return [
-        CommandReply(code=code, text=text, ok=ok, syntax_error=syntax_error, attributes=tuple(attributes))
-        for code, text, ok, syntax_error, attributes in _only(items, list)
-    ]
+    return [_command_reply(*fields) for fields in _only(items, list)]
+
+
+def _command_reply(
+    code: str,
+    text: str,
+    ok: bool,
+    syntax_error: bool,
+    attributes: Iterable[dict[str, int | str | bool]],
+    warnings: Iterable[str] = (),
+) -> CommandReply:
+    return CommandReply(
+        code=code,
+        text=text,
+        ok=ok,
+        syntax_error=syntax_error,
+        attributes=tuple(attributes),
+        warnings=tuple(warnings),
+    )
 
 
 def _figures(items: Frame) -> dict[str, Any]:

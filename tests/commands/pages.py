@@ -43,8 +43,17 @@ Keywords after the name, or `ALL`, ask for more. `WHERE(keyword operator value)`
 LE, GE for numbers and texts, EQ and NE for words and flags, LK and NL for texts with a trailing asterisk.
 
 In the tables below, MQSET marks what that call may change. A quiet attribute is left out by `DISPLAY ALL` while it has
-its default, and printed when it is named. Many attributes are kept and shown without effect, so that definitions taken
-over from IBM MQ keep them.
+its default, and printed when it is named.
+
+Many attributes are kept and shown without being acted on, so that definitions taken over from IBM MQ keep them. The
+column *acts* tells which: "yes", what IBM MQ does is done; "for programs", kept for whoever reads it, IBM MQ does no
+more; "no", kept only. A `DEFINE` or `ALTER` that gives such an attribute a value which asks for something is carried
+out, and its reply has a further line that says so (`EMQ0002W`; in Python also in `reply.warnings`): once for each
+attribute in a script. Defaults, and values that switch something off, are not warned of.
+
+A verb, an object or a keyword that IBM MQ knows and EverMQ does not is answered `EMQ0001E: START CHANNEL is not
+supported by EverMQ.`, which is no syntax error; a mistyped one with the nearest right one. Message ids that begin with
+AMQ are IBM MQ's, those with EMQ have no like there.
 """
 
 ZMQSC_INTRODUCTION = """\
@@ -79,11 +88,11 @@ def _commands() -> str:
 
 def _attributes(kind: str) -> str:
     rows = [
-        (f"`{_keyword(row)}`", row.form.syntax, _default(row), f"{type(row.selector).__name__}_{row.selector.name}"
-         f" ({row.selector.value})", ", ".join(_notes(row)))
+        (f"`{_keyword(row)}`", row.form.syntax, _default(row), _acts(row), f"{type(row.selector).__name__}_"
+         f"{row.selector.name} ({row.selector.value})", ", ".join(_notes(row)))
         for row in TABLE[kind].values()
     ]  # fmt: skip
-    return f"## Attributes of {kind}\n\n{_table(('keyword', 'values', 'default', 'selector', ''), rows)}"
+    return f"## Attributes of {kind}\n\n{_table(('keyword', 'values', 'default', 'acts', 'selector', ''), rows)}"
 
 
 def _keyword(row: Attribute) -> str:
@@ -96,6 +105,14 @@ def _default(row: Attribute) -> str:
     if isinstance(row.form, Flag):
         return mqsc_token(row, row.default)
     return str(row.form.plain(row.default)) or "blank"
+
+
+def _acts(row: Attribute) -> str:
+    if row.origin is not Origin.GIVEN:
+        return ""
+    but = f", not {', '.join(row.idle)}" if row.idle else ""
+    follows = f": {row.instead}" if row.instead else ""
+    return f"{row.acts.value}{but}{follows}"
 
 
 def _notes(row: Attribute) -> Iterable[str]:

@@ -113,3 +113,16 @@ def test_a_session_that_reaches_no_queue_manager_exits_with_20() -> None:
         "No MQSC commands read.",
     ]
     assert stopped.exit_code == 20
+
+
+def test_a_session_warns_of_an_attribute_once(manager: Manager) -> None:
+    script = "DEFINE QLOCAL(A) STATQ(ON)\nDEFINE QLOCAL(B) STATQ(ON) ACCTQ(ON)\nDEFINE QLOCAL(C) ACCTQ(ON)\n"
+    output, exit_code = play(manager, script, echo=False)
+    assert output.split("\n")[4:9] == [
+        "AMQ8006I: IBM MQ queue created.",
+        "EMQ0002W: STATQ is kept and shown, but EverMQ does not act on it.",
+        "AMQ8006I: IBM MQ queue created.",
+        "EMQ0002W: ACCTQ is kept and shown, but EverMQ does not act on it.",
+        "AMQ8006I: IBM MQ queue created.",
+    ]
+    assert exit_code == 0

@@ -87,7 +87,6 @@ INVALID = [
     ("AMQ8405I", "attribute of another kind", "DEF QA(A) MAXDEPTH(1)", "DEF QA(A) MAXDEPTH(1)"),
     ("AMQ8405I", "FORCE where nothing is open", "ALTER QM(M) FORCE", "ALTER QM(M) FORCE"),
     ("AMQ8411E", "two words for one attribute", "DEF QA(A) TARGET(Q) TARGQ(Q)", None),
-    ("AMQ8405I", "noun of a later day", "DEFINE CHANNEL(C) CHLTYPE(SDR)", "DEFINE CHANNEL(C)"),
     ("AMQ8405I", "noun for another verb", "CLEAR PROCESS(P)", "CLEAR PROCESS(P)"),
     ("AMQ8405I", "no noun", "DEFINE", "DEFINE"),
     ("AMQ8405I", "unknown verb", "DEFINIERE QL(A)", "DEFINIERE"),
@@ -126,7 +125,7 @@ def test_an_unknown_verb_is_answered_with_the_verbs(manager: Manager) -> None:
     ("text", "usage"),
     [
         ("CLEAR QL(A) X", "CLEAR QLOCAL(name)"),
-        ("DEFINE CHANNEL(A)", "DEFINE QLOCAL | QALIAS | QREMOTE | QMODEL | PROCESS"),
+        ("DEFINE 4711(A)", "DEFINE QLOCAL | QALIAS | QREMOTE | QMODEL | PROCESS"),
         ("DELETE QALIAS(A) PURGE", "DELETE QALIAS(name) [AUTHREC(NO | YES)] [IGNSTATE(NO | YES)]"),
         ("DELETE PROCESS(A) X", "DELETE PROCESS(name) [IGNSTATE(NO | YES)]"),
         (
@@ -139,6 +138,72 @@ def test_an_unknown_verb_is_answered_with_the_verbs(manager: Manager) -> None:
 def test_a_syntax_error_is_answered_with_the_valid_syntax(manager: Manager, text: str, usage: str) -> None:
     advice = ["AMQ8427I: Valid syntax for the MQSC command:", f"    {usage}"]
     assert manager.run(text).text.split("\n")[3:] == advice
+
+
+NOT_SUPPORTED = [
+    ("DEFINE CHANNEL(C) CHLTYPE(SDR)", "DEFINE CHANNEL"),
+    ("def chl(c) chltype(svrconn) trptype(tcp)", "DEFINE CHANNEL"),
+    ("DIS CHS(*)", "DISPLAY CHSTATUS"),
+    ("DISPLAY QSTATUS(Q) TYPE(HANDLE) ALL", "DISPLAY QSTATUS"),
+    ("DIS CONN(*) TYPE(CONN) WHERE(EXTCONN EQ '00')", "DISPLAY CONN"),
+    ("DISPLAY QMSTATUS", "DISPLAY QMSTATUS"),
+    ("ALTER LISTENER(L) TRPTYPE(TCP) PORT(1415)", "ALTER LISTENER"),
+    ("DELETE NAMELIST(N)", "DELETE NAMELIST"),
+    ("CLEAR TOPICSTR('a/b') CLRTYPE(RETAINED)", "CLEAR TOPICSTR"),
+    ("SET AUTHREC PROFILE(Q) OBJTYPE(QUEUE) PRINCIPAL('u') AUTHADD(GET,PUT)", "SET AUTHREC"),
+    ("SET CHLAUTH('*') TYPE(BLOCKUSER) USERLIST('*MQADMIN')", "SET CHLAUTH"),
+    ("REFRESH SECURITY TYPE(CONNAUTH)", "REFRESH SECURITY"),
+    ("REF SECURITY(*)", "REFRESH SECURITY"),
+    ("START CHANNEL(C)", "START CHANNEL"),
+    ("STOP CONN(414D5143)", "STOP CONN"),
+    ("PING QMGR", "PING QMGR"),
+    ("RESET QMGR TYPE(STATISTICS)", "RESET QMGR"),
+    ("MOVE QLOCAL(A) TOQLOCAL(B)", "MOVE QLOCAL"),
+    ("SUSPEND", "SUSPEND"),
+    ("DEFINE QLOCAL(A) CFSTRUCT(S)", "CFSTRUCT"),
+    ("ALTER QMGR IGQ(ENABLED)", "IGQ"),
+    ("DISPLAY QUEUE(*) CLUSINFO", "CLUSINFO"),
+]
+
+
+@pytest.mark.parametrize(("text", "what"), NOT_SUPPORTED)
+def test_what_ibm_mq_knows_is_no_syntax_error(manager: Manager, text: str, what: str) -> None:
+    reply = manager.run(text)
+    assert (reply.code, reply.ok, reply.syntax_error) == ("EMQ0001E", False, False)
+    assert reply.text == f"EMQ0001E: {what} is not supported by EverMQ."
+
+
+HINTS = [
+    ("DEFIN QLOCAL(A)", "DEFIN: did you mean DEFINE?"),
+    ("DEFINE QLOCL(A)", "QLOCL: did you mean QLOCAL?"),
+    ("DEFINE CHANEL(A)", "CHANEL: did you mean CHANNEL?"),
+    ("DEFINE QLOCAL(A) MAXDEPHT(5)", "MAXDEPHT: did you mean MAXDEPTH?"),
+    ("DEFINE QLOCAL(A) NOTRIGER", "NOTRIGER: did you mean NOTRIGGER?"),
+    ("DEFINE QLOCAL(A) RPLACE", "RPLACE: did you mean REPLACE?"),
+    ("ALTER QMGR DEDQ(A)", "DEDQ: did you mean DEADQ?"),
+    ("DELETE QLOCAL(A) PURG", "PURG: did you mean PURGE?"),
+    ("DISPLAY QUEUE(*) CURDEPHT", "CURDEPHT: did you mean CURDEPTH?"),
+    ("DISPLAY QUEUE(*) WHERE(CURDEPHT GT 0)", "CURDEPHT: did you mean CURDEPTH?"),
+    ("ALTER QLOCAL(A) CURDEPTH(5)", "CURDEPTH cannot be given here."),
+    ("ALTER QMGR QMID(X)", "QMID cannot be given here."),
+    ("DEFINE QALIAS(A) MAXDEPTH(5)", "MAXDEPTH is an attribute of QLOCAL, QMODEL and cannot be given here."),
+    ("DELETE QLOCAL(A) NOTRIGGER", "NOTRIGGER is an attribute of QLOCAL, QMODEL and cannot be given here."),
+    ("ZMQSC DEFINE QL-A MAXDEPHT-5", "MAXDEPHT: did you mean MAXDEPTH?"),
+    ("ZMQSC DEFINN QL-A", "DEFINN: did you mean DEFINE?"),
+    ("ZMQSC DEFINE PROCES-A", "PROCES: did you mean PROCESS?"),
+]
+
+
+@pytest.mark.parametrize(("text", "hint"), HINTS)
+def test_a_mistyped_word_is_answered_with_the_nearest_right_one(manager: Manager, text: str, hint: str) -> None:
+    reply = manager.run(text)
+    assert (reply.code, reply.syntax_error) == ("AMQ8405I", True)
+    assert reply.text.split("\n")[3] == hint
+
+
+@pytest.mark.parametrize("text", ["X QL(A)", "FROBNICATE QL(A)", f"{'DEFINE' * 9} QL(A)", "DEFINE QLOCAL(A) X(1)"])
+def test_a_word_like_no_other_is_answered_without_a_guess(manager: Manager, text: str) -> None:
+    assert manager.run(text).text.split("\n")[3].startswith("AMQ842")
 
 
 def test_a_command_of_absurd_length_is_refused_with_its_end_only(manager: Manager) -> None:

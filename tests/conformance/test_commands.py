@@ -168,3 +168,22 @@ async def test_messages_got_under_syncpoint_are_not_cleared(connection: Connecti
     assert await codes(connection, "CLEAR QLOCAL(Q)") == ["AMQ8148E"]
     await connection.backout()
     assert await codes(connection, "CLEAR QLOCAL(Q)") == ["AMQ8022I"]
+
+
+async def test_attributes_that_do_not_act_are_warned_of_once_a_script(connection: Connection) -> None:
+    script = "DEFINE QLOCAL(A) STREAMQ(B) MAXDEPTH(9)\nDEFINE QLOCAL(B) STREAMQ(A) STATQ(ON)\nDELETE QLOCAL(B)"
+    for _ in range(2):
+        first, second, third = await connection.mqsc(script)
+        assert [each.warnings for each in (first, second, third)] == [
+            ("EMQ0002W: STREAMQ is kept and shown, but EverMQ does not act on it: no message is copied.",),
+            ("EMQ0002W: STATQ is kept and shown, but EverMQ does not act on it.",),
+            (),
+        ]
+        assert first.text == "\n".join(["AMQ8006I: IBM MQ queue created.", *first.warnings])
+        assert (first.ok, first.code) == (True, "AMQ8006I")
+        await connection.mqsc("DELETE QLOCAL(A)")
+
+
+async def test_what_ibm_mq_knows_is_not_a_syntax_error(connection: Connection) -> None:
+    (reply,) = await connection.mqsc("DEFINE CHANNEL(C) CHLTYPE(SVRCONN)")
+    assert (reply.code, reply.ok, reply.syntax_error) == ("EMQ0001E", False, False)

@@ -1,0 +1,122 @@
+"""Attributes that are kept and not acted on: who sets one is told so, once; everybody else is left in peace."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker.commands.attributes import TABLE
+from broker.commands.forms import Choice, Flag, Integer
+from broker.commands.interpreter import interpret
+from broker.commands.row import Acts, Attribute, Origin
+from broker.commands.script import commands_of
+from tests.commands.catalog import NOON
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.commands.catalog import Manager
+
+GIVEN = [(kind, row) for kind, rows in TABLE.items() for row in rows.values() if row.origin is Origin.GIVEN]
+NAMED = [f"{kind}-{row.keyword}" for kind, row in GIVEN]
+NOTHING_TO_ASK = {
+    *(("QMGR", word) for word in ("CHLAUTH", "IMGRCOVO", "IMGRCOVQ", "PSCLUS", "REVDNS", "SCHINIT", "SCMDSERV")),
+    ("QMGR", "STRSTPEV"),
+    *((kind, "QSGDISP") for kind in ("QLOCAL", "QMODEL", "QALIAS", "QREMOTE")),
+}
+"""Attributes whose only other value switches off what is not done anyway, or that have no other value."""
+
+
+def values(row: Attribute) -> Iterator[int | str]:
+    """Every value of a choice and of a flag, the bounds and the words of a number, a text."""
+    match row.form:
+        case Choice(words):
+            yield from words.values()
+        case Flag():
+            yield from (0, 1)
+        case Integer(low, high, words):
+            yield from (low, high, *words.values())
+        case _:
+            yield from ("", "A")
+
+
+def written(row: Attribute, value: int | str) -> str:
+    if isinstance(row.form, Flag):
+        return row.keyword if value else f"NO{row.keyword}"
+    return f"{row.keyword}('{row.form.plain(value)}')"
+
+
+def command(kind: str, row: Attribute, value: int | str) -> str:
+    return f"{'ALTER QMGR' if kind == 'QMGR' else f'DEFINE {kind}(X) REPLACE'} {written(row, value)}"
+
+
+@pytest.mark.parametrize(("kind", "row"), GIVEN, ids=NAMED)
+def test_each_attribute_acts_or_warns(manager: Manager, kind: str, row: Attribute) -> None:
+    warned = set()
+    for value in values(row):
+        reply = manager.run(command(kind, row, value))
+        quiet = manager.run(command(kind, row, row.default))
+        assert (reply.ok, reply.code, quiet.warnings) == (True, quiet.code, ())
+        assert reply.text == "\n".join([quiet.text, *reply.warnings])
+        if reply.warnings:
+            (line,) = reply.warnings
+            assert line.startswith(f"EMQ0002W: {row.keyword}")
+            warned.add(row.form.plain(value))
+    does_nothing = row.acts is Acts.NO and (kind, row.keyword) not in NOTHING_TO_ASK
+    assert bool(warned) == (does_nothing or bool(row.idle))
+    if row.idle:
+        assert warned == set(row.idle)
+
+
+SILENT = [
+    "ALTER QMGR CHLAUTH(DISABLED) CONNAUTH(' ') STRSTPEV(DISABLED) REVDNS(DISABLED) SCHINIT(MANUAL)",
+    "DEFINE QLOCAL(A) STATQ(OFF) ACCTQ(OFF) MONQ(NONE) IMGRCOVQ(NO) OTELTRAC(OFF)",
+    "DEFINE QLOCAL(A) BOTHRESH(3) BOQNAME(B) RETINTVL(24) DESCR('any')",
+    "DEFINE QLOCAL(A) TRIGTYPE(EVERY)",
+    "DEFINE QLOCAL(A) STREAMQ(' ') STRMQOS(BESTEF) CAPEXPRY(NOLIMIT) CLUSTER('')",
+]
+
+
+@pytest.mark.parametrize("text", SILENT)
+def test_what_asks_for_nothing_is_not_warned_of(manager: Manager, text: str) -> None:
+    reply = manager.run(text)
+    assert (reply.ok, reply.warnings) == (True, ())
+
+
+def test_the_reply_names_what_does_not_act_and_what_follows(manager: Manager) -> None:
+    reply = manager.run("DEFINE QLOCAL(A) STREAMQ(B) STRMQOS(MUSTDUP) MAXDEPTH(1) TRIGTYPE(DEPTH)")
+    assert (reply.ok, reply.code) == (True, "AMQ8006I")
+    assert reply.text.split("\n") == [
+        "AMQ8006I: IBM MQ queue created.",
+        "EMQ0002W: STREAMQ is kept and shown, but EverMQ does not act on it: no message is copied.",
+        "EMQ0002W: STRMQOS is kept and shown, but EverMQ does not act on it.",
+        "EMQ0002W: TRIGTYPE(DEPTH) is kept and shown, but EverMQ does not act on it: the queue starts nothing.",
+    ]
+    assert reply.warnings == tuple(reply.text.split("\n")[1:])
+    assert manager.queue("A")["STREAMQ"] == "B"
+
+
+def test_a_command_that_fails_warns_of_nothing(manager: Manager) -> None:
+    manager.run("DEFINE QLOCAL(A)")
+    reply = manager.run("DEFINE QLOCAL(A) STATQ(ON)")
+    assert (reply.code, reply.warnings) == ("AMQ8150E", ())
+
+
+def test_like_warns_of_nothing(manager: Manager) -> None:
+    manager.run("DEFINE QLOCAL(A) STATQ(ON)")
+    assert manager.run("DEFINE QLOCAL(B) LIKE(A)").warnings == ()
+
+
+def test_a_script_is_warned_of_each_attribute_once(manager: Manager) -> None:
+    script = """
+        DEFINE QLOCAL(A) STATQ(ON)
+        DEFINE QLOCAL(B) STATQ(ON) INITQ(I)
+        ALTER QMGR STATQ(ON)
+        ZMQSC DEF QL-C
+        DEFINE QMODEL(M) INITQ(J)
+    """
+    warned: set[str] = set()
+    replies = [interpret(text, manager, NOON, warned).reply for text in commands_of(script)]
+    assert [[line.split()[1] for line in reply.warnings] for reply in replies] == [["STATQ"], ["INITQ"], [], [], []]
+    assert [len(reply.text.split("\n")) for reply in replies] == [2, 2, 1, 1, 1]
