@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from broker.interface import Queue as Queue
     from broker.interface import TriggerStart as TriggerStart
     from broker.interface import TriggerStarts as TriggerStarts
+    from broker.mqi import CommandFailedError as CommandFailedError
     from broker.mqi import MQError as MQError
     from broker.storage.store import StoreUnusableError as StoreUnusableError
 
 _MODULES = {
     "Clock": "clock",
+    "CommandFailedError": "mqi",
     "Connection": "interface",
     "MQError": "mqi",
     "Message": "interface",

@@ -25,7 +25,7 @@ MAY_IMPORT = {
     "groups": {"interface", "mqi"},
     "wire": {"interface", "mqi"},
     "client": {"clock", "interface", "mqi", "wire"},
-    "server": {"clock", "config", "engine", "interface", "mqi", "wire"},
+    "server": {"clock", "commands", "config", "engine", "interface", "mqi", "wire"},
     "testing": {"", "clock", "mqi", "storage"},
     "cli": {"", "cli", "client", "clock", "commands", "config", "engine", "interface", "mqi", "server", "storage"},
 }

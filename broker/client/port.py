@@ -117,8 +117,8 @@ class RemotePort:
     def set(self, hobj: int, values: Mapping[int, int | str]) -> RemoteCall[int]:
         return self.line.request(RemoteCall, self, Verb.SET, hobj, answers.pairs(values))
 
-    def mqsc(self, text: str) -> RemoteCall[list[CommandReply]]:
-        return self.line.request(RemoteCall, self, Verb.MQSC, text)
+    def mqsc(self, text: str, check: bool = False) -> RemoteCall[list[CommandReply]]:
+        return self.line.request(RemoteCall, self, Verb.MQSC, *([True] if check else []), text)
 
     def status(self) -> RemoteCall[dict[str, Any]]:
         return self.line.request(RemoteCall, self, Verb.STATUS)

@@ -88,3 +88,17 @@ def commands_of(text: str) -> list[str]:
     """The commands of a whole script."""
     reader = ScriptReader()
     return [command for line in text.split("\n") for command in reader.feed(line)] + reader.finish()
+
+
+def located(text: str) -> list[tuple[int, str]]:
+    """The commands of a whole script, each with the number of the line on which it begins."""
+    reader = ScriptReader()
+    found = []
+    begun = 1
+    for number, line in enumerate(text.split("\n"), 1):
+        if not reader.pending:
+            begun = number
+        for command in reader.feed(line):
+            found.append((begun, command))
+            begun = number
+    return [*found, *((begun, command) for command in reader.finish())]

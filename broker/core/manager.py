@@ -42,7 +42,7 @@ from broker.core.logical import CLOSED
 from broker.core.options import check_open
 from broker.core.properties import check_length as check_properties
 from broker.core.putting import Prepared
-from broker.core.resolution import resolve
+from broker.core.resolution import resolve, unknown
 from broker.core.routes import Route, Signpost
 from broker.core.rows import ObjectRow, Rows
 from broker.core.selection import choose
@@ -128,7 +128,7 @@ class Manager:
             raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, f"a selector is for queues, not for a {space.lower()}")
         name = self.name if space == "QMGR" else od.object_name
         if space != "QMGR" and (space, name) not in self.definitions:
-            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{self.name} has no process definition {name}")
+            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, unknown(self.definitions, self.name, name, space))
         if options & ~_INQUIRE_ONLY:
             raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{name}: a {space.lower()} can only be opened for INQUIRE")
         handle = Handle(hconn, space, name, options, None)
@@ -235,7 +235,7 @@ class Manager:
         try:
             return self.queues[name]
         except KeyError:
-            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{self.name} has no queue {name!r}") from None
+            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, unknown(self.definitions, self.name, name)) from None
 
     # Messages
 

@@ -66,6 +66,13 @@ def resolve(definitions: Definitions, manager: Definition, object_name: str, q_m
     return _Resolver(definitions, manager).resolve(object_name, q_mgr_name)
 
 
+def unknown(definitions: Definitions, q_mgr_name: str, name: str, space: str = "QUEUE") -> str:
+    """Why there is no such object: it does not exist, or it does in upper case, as MQSC makes names without quotes."""
+    what = "queue" if space == "QUEUE" else "process definition"
+    found = name.upper() if (space, name.upper()) in definitions else ""
+    return f"{q_mgr_name} has no {what} {name!r}" + (f": there is {found}; names are case-sensitive" if found else "")
+
+
 class _Resolver:
     """The definitions that one resolution looks at."""
 
@@ -91,7 +98,7 @@ class _Resolver:
         """A name of this queue manager's own."""
         found = self._find(name)
         if found is None:
-            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{self._own_name} has no queue {name!r}")
+            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, unknown(self._definitions, self._own_name, name))
         if found.kind == "QALIAS":
             return self._base(found)
         if found.kind == "QREMOTE":
@@ -103,7 +110,8 @@ class _Resolver:
         target = str(alias.attributes["TARGET"])
         base = self._find(target)
         if base is None or alias.attributes["TARGTYPE"] == _TOPIC:
-            raise MQError(MQRC.UNKNOWN_ALIAS_BASE_Q, f"the TARGET of {alias.name}, {target!r}, is not defined")
+            why = unknown(self._definitions, self._own_name, target)
+            raise MQError(MQRC.UNKNOWN_ALIAS_BASE_Q, f"the TARGET of {alias.name}, {target!r}, is not defined: {why}")
         if base.kind in ("QALIAS", "QMODEL"):
             raise MQError(MQRC.ALIAS_BASE_Q_TYPE_ERROR, f"{target}, the TARGET of {alias.name}, is a {base.kind}")
         return _after(alias, self._here(target))

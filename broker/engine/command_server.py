@@ -36,9 +36,11 @@ class CommandServer:
         self._jobs: deque[Job] = deque()
         self._busy = False
 
-    def run(self, text: str, done: Callable[[list[CommandReply]], None]) -> None:
-        """Run the commands of `text` in their turn, then call `done` with a reply to each."""
-        self._add(self._script(text, done))
+    def run(self, text: str, done: Callable[[list[CommandReply]], None], *, check: bool = False) -> None:
+        """Run the commands of `text` in their turn, then call `done` with a reply to each; with `check` up to the first
+        that fails.
+        """
+        self._add(self._script(text, done, check=check))
 
     def submit(self, make: Callable[[], Change | None], done: Callable[[Exception | None], None]) -> None:
         """Make the change, if any, that `make` makes of what is then in force, then call `done`: with the MQError that
@@ -46,7 +48,7 @@ class CommandServer:
         """
         self._add(_single(make, done))
 
-    def _script(self, text: str, done: Callable[[list[CommandReply]], None]) -> Job:
+    def _script(self, text: str, done: Callable[[list[CommandReply]], None], *, check: bool) -> Job:
         replies = []
         warned: set[str] = set()
         for command in commands_of(text):
@@ -54,6 +56,8 @@ class CommandServer:
             outcome = interpret(command, self._manager.catalog, now, warned)
             error = (yield outcome.changes) if outcome.changes else None
             replies.append(outcome.reply if error is None else _failed(error))
+            if check and not replies[-1].ok:
+                break
         done(replies)
 
     def _add(self, job: Job) -> None:

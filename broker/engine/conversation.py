@@ -151,8 +151,8 @@ class Conversation:
     def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]:
         return self.turns.issue(Call(), True, self._set, hobj, values)
 
-    def mqsc(self, text: str) -> Call[list[CommandReply]]:
-        return self.turns.issue(Call(), True, self._mqsc, text)
+    def mqsc(self, text: str, check: bool = False) -> Call[list[CommandReply]]:
+        return self.turns.issue(Call(), True, self._mqsc, text, check)
 
     def status(self) -> Call[dict[str, Any]]:
         return self.turns.issue(Call(), True, self._status)
@@ -299,14 +299,14 @@ class Conversation:
 
         self.manager.commands.submit(make, done)
 
-    def _mqsc(self, call: Call[list[CommandReply]], text: str) -> None:
+    def _mqsc(self, call: Call[list[CommandReply]], text: str, check: bool) -> None:
         go_on = self.turns.hold()
 
         def done(replies: list[CommandReply]) -> None:
             succeed(call, replies)
             go_on()
 
-        self.manager.commands.run(text, done)
+        self.manager.commands.run(text, done, check=check)
 
     def _open_for(self, hobj: int, option: int, reason: MQRC) -> Handle:
         handle = self.hconn.handle(hobj)

@@ -13,7 +13,7 @@ from broker.interface.properties import with_properties
 from broker.interface.queue import Queue, answered_later, get_options, put_options
 from broker.interface.starts import TriggerStarts
 from broker.mqi.connections import MQSTAT
-from broker.mqi.errors import MQError
+from broker.mqi.errors import CommandFailedError, MQError
 from broker.mqi.options import MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -117,9 +117,16 @@ class Connection:
         """
         return UnitOfWork(self)
 
-    async def mqsc(self, text: str) -> list[CommandReply]:
-        """Run MQSC or ZMQSC commands; one reply a command. A command that fails is a reply that is not `ok`."""
-        return await answer(self.port.mqsc(text))
+    async def mqsc(self, text: str, *, check: bool = False) -> list[CommandReply]:
+        """Run MQSC or ZMQSC commands; one reply a command. A command that fails is a reply that is not `ok`, and the
+        commands behind it are run all the same.
+
+        With `check` nothing behind it is run, and CommandFailedError is raised: an MQError that has the replies.
+        """
+        replies = await answer(self.port.mqsc(text, check))
+        if check and replies and not replies[-1].ok:
+            raise CommandFailedError(replies)
+        return replies
 
     async def status(self) -> dict[str, Any]:
         """The state of the queue manager in figures: queues, connections, journal, triggers."""

@@ -76,6 +76,7 @@ from broker.mqi.descriptor import MQRO_ACCEPT_UNSUP_MASK as MQRO_ACCEPT_UNSUP_MA
 from broker.mqi.descriptor import MQRO_REJECT_UNSUP_MASK as MQRO_REJECT_UNSUP_MASK
 from broker.mqi.descriptor import MQSEG as MQSEG
 from broker.mqi.descriptor import MQSS as MQSS
+from broker.mqi.errors import CommandFailedError as CommandFailedError
 from broker.mqi.errors import MQError as MQError
 from broker.mqi.explanations import Cause as Cause
 from broker.mqi.explanations import Explanation as Explanation

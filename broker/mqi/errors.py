@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any
 from broker.mqi.reasons import MQCC, MQRC
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.mqi.replies import CommandReply
     from broker.mqi.structures import ResponseRecord
 
 
@@ -54,6 +57,37 @@ class MQError(Exception):
     def __str__(self) -> str:
         name = f"MQRC_{self.reason.name} ({self.reason.value})" if isinstance(self.reason, MQRC) else str(self.reason)
         return f"{name}: {self.detail}" if self.detail else name
+
+
+COMMAND_FAILED = 3008
+"""MQRCCF_COMMAND_FAILED, the reason of `CommandFailedError`: a reason of commands, which `MQRC` does not have."""
+
+
+class CommandFailedError(MQError):
+    """A command of a script failed, and who ran the script wanted it to end there (`mqsc(text, check=True)`).
+
+    `replies` has a reply to each command up to the failed one, which is the last; those behind it were not run, those
+    before it stay done. The reason is MQRCCF_COMMAND_FAILED (3008).
+    """
+
+    replies: tuple[CommandReply, ...]
+
+    def __init__(self, replies: Sequence[CommandReply]) -> None:
+        before = len(replies) - 1
+        done = {0: "nothing took effect", 1: "the one before it took effect and stays"}.get(
+            before, f"the {before} before it took effect and stay"
+        )
+        super().__init__(COMMAND_FAILED, f"command {before + 1} failed, {done}: {replies[-1].text}")
+        self.args = (tuple(replies),)  # what pickling calls the class with again
+        self.replies = tuple(replies)
+
+    @property
+    def reply(self) -> CommandReply:
+        """The reply to the command that failed."""
+        return self.replies[-1]
+
+    def __str__(self) -> str:
+        return f"MQRCCF_COMMAND_FAILED ({COMMAND_FAILED}): {self.detail}"
 
 
 def _known(reason: int) -> MQRC | int:

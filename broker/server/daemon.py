@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import logging
 import signal
+from textwrap import shorten
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 
+from broker.commands.script import located
 from broker.engine import QueueManager
+from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
 from broker.server.server import Server
 
@@ -30,6 +33,9 @@ logger = logging.getLogger(__name__)
 
 Service: TypeAlias = "Callable[[QueueManager], AbstractAsyncContextManager[Any]]"
 """Runs beside the listener, between entering and leaving its context."""
+
+COMMAND_SHOWN_MAX: Final = 120
+"""Characters of a startup command that an error shows."""
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -52,8 +58,9 @@ async def run(config: Config, services: Sequence[Service] = (), *, ready: Callab
     service raises.
     """
     async with QueueManager.open(config) as manager:
+        done = 0
         for path in config.queue_manager.startup:
-            await _run_commands(manager, path)
+            done += await _run_commands(manager, path, done)
         async with Server(manager, config.listener, config.limits) as server:
             try:
                 await _serve(manager, server, services, ready)
@@ -61,19 +68,35 @@ async def run(config: Config, services: Sequence[Service] = (), *, ready: Callab
                 raise _lone(group) from None
 
 
-async def _run_commands(manager: QueueManager, path: Path) -> None:
-    """Run a startup file; a command that fails ends the start."""
+async def _run_commands(manager: QueueManager, path: Path, before: int) -> int:
+    """Run a startup file; how many commands it has. The first that fails ends the start: what was run until then, with
+    the `before` commands of earlier files, stays done, and the error says so.
+    """
     try:
         text = await anyio.Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise StartError(f"cannot read the startup commands in {path}: {error}") from error
     async with manager.connect(appl_name="startup") as connection:
-        replies = await connection.mqsc(text)
+        try:
+            replies = await connection.mqsc(text, check=True)
+        except CommandFailedError as failed:
+            done = len(failed.replies) - 1
+            line, command = located(text)[done]
+            logger.error("startup command failed file=%s line=%d reply=%s", path, line, failed.reply.text)
+            raise StartError(
+                f"{path}, line {line}: the startup command {shorten(command, COMMAND_SHOWN_MAX)} failed; "
+                f"{_stays(before + done)}. {failed.reply.text}"
+            ) from failed
     for reply in replies:
-        if not reply.ok:
-            logger.error("startup command failed file=%s reply=%s", path, reply.text)
-            raise StartError(f"a startup command in {path} failed: {reply.text}")
+        for warning in reply.warnings:
+            logger.warning("startup command file=%s: %s", path, warning)
     logger.info("startup commands complete file=%s commands=%d", path, len(replies))
+    return len(replies)
+
+
+def _stays(commands: int) -> str:
+    many = {0: "nothing was run before it", 1: "the startup command before it took effect and stays"}
+    return many.get(commands, f"the {commands} startup commands before it took effect and stay")
 
 
 async def _serve(

@@ -93,10 +93,14 @@ def _set(port: Port, hobj: Any, values: Any) -> Call[Any]:
 _PAIRS: Final = ((int, int), (int, str))
 
 
-def _mqsc(port: Port, text: Any) -> Call[Any]:
+def _mqsc(port: Port, *items: Any) -> Call[Any]:
+    *checks, text = items  # what weighs a frame looks at its last item
+    check = checks[0] if checks else False
     if type(text) is not str:
         raise WireError("the text of MQSC is not a text")
-    return port.mqsc(text)
+    if type(check) is not bool:
+        raise WireError("MQSC says neither to end at a failure nor not to")
+    return port.mqsc(text, True) if check else port.mqsc(text)
 
 
 def _explain(port: Port, q_name: Any, msg_id: Any, correl_id: Any, group_id: Any) -> Call[Any]:
@@ -140,13 +144,16 @@ _MAKERS: Final[dict[int, tuple[int, _Maker]]] = {  # by verb: how many items its
     Verb.BACKOUT: (3, lambda port: port.backout()),
     Verb.INQUIRE: (5, _inquire),
     Verb.SET: (5, _set),
-    Verb.MQSC: (4, _mqsc),
+    Verb.MQSC: (5, _mqsc),
     Verb.STATUS: (3, lambda port: port.status()),
     Verb.TRIGGER_PENDING: (3, lambda port: port.trigger_pending()),
     Verb.TRIGGER_WAIT: (4, _trigger_wait),
     Verb.TRIGGER_TAKE: (5, _trigger_take),
     Verb.EXPLAIN: (7, _explain),
 }
+
+_OPTIONAL: Final = {int(Verb.MQSC): 1}
+"""How many of its items a client may leave out."""
 
 STARTED: Final = frozenset([*_MAKERS, Verb.PUT_MANY])
 """The verbs that `start` makes a call of."""
@@ -160,7 +167,7 @@ def start(port: Port, frame: Frame, earlier: Earlier) -> Call[Any]:
     if frame[0] == _PUT_MANY:
         return _put_many(port, frame, earlier)
     length, make = _MAKERS[frame[0]]
-    if len(frame) != length:
+    if len(frame) != length and len(frame) != length - _OPTIONAL.get(frame[0], 0):
         raise WireError(f"{Verb(frame[0]).name} has {len(frame)} items, not {length}")
     return make(port, *frame[3:])
 

@@ -60,7 +60,7 @@ class Verb(IntEnum):
     BACKOUT = 25  # nothing -> reason
     INQUIRE = 26  # handle, selectors -> pairs of selector and value
     SET = 27  # handle, pairs of selector and value -> reason
-    MQSC = 28  # text -> the command replies
+    MQSC = 28  # true if the first failure is to end it, or nothing; text -> the command replies
     STATUS = 29  # nothing -> the figures, a map
     TRIGGER_PENDING = 30  # nothing -> posts, the pending queues
     TRIGGER_WAIT = 31  # posts -> posts

@@ -51,6 +51,11 @@ more; "no", kept only. A `DEFINE` or `ALTER` that gives such an attribute a valu
 out, and its reply has a further line that says so (`EMQ0002W`; in Python also in `reply.warnings`): once for each
 attribute in a script. Defaults, and values that switch something off, are not warned of.
 
+From Python, `await connection.mqsc(text)` runs a script and gives a reply for each command; one that fails is a reply
+that is not `ok`, and those behind it are run all the same. `mqsc(text, check=True)` ends at the first that fails, and
+raises `CommandFailedError`, an `MQError` that has the `replies` so far. The startup files of the daemon are run so: the
+error names file, line and command, and says how many commands before it took effect and stay.
+
 A verb, an object or a keyword that IBM MQ knows and EverMQ does not is answered `EMQ0001E: START CHANNEL is not
 supported by EverMQ.`, which is no syntax error; a mistyped one with the nearest right one. Message ids that begin with
 AMQ are IBM MQ's, those with EMQ have no like there.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.commands.script import ScriptReader, commands_of
+from broker.commands.script import ScriptReader, commands_of, located
 
 SCRIPTS = [
     ("L8 each line is a command", "DEF QL(A)\nDEF QL(B)\n", ["DEF QL(A)", "DEF QL(B)"]),
@@ -58,3 +58,13 @@ def test_a_reader_ignores_what_follows_the_end() -> None:
     lines = ["DEF QL(A)", "END", "DEF QL(B)"]
     assert [(reader.feed(line), reader.ended) for line in lines] == [(["DEF QL(A)"], False), ([], True), ([], True)]
     assert reader.finish() == []
+
+
+@pytest.mark.parametrize(("script", "commands"), [row[1:] for row in SCRIPTS], ids=[row[0] for row in SCRIPTS])
+def test_located_commands_are_the_commands(script: str, commands: list[str]) -> None:
+    assert [command for _, command in located(script)] == commands
+
+
+def test_a_command_is_located_where_it_begins() -> None:
+    script = "* note\nA\n\nB +\n* note\n  more\nC; D; E +\nmore; F\nG -\n"
+    assert located(script) == [(2, "A"), (4, "B more"), (7, "C"), (7, "D"), (7, "E more"), (8, "F"), (9, "G")]

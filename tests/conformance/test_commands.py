@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from broker.mqi import MQGMO, MQOO, MQPMO, MQRC
+import pytest
+
+from broker.mqi import MQCC, MQGMO, MQOO, MQPMO, MQRC, CommandFailedError
 from tests.conformance.expect import ALL, drained, fails
 
 if TYPE_CHECKING:
@@ -187,3 +189,30 @@ async def test_attributes_that_do_not_act_are_warned_of_once_a_script(connection
 async def test_what_ibm_mq_knows_is_not_a_syntax_error(connection: Connection) -> None:
     (reply,) = await connection.mqsc("DEFINE CHANNEL(C) CHLTYPE(SVRCONN)")
     assert (reply.code, reply.ok, reply.syntax_error) == ("EMQ0001E", False, False)
+
+
+async def test_a_checked_script_ends_at_the_first_failure(connection: Connection) -> None:
+    script = "DEFINE QLOCAL(A)\nDEFINE QLOCAL(B)\nDEFINE QLOCAL(A)\nDEFINE QLOCAL(C)"
+    with pytest.raises(CommandFailedError) as caught:
+        await connection.mqsc(script, check=True)
+    error = caught.value
+    assert [reply.code for reply in error.replies] == ["AMQ8006I", "AMQ8006I", "AMQ8150E"]
+    assert (error.reply, error.reason, error.completion) == (error.replies[2], 3008, MQCC.FAILED)
+    assert str(error) == (
+        "MQRCCF_COMMAND_FAILED (3008): command 3 failed, the 2 before it took effect and stay: "
+        "AMQ8150E: IBM MQ object already exists."
+    )
+    assert await codes(connection, "DISPLAY QLOCAL(B)\nDISPLAY QLOCAL(C)") == ["AMQ8409I", "AMQ8147E"]
+
+
+async def test_a_checked_script_without_failure_is_answered_as_any(connection: Connection) -> None:
+    replies = await connection.mqsc("DEFINE QLOCAL(A)\nDISPLAY QLOCAL(A)", check=True)
+    assert [reply.code for reply in replies] == ["AMQ8006I", "AMQ8409I"]
+    assert await connection.mqsc("", check=True) == []
+
+
+async def test_the_first_command_of_a_checked_script_leaves_nothing_behind(connection: Connection) -> None:
+    with pytest.raises(CommandFailedError, match="command 1 failed, nothing took effect: AMQ8405I"):
+        await connection.mqsc("DEFIN QLOCAL(A)\nDEFINE QLOCAL(B)", check=True)
+    with fails(MQRC.UNKNOWN_OBJECT_NAME):
+        await connection.open("B", ALL)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.mqi import MQGMO, MQMT, MQOO, MQPMO, MQRC, MessageDescriptor
+from broker.mqi import MQGMO, MQMT, MQOO, MQOT, MQPMO, MQRC, MessageDescriptor, ObjectDescriptor
 from tests.conformance.expect import ALL, drained, fails, reason_of
 
 if TYPE_CHECKING:
@@ -148,6 +148,21 @@ async def test_an_error_says_what_it_is_about(connection: Connection) -> None:
     with fails(MQRC.UNKNOWN_OBJECT_NAME) as caught:
         await connection.open("NOSUCH", ALL)
     assert str(caught.value) == "MQRC_UNKNOWN_OBJECT_NAME (2085): QM1 has no queue 'NOSUCH'"
+
+
+async def test_a_name_in_lower_case_is_told_of_the_one_in_upper_case(system: System, connection: Connection) -> None:
+    await system.mqsc("DEFINE QLOCAL(ORDERS)\nDEFINE QALIAS(A) TARGET('orders')\nDEFINE PROCESS(P)")
+    there = "there is ORDERS; names are case-sensitive"
+    for call in (connection.open("orders", ALL), connection.put1("orders", b""), connection.explain("orders")):
+        with fails(MQRC.UNKNOWN_OBJECT_NAME) as caught:
+            await call
+        assert caught.value.detail == f"QM1 has no queue 'orders': {there}"
+    with fails(MQRC.UNKNOWN_ALIAS_BASE_Q) as caught:
+        await connection.open("A", MQOO.OUTPUT)
+    assert caught.value.detail.endswith(there)
+    with fails(MQRC.UNKNOWN_OBJECT_NAME) as caught:
+        await connection.open(ObjectDescriptor(object_type=MQOT.PROCESS, object_name="p"), MQOO.INQUIRE)
+    assert caught.value.detail == "QM1 has no process definition 'p': there is P; names are case-sensitive"
 
 
 async def test_a_unit_of_work_holds_so_many_bytes(system: System, connection: Connection, queue: Queue) -> None:

@@ -7,8 +7,9 @@ import pickle
 
 import pytest
 
-from broker.mqi.errors import MQError
+from broker.mqi.errors import CommandFailedError, MQError
 from broker.mqi.reasons import MQCC, MQRC
+from broker.mqi.replies import CommandReply
 from broker.mqi.structures import ResponseRecord
 
 
@@ -59,3 +60,20 @@ def test_an_error_survives_pickling_and_copying(error: MQError) -> None:
     for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
         assert attributes(twin) == attributes(error)
         assert str(twin) == str(error)
+
+
+FAILED = CommandFailedError([CommandReply(code="A", text="A: done"), CommandReply(code="B", text="B: no", ok=False)])
+
+
+def test_a_command_that_failed_says_what_was_done_before_it() -> None:
+    assert attributes(FAILED) == (3008, FAILED.detail, MQCC.FAILED, None)
+    assert (
+        str(FAILED) == "MQRCCF_COMMAND_FAILED (3008): command 2 failed, the one before it took effect and stays: B: no"
+    )
+    assert str(CommandFailedError([FAILED.reply])).endswith("command 1 failed, nothing took effect: B: no")
+
+
+def test_a_command_that_failed_survives_pickling_and_copying() -> None:
+    for twin in (pickle.loads(pickle.dumps(FAILED)), copy.copy(FAILED)):
+        assert type(twin) is CommandFailedError
+        assert (twin.replies, twin.reply, str(twin)) == (FAILED.replies, FAILED.replies[1], str(FAILED))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from broker import MQError, connect
+from broker import MQError, QueueManager, connect
 from broker.config import Config, ListenerConfig, QueueManagerConfig
 from broker.engine import manager as engine
 from broker.mqi import MQGMO, MQOO, MQRC, GetMessageOptions
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from anyio.abc import TaskStatus
-
-    from broker import QueueManager
 
 
 @pytest.fixture
@@ -98,9 +96,45 @@ async def test_a_startup_command_that_fails_ends_the_start_with_its_reply(
     config: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = with_startup(config, tmp_path, "DEFINE QLOCAL(A)\nDEFINE QLOCAL(A)")
-    with pytest.raises(StartError, match=r"0.mqsc failed: AMQ8150E"):
+    with pytest.raises(StartError, match=r"0.mqsc, line 2: .* failed; .* AMQ8150E"):
         await daemon.run(config)
     assert "AMQ8150E" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("texts", "place", "stays"),
+    [
+        (["ALTER QLOCAL(NO)"], "0.mqsc, line 1: the startup command ALTER QLOCAL(NO)", "nothing was run before it"),
+        (
+            ["* first\n\nDEFINE QLOCAL(A)\nDEFINE QLOCAL(B) +\n  MAXDEPHT(1)\nDEFINE QLOCAL(C)"],
+            "0.mqsc, line 4: the startup command DEFINE QLOCAL(B) MAXDEPHT(1)",
+            "the startup command before it took effect and stays",
+        ),
+        (
+            ["DEFINE QLOCAL(A)", "DEFINE QLOCAL(B)", "DEFINE QLOCAL(D); START CHANNEL(C); DEFINE QLOCAL(C)"],
+            "2.mqsc, line 1: the startup command START CHANNEL(C)",
+            "the 3 startup commands before it took effect and stay",
+        ),
+    ],
+)
+async def test_a_start_that_fails_says_where_and_what_stays(
+    config: Config, tmp_path: Path, texts: list[str], place: str, stays: str
+) -> None:
+    with pytest.raises(StartError) as caught:
+        await daemon.run(with_startup(config, tmp_path, *texts))
+    assert f"{place} failed; {stays}. " in str(caught.value)
+    async with QueueManager.open(name="QM1", data=tmp_path / "data") as manager:
+        assert "C" not in manager.core.queues  # what stands behind the failure was not run
+        assert ("A" in manager.core.queues) == (stays != "nothing was run before it")
+
+
+async def test_warnings_of_startup_commands_are_logged(
+    config: Config, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(running, with_startup(config, tmp_path, "DEFINE QLOCAL(A) STATQ(ON)"))
+        terminate()
+    assert "EMQ0002W: STATQ is kept and shown" in caplog.text
 
 
 async def test_a_startup_file_that_is_not_there_ends_the_start(config: Config, tmp_path: Path) -> None:

@@ -105,6 +105,12 @@ RESULTS: dict[Verb, Any] = {
 }
 """What calls return, by verb."""
 
+CHECKED = (True, "DISPLAY QLOCAL(*)")
+"""The items of an MQSC whose script is to end at its first failure."""
+
+WARNED = [CommandReply(code="AMQ8006I", text="AMQ8006I: ...", warnings=("EMQ0002W: ...",))]
+"""The replies to a script that sets an attribute which does not act."""
+
 STOPPED = PlacedMany([PLACED], MQError(MQRC.Q_FULL, "ORDERS holds 5000 messages, its maximum depth"))
 """What a batch returns of which a message could not be put."""
 

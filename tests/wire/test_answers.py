@@ -12,7 +12,7 @@ from broker.mqi import MQRC
 from broker.wire import Verb, WireError, answers
 from broker.wire.frames import CALLS
 from tests.wire.ends import Pair, received
-from tests.wire.samples import ERRORS, LIST_RESULTS, RESULTS, STOPPED
+from tests.wire.samples import ERRORS, LIST_RESULTS, RESULTS, STOPPED, WARNED
 
 if TYPE_CHECKING:
     from broker.mqi import MQError
@@ -43,6 +43,10 @@ def test_what_became_of_a_distribution_list_comes_out_as_it_went_in(verb: Verb) 
     found = answers.result(verb, across(Verb.ANSWER, *answers.fields(verb, LIST_RESULTS[verb])))
     assert found == LIST_RESULTS[verb]
     assert type(found.distribution.records[0].reason) is MQRC
+
+
+def test_warnings_of_commands_come_out_as_they_went_in() -> None:
+    assert answers.result(Verb.MQSC, across(Verb.ANSWER, *answers.fields(Verb.MQSC, WARNED))) == WARNED
 
 
 def test_a_batch_that_was_stopped_comes_out_as_it_went_in() -> None:

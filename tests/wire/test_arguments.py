@@ -17,7 +17,7 @@ from broker.wire import Verb, WireError, answers, arguments
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 from tests.wire.ends import Pair, received
 from tests.wire.recorder import RecordingPort
-from tests.wire.samples import CALLS, LIST_CALLS, MD, TOKEN
+from tests.wire.samples import CALLS, CHECKED, LIST_CALLS, MD, TOKEN
 
 
 def sent(verb: Verb, arguments_of_call: tuple[Any, ...]) -> list[Any]:
@@ -60,6 +60,10 @@ async def test_a_call_for_a_distribution_list_reaches_the_port_as_it_was_made(ve
     assert start(sent(verb, arguments_of_call)) == [(name, *arguments_of_call)]
 
 
+async def test_a_script_that_ends_at_its_first_failure_reaches_the_port_as_one() -> None:
+    assert start([Verb.MQSC, 1, 1, *CHECKED]) == [("mqsc", CHECKED[1], True)]
+
+
 def test_every_call_that_start_makes_has_a_sample() -> None:
     assert CALLS.keys() == arguments.STARTED - {Verb.PUT_MANY}
     assert all(hasattr(Port, name) for name, _ in CALLS.values())
@@ -68,7 +72,8 @@ def test_every_call_that_start_makes_has_a_sample() -> None:
 @pytest.mark.parametrize("verb", CALLS)
 @pytest.mark.parametrize("change", ["an item too many", "an item too few"])
 def test_a_call_with_another_number_of_items_breaks_the_line(verb: Verb, change: str) -> None:
-    frame = sent(verb, CALLS[verb][1])
+    most = CHECKED if verb == Verb.MQSC else CALLS[verb][1]  # MQSC may leave out its last item
+    frame = sent(verb, most if change == "an item too many" else CALLS[verb][1])
     frame = [*frame, None] if change == "an item too many" else frame[:-1]
     with pytest.raises(WireError, match=f"{verb.name} has {len(frame)} items"):
         start(frame)
@@ -170,6 +175,9 @@ def test_a_wrong_argument_is_the_error_of_the_call(verb: Verb, items: list[Any],
     [
         (Verb.DISCONNECT, [1]),
         (Verb.MQSC, [b"DISPLAY"]),
+        (Verb.MQSC, [1, "DISPLAY"]),
+        (Verb.MQSC, ["DISPLAY", True]),
+        (Verb.MQSC, [True, True, "DISPLAY"]),
         (Verb.TRIGGER_WAIT, ["1"]),
         (Verb.PUT_MANY, []),
         (Verb.PUT_MANY, [1, PMO, 0]),

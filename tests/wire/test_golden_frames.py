@@ -10,7 +10,22 @@ from broker.wire import Endpoint, Role, Verb, answers
 from broker.wire.arguments import AS_BEFORE
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 from tests.wire.ends import HELLO, WELCOME, Pair
-from tests.wire.samples import CALLS, ERRORS, GMO, LIST, LIST_PMO, LIST_RESULTS, MD, OD, PMO, RESULTS, STOPPED, TOKEN
+from tests.wire.samples import (
+    CALLS,
+    CHECKED,
+    ERRORS,
+    GMO,
+    LIST,
+    LIST_PMO,
+    LIST_RESULTS,
+    MD,
+    OD,
+    PMO,
+    RESULTS,
+    STOPPED,
+    TOKEN,
+    WARNED,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,6 +57,7 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.PUT_MANY, 1, 203, 7, packed_put_options(PMO), 0, packed(MD), b"hello", AS_BEFORE, b"again", None, b""),
     (Verb.PUT_MANY, 1, 204, 7, packed_put_options(PMO), 203, None, b"more"),
     (Verb.GIVE_BACK, 1, 0, 7, [TOKEN, bytes(16)], TOKEN),
+    (Verb.MQSC, 1, 205, *CHECKED),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -58,6 +74,7 @@ SERVER: list[tuple[Any, ...]] = [
         for number, (verb, found) in enumerate(LIST_RESULTS.items(), 200)
     ),
     (Verb.ANSWER, 1, 203, *answers.fields(Verb.PUT_MANY, STOPPED)),
+    (Verb.ANSWER, 1, 205, *answers.fields(Verb.MQSC, WARNED)),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 
