@@ -42,9 +42,15 @@ def by_selector(kind: str, selector: int) -> Attribute | None:
     return SELECTORS[kind].get(selector)
 
 
+_DEFAULTS: dict[str, Attributes] = {
+    kind: {row.keyword: row.default for row in rows.values() if row.origin in (Origin.GIVEN, Origin.KEPT)}
+    for kind, rows in TABLE.items()
+}
+
+
 def defaults(kind: str) -> Attributes:
     """The attributes that a definition keeps, with the values they have when nothing is said."""
-    return {row.keyword: row.default for row in TABLE[kind].values() if row.origin in (Origin.GIVEN, Origin.KEPT)}
+    return dict(_DEFAULTS[kind])
 
 
 def validate(kind: str, keyword: str, value: Value) -> bool:

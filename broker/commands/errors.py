@@ -37,8 +37,8 @@ def segment_error(segment: str, advice: str) -> CommandError:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A sentence that names the known word nearest to a wrong one; empty when none is near."""
-    if not 3 <= len(word) <= WORD_LENGTH_MAX:
-        return ""
+    if len(word) > WORD_LENGTH_MAX:
+        return ""  # to compare it would take long
     nearest = get_close_matches(word.upper(), list(known), n=1)
     return f"{word}: did you mean {nearest[0]}?" if nearest else ""
 
