@@ -99,6 +99,7 @@ class Entry:
     msg_flags: int = 0
     original_length: int = -1
     properties: bytes = b""  # packed (`broker.core.properties`), not part of the data
+    triggers: bool = True  # its arrival counts a start, where the trigger type is EVERY
 
     def __init__(self, queue: LocalQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
         self.queue = queue
@@ -228,3 +229,13 @@ class FullEntry(Entry):
             *super()._fields(), self.deadline, self.group_id, self.msg_seq_number, self.offset, self.msg_flags,
             self.original_length, self.properties,
         )  # fmt: skip
+
+
+class Piece(FullEntry):
+    """A piece, but not the first, of a message that the queue manager cuts: the message counts one start, and each
+    piece would be one more. The store does not keep this: after a restart it is a segment like any other.
+    """
+
+    __slots__ = ()
+
+    triggers = False

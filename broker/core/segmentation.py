@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core.entry import FullEntry, rank_of
+from broker.core.entry import FullEntry, Piece, rank_of
 from broker.core.logical import LAST_SEGMENT, SEGMENT, SEGMENTS
 from broker.core.report_options import CHOICES, WITH_DATA_BYTES
 from broker.mqi.packing import KEPT_FIELDS
@@ -47,7 +47,7 @@ def cut(whole: FullEntry, length: int, ids: Identifiers) -> list[FullEntry]:
 
 
 def _copy(whole: FullEntry, ids: Identifiers) -> FullEntry:
-    piece = FullEntry(whole.queue, ids.next(), rank_of(whole.key), None, 0)
+    piece = Piece(whole.queue, ids.next(), rank_of(whole.key), None, 0)
     for field in (
         "correl_id",
         "group_id",

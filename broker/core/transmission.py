@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core import extension, properties
-from broker.core.entry import FullEntry, rank_of
+from broker.core.entry import FullEntry, Piece, rank_of
 from broker.mqi.descriptor import MQAT, MQENC, MQFMT, MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
 from broker.mqi.errors import MQError
 from broker.mqi.layouts import MQXQH
@@ -38,7 +38,8 @@ def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Ent
         data = extension.extension(entry.item, flags, original, md.encoding, md.coded_char_set_id, md.format) + data
         md.encoding, md.coded_char_set_id, md.format = _NATIVE, ids.coded_char_set_id, extension.FORMAT
     data = MQXQH(route.q_name, route.q_mgr_name, md).to_bytes(_byte_order(_NATIVE)) + data
-    waiting = FullEntry(route.queue, ids.next(), rank_of(entry.key), data, len(data))
+    kind = FullEntry if entry.triggers else Piece
+    waiting = kind(route.queue, ids.next(), rank_of(entry.key), data, len(data))
     waiting.priority, waiting.persistence = entry.priority, entry.persistence
     waiting.correl_id = entry.msg_id
     waiting.deadline = entry.deadline

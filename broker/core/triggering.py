@@ -69,9 +69,11 @@ class Triggers:
         return True
 
     def arrived(self, queue: LocalQueue, entries: Sequence[Entry]) -> None:
-        """Committed puts: count them if the queue is trigger EVERY (S-12, R-6, R-7)."""
+        """Committed puts: count them if the queue is trigger EVERY (S-12, R-6, R-7). A message that the queue manager
+        cut counts once, with its first piece.
+        """
         if queue.trigger_type == _EVERY and self.fast_path(queue):
-            starts = sum(rank_of(entry.key) >= queue.trigger_priority for entry in entries)
+            starts = sum(entry.triggers and rank_of(entry.key) >= queue.trigger_priority for entry in entries)
             if starts:
                 self.count(queue, queue.pending_starts + starts)
                 self.post()
@@ -89,7 +91,11 @@ class Triggers:
             self.fire_first(queue)
 
     def recount(self, queue: LocalQueue) -> None:
-        """Triggering was switched or changed, or the queue manager starts (R-12, R-13): count what waits."""
+        """Triggering was switched or changed, or the queue manager starts (R-12, R-13): count what waits.
+
+        Segments that are on the queue already count one start each. Which of them were one message to the program that
+        put it is known only while they arrive: the store does not keep it.
+        """
         self.count(queue, 0)
         if not self.fast_path(queue):
             return

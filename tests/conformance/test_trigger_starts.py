@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.mqi import MQGMO, MQOO, MQPMO, MessageDescriptor
+from broker.mqi import MQGMO, MQMF, MQOO, MQPER, MQPMO, MessageDescriptor
 from tests.conformance.expect import ALL
 
 if TYPE_CHECKING:
@@ -236,3 +236,52 @@ async def test_switching_triggering_on_counts_what_waits(
         assert [each.starts for each in await starts.pending()] == [3]
         await system.mqsc("ALTER QLOCAL(Q) NOTRIGGER")
         assert await starts.pending() == []
+
+
+# Messages that the queue manager cuts (C3)
+
+
+def may_cut() -> MessageDescriptor:
+    return MessageDescriptor(msg_flags=MQMF.SEGMENTATION_ALLOWED, persistence=MQPER.PERSISTENT)
+
+
+async def test_a_message_that_is_cut_into_segments_is_one_start(
+    system: System, connection: Connection, other: Connection, triggered: Queue
+) -> None:
+    await system.mqsc("ALTER QLOCAL(Q) MAXMSGL(64)")
+    async with other.trigger_starts() as starts:
+        await triggered.put(bytes(150), may_cut())
+        assert (system.depth(), await counts(starts)) == (3, [("Q", "P", "app", 1)])
+        for _ in range(2):
+            await triggered.put(bytes(150), may_cut(), MQPMO.SYNCPOINT)
+        await connection.commit()
+        assert (system.depth(), await counts(starts)) == (9, [("Q", "P", "app", 3)])
+
+
+async def test_a_message_cut_on_its_way_to_a_transmission_queue_is_one_start(
+    system: System, connection: Connection, other: Connection
+) -> None:
+    await system.mqsc(
+        "DEFINE PROCESS(P)\nDEFINE QLOCAL(X) USAGE(XMITQ) MAXMSGL(1024) TRIGGER TRIGTYPE(EVERY) PROCESS(P)\n"
+        "DEFINE QREMOTE(R) RNAME(FAR) RQMNAME(QM9) XMITQ(X)"
+    )
+    await connection.put1("R", bytes(2000), may_cut())
+    async with other.trigger_starts() as starts:
+        assert (system.depth("X"), await counts(starts)) == (2, [("X", "P", "", 1)])
+
+
+async def test_segments_that_a_program_puts_are_a_start_each(other: Connection, triggered: Queue) -> None:
+    async with other.trigger_starts() as starts:
+        for flags in (MQMF.SEGMENT, MQMF.LAST_SEGMENT):
+            await triggered.put(bytes(16), MessageDescriptor(msg_flags=flags), MQPMO.LOGICAL_ORDER)
+        assert await counts(starts) == [("Q", "P", "app", 2)]
+
+
+async def test_triggering_switched_on_counts_each_segment_on_the_queue(
+    system: System, other: Connection, triggered: Queue
+) -> None:
+    await system.mqsc("ALTER QLOCAL(Q) MAXMSGL(64)")
+    await triggered.put(bytes(150), may_cut())
+    await system.mqsc("ALTER QLOCAL(Q) NOTRIGGER\nALTER QLOCAL(Q) TRIGGER")
+    async with other.trigger_starts() as starts:
+        assert await counts(starts) == [("Q", "P", "app", 3)]

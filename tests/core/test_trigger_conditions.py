@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.mqi import MQGMO, MQOO, MQPMO, MessageDescriptor
+from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MessageDescriptor
 from tests.core.triggered import EVERY, FIRST, OUT, SWITCHED_OFF, TRIGGERED, open_and_close, put, take
 
 if TYPE_CHECKING:
@@ -266,3 +266,14 @@ def test_first_does_not_fire_for_a_queue_that_was_deleted(world: World, first: L
     world.delete()
     access.program.commit()
     assert first.pending_starts == 0
+
+
+def test_r12_a_restart_counts_the_segments_of_a_message_that_was_cut_one_by_one(
+    world: World, every: LocalQueue
+) -> None:
+    world.alter(MAXMSGL=64)
+    md = MessageDescriptor(msg_flags=MQMF.SEGMENTATION_ALLOWED, persistence=1)
+    world.open("Q", OUT).put(bytes(150), 0, md)
+    assert every.pending_starts == 1
+    world.restart()
+    assert world.manager.queues["Q"].pending_starts == 3
