@@ -36,6 +36,8 @@ class Triggers:
         self._processes = processes
         self._pending: dict[LocalQueue, None] = {}  # queues whose count is above 0
         self._leases: dict[int, tuple[LocalQueue, Hconn]] = {}
+        self._held: dict[Hconn, dict[int, None]] = {}  # the leases of each connection that has any
+        self._running: dict[LocalQueue, int] = {}  # how many there are for each queue that has any
         self._last_lease = 0
         self.posts = 0  # grows with every post: a monitor waits for more than it has seen
         self.interval_ms = 999_999_999
@@ -152,29 +154,43 @@ class Triggers:
     def done(self, hconn: Hconn, lease: int) -> LocalQueue | None:
         """The start has been carried out. The queue it was for; None when the connection does not hold this lease."""
         queue, holder = self._leases.get(lease, (None, None))
-        if holder is not hconn:
+        if queue is None or holder is not hconn:
             return None
         del self._leases[lease]
+        held = self._held[hconn]
+        del held[lease]
+        if not held:
+            del self._held[hconn]
+        self._running[queue] -= 1
+        if not self._running[queue]:
+            del self._running[queue]
         return queue
 
     def give_back(self, hconn: Hconn, lease: int) -> None:
-        """The start was not carried out: it is pending again."""
+        """The start was not carried out: it is pending again, if there is a message that has none pending. Else that
+        message has gone, and who was started for it would find nothing.
+        """
         queue = self.done(hconn, lease)
-        if queue is not None and not queue.deleted and self.fast_path(queue):
-            self.count(queue, 1 if queue.trigger_type == _FIRST else queue.pending_starts + 1)
+        if queue is None or queue.deleted or not self.fast_path(queue):
+            return
+        wanted = len(queue.entries)
+        if queue.pending_starts < (min(wanted, 1) if queue.trigger_type == _FIRST else wanted):
+            self.count(queue, queue.pending_starts + 1)
             self.post()
 
     def held_by(self, hconn: Hconn) -> list[int]:
         """The leases of a connection."""
-        return [lease for lease, (_, holder) in self._leases.items() if holder is hconn]
+        return list(self._held.get(hconn, ()))
 
     def leased(self, queue: LocalQueue) -> int:
         """How many starts of this queue are under way."""
-        return sum(held is queue for held, _ in self._leases.values())
+        return self._running.get(queue, 0)
 
     def _lease(self, queue: LocalQueue, hconn: Hconn) -> int:
         self._last_lease += 1
         self._leases[self._last_lease] = (queue, hconn)
+        self._held.setdefault(hconn, {})[self._last_lease] = None
+        self._running[queue] = self._running.get(queue, 0) + 1
         return self._last_lease
 
     def _message(self, queue: LocalQueue) -> MQTMC2:

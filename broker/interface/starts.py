@@ -1,7 +1,7 @@
 """Trigger starts, as a trigger monitor takes them: the counts of a queue manager, and leases on single starts.
 
-A start taken is a lease: it is over when `done` is called. What a broken connection held becomes pending again, so no
-committed message that should have started a handler is forgotten.
+A start taken is a lease: it is over when `done` is called. What is given back, and what a broken connection held,
+becomes pending again, so no committed message that should have started a handler is forgotten.
 """
 
 from __future__ import annotations
@@ -31,6 +31,12 @@ class TriggerStart:
     def done(self) -> None:
         """The program that was started has ended; the lease is over. Harmless when it is over already."""
         self._starts._over(self)
+
+    def give_back(self) -> None:
+        """The program did not do its work: the start is pending again, unless every message on the queue has one
+        pending. Harmless when the lease is over already.
+        """
+        self._starts._return(self)
 
 
 class TriggerStarts:
@@ -77,6 +83,10 @@ class TriggerStarts:
     def _over(self, start: TriggerStart) -> None:
         if self._held.pop(start.id, None) is not None and not self._port.broken:
             self._port.trigger_done([start.id])
+
+    def _return(self, start: TriggerStart) -> None:
+        if self._held.pop(start.id, None) is not None and not self._port.broken:
+            self._port.trigger_return([start.id])
 
     def __aiter__(self) -> Self:
         return self

@@ -285,3 +285,17 @@ async def test_triggering_switched_on_counts_each_segment_on_the_queue(
     await system.mqsc("ALTER QLOCAL(Q) NOTRIGGER\nALTER QLOCAL(Q) TRIGGER")
     async with other.trigger_starts() as starts:
         assert await counts(starts) == [("Q", "P", "app", 3)]
+
+
+async def test_a_start_given_back_is_pending_again(system: System, other: Connection, triggered: Queue) -> None:
+    for _ in range(2):
+        await triggered.put(b"A")
+    async with other.trigger_starts() as starts:
+        one, two = await starts.take("Q", 2)
+        one.give_back()
+        one.give_back()
+        one.done()
+        assert (starts.held, await counts(starts)) == (1, [("Q", "P", "app", 1)])
+        two.done()
+        two.give_back()
+        assert (starts.held, await counts(starts)) == (0, [("Q", "P", "app", 1)])

@@ -8,6 +8,7 @@ import pytest
 
 from broker.mqi import MQGMO, MQOO, MQPMO, MQTMC2, MessageDescriptor
 from tests.core.triggered import EVERY, FIRST, OUT, SWITCHED_OFF, TRIGGERED, put, take
+from tests.steps import Steps
 
 if TYPE_CHECKING:
     from broker.core.queue import LocalQueue
@@ -228,3 +229,58 @@ def test_a_missing_process_holds_starts_back_until_it_is_defined_again(world: Wo
     put(world, 0)
     world.define_process("P")
     assert len(take(world, every)) == 1
+
+
+# What it costs
+
+
+@pytest.mark.parametrize("others", [1, 1000])
+def test_the_leases_of_a_connection_and_of_a_queue_are_found_without_looking_at_those_of_others(
+    world: World, every: LocalQueue, others: int
+) -> None:
+    triggers, monitor = world.manager.triggers, world.connect()
+    put(world, 0, 0)
+    taken = take(world, every, 2, monitor)
+    for number in range(others):
+        queue = world.define(f"Q{number}", TRIGTYPE=EVERY, **TRIGGERED)
+        world.open(queue.name, OUT).put(b"")
+        take(world, queue)
+    with Steps() as steps:
+        assert triggers.held_by(monitor.hconn) == taken
+        assert triggers.leased(every) == 2
+        for lease in taken:
+            triggers.give_back(monitor.hconn, lease)
+    assert steps.count < 500
+    assert (every.pending_starts, triggers.leased(every), triggers.held_by(monitor.hconn)) == (2, 0, [])
+
+
+# Starts that are given back for messages that have gone
+
+
+def test_a_start_given_back_is_dropped_when_every_message_has_one_pending(world: World, every: LocalQueue) -> None:
+    monitor, getter = world.connect(), world.open("Q", MQOO.INPUT_SHARED)
+    put(world, 0, 0, 0)
+    leases = take(world, every, 3, monitor)
+    getter.get()
+    for lease in leases:
+        world.manager.triggers.give_back(monitor.hconn, lease)
+    assert every.pending_starts == 2
+
+
+def test_a_message_that_somebody_has_got_under_syncpoint_still_has_its_start(world: World, every: LocalQueue) -> None:
+    monitor, getter = world.connect(), world.open("Q", MQOO.INPUT_SHARED)
+    put(world, 0)
+    (lease,) = take(world, every, 3, monitor)
+    getter.get(MQGMO.SYNCPOINT)
+    world.manager.triggers.give_back(monitor.hconn, lease)
+    assert every.pending_starts == 1
+
+
+def test_a_start_of_first_given_back_is_dropped_when_the_queue_is_empty(world: World, first: LocalQueue) -> None:
+    monitor = world.connect()
+    put(world, 0)
+    (lease,) = take(world, first, 10, monitor)
+    getter = world.open("Q", MQOO.INPUT_SHARED)
+    getter.get()
+    world.manager.triggers.give_back(monitor.hconn, lease)
+    assert first.pending_starts == 0
