@@ -23,6 +23,7 @@ class Capacity:
         self._max_handlers = max_handlers
         self._kept = max_tasks // 10
         self._empty: asyncio.Event | None = None
+        self._alone: dict[str, set[asyncio.Event]] = {}
 
     def room(self, q_name: str) -> int:
         """How many more handlers of a queue may be started."""
@@ -40,6 +41,9 @@ class Capacity:
     def release(self, q_name: str, places: int = 1) -> None:
         """Give places back."""
         left = self.by_queue[q_name] - places
+        if left <= 1:
+            for alone in self._alone.pop(q_name, ()):
+                alone.set()
         if left:
             self.by_queue[q_name] = left
         else:
@@ -53,8 +57,20 @@ class Capacity:
         if not self.total:
             return
         self._empty = asyncio.Event()
-        timer = clock.call_later(timeout, self._empty.set)
-        try:
-            await self._empty.wait()
-        finally:
-            timer.cancel()
+        await _over(self._empty, clock, timeout)
+
+    async def alone(self, q_name: str, clock: Clock, timeout: float) -> None:
+        """Wait until no other handler of the queue runs, at most for `timeout` seconds."""
+        if self.by_queue[q_name] > 1:
+            alone = asyncio.Event()
+            self._alone.setdefault(q_name, set()).add(alone)
+            await _over(alone, clock, timeout)
+
+
+async def _over(event: asyncio.Event, clock: Clock, timeout: float) -> None:
+    """Wait for an event, at most for `timeout` seconds."""
+    timer = clock.call_later(timeout, event.set)
+    try:
+        await event.wait()
+    finally:
+        timer.cancel()

@@ -13,8 +13,8 @@ No start is lost, none is made twice:
    the count went down while it was the current one. Only a monitor that stops starts nothing more; it gives back.
 4. `pending` remembers the number of posts, `wait` returns for any after it. A pass that started nothing is therefore
    followed by `wait` without looking twice, and a retired generation's `pending` was answered before the next one's.
-5. A queue that must wait for a cap is looked at again when a handler ends. One that nobody serves is only looked at
-   after a post, so it never makes the loop spin.
+5. A queue that must wait for a cap is looked at again when a handler ends, one whose handlers fail when its wait is
+   over. One that nobody serves is only looked at after a post, so it never makes the loop spin.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from triggers.handlers import Handlers
     from triggers.launch import Launcher
     from triggers.process import HandlerFunction
+    from triggers.retries import Retries
 
 logger = logging.getLogger(__name__)
 
@@ -51,6 +52,7 @@ class Shared:
     starts: TriggerStarts
     launcher: Launcher
     capacity: Capacity
+    retries: Retries
     clock: Clock
     batch_size: int
     throttle_delay: float
@@ -72,7 +74,7 @@ class Generation:
         self.died = False
         self._handlers = handlers
         self._shared = shared
-        self._held_back = False
+        self._at_cap = False
         self._news = False
         self._waiting: CancelScope | None = None
 
@@ -85,14 +87,15 @@ class Generation:
     def retire(self) -> None:
         """Ask for nothing more. The handlers that it started go on."""
         self.retired = True
-        self._wake()
+        self.look_again()
 
     def handler_ended(self) -> None:
         """A place is free: look again at the queues that had to wait for one."""
-        if self._held_back:
-            self._wake()
+        if self._at_cap:
+            self.look_again()
 
-    def _wake(self) -> None:
+    def look_again(self) -> None:
+        """Make a pass, whether something was posted or not."""
         self._news = True
         if self._waiting is not None:
             self._waiting.cancel()
@@ -107,7 +110,7 @@ class Generation:
 
     async def _pass(self) -> bool:
         """Go round the queues once; tell whether anything was started."""
-        self._held_back = self._news = False
+        self._at_cap = self._news = False
         any_started = False
         for queue, handler in self._served(await self._shared.starts.pending()):
             if self.retired:
@@ -150,10 +153,12 @@ class Generation:
 
         The handler is that of the process definition as it was when the pass began.
         """
+        if self._shared.retries.waits(queue.q_name):
+            return 0
         capacity = self._shared.capacity
         places = min(self._shared.batch_size, queue.starts, capacity.room(queue.q_name))
         if places < 1:
-            self._held_back = True
+            self._at_cap = True
             return 0
         starts: list[TriggerStart] = []
         capacity.occupy(queue.q_name, places)

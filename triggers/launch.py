@@ -1,11 +1,12 @@
 """One started handler, from its start to its end.
 
 It has a task and a connection of its own. When the function returns, the connection ends cleanly, which commits what
-is open; when it raises, the unit of work is backed out and the failure is logged.
+is open; when it raises, the unit of work is backed out and the failure is logged. Whatever it raises: KeyboardInterrupt
+and SystemExit end the handler too, and not the program that it is a guest of.
 
-What becomes of the start is decided here. A handler that has ended, in either way, is done with it. One that the
-monitor had to cancel, or that never got its connection, is not: such a start is given back when the monitor leaves, so
-that another monitor, or this one after a restart, starts it again.
+What becomes of the start is decided here. A handler that has returned is done with it. The start of one that failed is
+held back and tried again (`triggers.retries`). A start whose handler the monitor had to cancel, or that never got its
+connection, is given back when the monitor leaves: another monitor, or this one after a restart, starts it again.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from __future__ import annotations
 import logging
 import math
 from asyncio import CancelledError
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
 from broker.mqi import MQError
 from triggers.connections import ENDED, connected
+from triggers.retries import RETRY_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,13 +32,14 @@ if TYPE_CHECKING:
     from triggers.capacity import Capacity
     from triggers.connections import Manager
     from triggers.process import HandlerFunction
+    from triggers.retries import Retries
 
 logger = logging.getLogger(__name__)
 
-RETRY_MIN: Final = 0.1
+CONNECT_MIN: Final = 0.1
 """Seconds until a handler that got no connection asks again; doubled each time."""
 
-RETRY_MAX: Final = 5.0
+CONNECT_MAX: Final = 5.0
 
 
 class Launcher:
@@ -48,6 +52,7 @@ class Launcher:
         self,
         source: Manager | Connection,
         capacity: Capacity,
+        retries: Retries,
         clock: Clock,
         *,
         freed: Callable[[], None],
@@ -57,6 +62,7 @@ class Launcher:
         self.failed = 0
         self._source = source
         self._capacity = capacity
+        self._retries = retries
         self._clock = clock
         self._freed = freed
         self._lost = lost
@@ -70,12 +76,11 @@ class Launcher:
         try:
             if await self._serve(start, handler):
                 start.done()
-        except CancelledError:
-            if stopped():
+                self._retries.succeeded(start.trigger.q_name)
+        except BaseException as error:
+            if isinstance(error, CancelledError) and stopped():
                 raise
-            self._fail(start, generation)  # it awaited something that was cancelled, which is an error like others
-        except (Exception, SystemExit):  # a handler can end itself, but not the program that it is a guest of
-            self._fail(start, generation)
+            self._fail(start, generation)  # be it that it awaited something that was cancelled
         finally:
             self._capacity.release(start.trigger.q_name)
             self._freed()
@@ -85,13 +90,14 @@ class Launcher:
         connection = await self._connection(start)
         if connection is None:
             return False
+        connection.before_backout = partial(self._capacity.alone, start.trigger.q_name, self._clock, RETRY_MIN)
         async with connection:
             await handler(start.trigger, connection)
         return True
 
     async def _connection(self, start: TriggerStart) -> Connection | None:
         """A connection for the handler, as soon as there is one; None when there will be none."""
-        delay = RETRY_MIN
+        delay = CONNECT_MIN
         while True:
             try:
                 return await connected(self._source, start.trigger.process_name)
@@ -104,16 +110,15 @@ class Launcher:
                     delay, start.trigger.q_name, start.trigger.process_name, error,
                 )  # fmt: skip
             await self._clock.sleep(delay)
-            delay = min(2 * delay, RETRY_MAX)
+            delay = min(2 * delay, CONNECT_MAX)
 
     def _fail(self, start: TriggerStart, generation: int) -> None:
         self.failed += 1
+        again = "when the monitor runs again" if stopped() else f"in {self._retries.failed(start):.1f} s"
         logger.exception(
-            "trigger handler failed, its unit of work is backed out: queue=%s generation=%d trigger=%r",
-            start.trigger.q_name, generation, start.trigger,
+            "trigger handler failed, its unit of work is backed out, it is started again %s: "
+            "queue=%s generation=%d trigger=%r", again, start.trigger.q_name, generation, start.trigger,
         )  # fmt: skip
-        if not stopped():
-            start.done()
 
 
 def stopped() -> bool:

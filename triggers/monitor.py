@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Self
@@ -21,6 +22,7 @@ from triggers.connections import ENDED, connected
 from triggers.generation import Generation, Shared
 from triggers.handlers import Handlers
 from triggers.launch import Launcher
+from triggers.retries import Retries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -56,6 +58,8 @@ class TriggerStatistics:
     """Handlers that run now, for each queue that has any."""
     unserved: Mapping[str, str] = field(default_factory=dict)
     """Queues whose starts nobody here serves, and the process definitions that they name."""
+    held_back: Mapping[str, int] = field(default_factory=dict)
+    """Starts whose handlers failed and that wait to be tried again, for each queue that has any."""
 
 
 class TriggerMonitor:
@@ -72,6 +76,10 @@ class TriggerMonitor:
     - `stop_timeout`: seconds that handlers have left when the context is left. Then they are cancelled, their units
       of work backed out, and their starts given back. Leaving by cancellation cancels them at once.
     - `clock`: by default the queue manager's, or the real one.
+
+    A handler that fails is started again: after 0.1 s, then each time after twice as long, up to 60 s, until one of its
+    queue succeeds. Meanwhile nothing is started for that queue. Whatever it raises is a failure of the handler, be it
+    KeyboardInterrupt or SystemExit.
 
     When the connection ends, the monitor does. Over a connection that was given, the MQError is raised out of the
     context, whose body is cancelled: CONNECTION_BROKEN (2009), Q_MGR_QUIESCING (2161), Q_MGR_STOPPING (2162). With a
@@ -107,8 +115,14 @@ class TriggerMonitor:
         self._max_tasks = max_tasks
         self._stop_timeout = stop_timeout
         self._capacity = Capacity(max_tasks, max_handlers)
+        self._retries = Retries(self._clock, self._look_again)
         self._launcher = Launcher(
-            source, self._capacity, self._clock, freed=self._handler_ended, lost=self._connection_ended
+            source,
+            self._capacity,
+            self._retries,
+            self._clock,
+            freed=self._handler_ended,
+            lost=self._connection_ended,
         )
         self._shared: Shared | None = None
         self._current: Generation | None = None
@@ -132,6 +146,7 @@ class TriggerMonitor:
             failed=self._launcher.failed,
             running_by_queue=dict(self._capacity.by_queue),
             unserved=dict(self._shared.unserved) if self._shared else {},
+            held_back=self._retries.held_back,
         )
 
     async def __aenter__(self) -> Self:
@@ -176,7 +191,8 @@ class TriggerMonitor:
         """The monitor's own task, from connecting to disconnecting."""
         try:
             connection = await connected(self._source, APPL_NAME)
-            async with connection, connection.trigger_starts(limit=self._max_tasks) as starts:
+            # `Capacity` bounds what runs. Starts held back are leases too, and must not keep others from running.
+            async with connection, connection.trigger_starts(limit=sys.maxsize) as starts:
                 await self._serve(starts, task_status)
         except MQError as error:
             if self._shared is None or isinstance(self._source, Connection) or error.reason not in ENDED:
@@ -188,12 +204,22 @@ class TriggerMonitor:
         """Run generations until told to stop or until the connection has ended; then see the handlers out."""
         async with anyio.create_task_group() as tasks:
             self._shared = Shared(
-                tasks, starts, self._launcher, self._capacity, self._clock, self._batch_size, self._throttle_delay
+                tasks,
+                starts,
+                self._launcher,
+                self._capacity,
+                self._retries,
+                self._clock,
+                self._batch_size,
+                self._throttle_delay,
             )
             task_status.started()
-            await self._supervise(self._shared)
-            if self._fault is None or self._fault.reason == MQRC.Q_MGR_QUIESCING:
-                await self._capacity.empty(self._clock, self._stop_timeout)
+            try:
+                await self._supervise(self._shared)
+                if self._fault is None or self._fault.reason == MQRC.Q_MGR_QUIESCING:
+                    await self._capacity.empty(self._clock, self._stop_timeout)
+            finally:
+                self._retries.end()
             # Without a connection handlers can end nothing: their units are backed out, their starts pending elsewhere.
             tasks.cancel_scope.cancel()
         if self._fault is not None:
@@ -247,6 +273,10 @@ class TriggerMonitor:
     def _connection_ended(self, error: MQError) -> None:
         self._fault = error
         self._stop()
+
+    def _look_again(self) -> None:
+        if self._current is not None:
+            self._current.look_again()
 
     def _handler_ended(self) -> None:
         if self._current is not None:

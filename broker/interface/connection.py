@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -19,7 +20,7 @@ from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Generator, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
     from types import TracebackType
 
     from broker.interface.data import Data
@@ -39,6 +40,9 @@ class Connection:
 
     Calls may overlap; they take effect in the order in which they are made. Leaving the context cleanly disconnects
     (MQDISC), which commits the unit of work; leaving it by an exception backs it out.
+
+    `before_backout` is for whoever gives a program its connection: a function to await before an exception, other than
+    a cancellation, backs out a unit of work for the first time. What the unit has got stays locked meanwhile.
     """
 
     def __init__(self, port: Port) -> None:
@@ -47,6 +51,7 @@ class Connection:
         self._works = False  # under syncpoint: something was put or got since the last commit or backout
         self.async_puts = AsyncPuts()
         self.reading: set[ReadAhead] = set()  # of the loops that have read something ahead
+        self.before_backout: Callable[[], Awaitable[object]] | None = None
 
     @property
     def q_mgr_name(self) -> str:
@@ -187,6 +192,12 @@ class Connection:
             self._works = True
         return gmo
 
+    async def _hold(self, kind: type[BaseException] | None) -> None:
+        """Await `before_backout`, if an exception of this kind is about to back out the unit of work, once."""
+        before_backout, self.before_backout = self.before_backout, None
+        if before_backout is not None and kind is not None and not issubclass(kind, CancelledError):
+            await before_backout()
+
     def _give_back(self) -> None:
         """What loops have read ahead is in no unit of work that ends now."""
         for ahead in list(self.reading):
@@ -198,6 +209,7 @@ class Connection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self._hold(kind)
         try:
             await self._end(commit=kind is None)
         except MQError:
@@ -264,5 +276,6 @@ class UnitOfWork:
         if kind is None:
             await self._connection.commit()
             return
+        await self._connection._hold(kind)
         with suppress(MQError):  # what ended the block matters more; without a connection it is backed out all the same
             await self._connection.backout()

@@ -52,9 +52,23 @@ async def test_with_a_connection_as_its_source_the_handlers_connect_through_it(
     assert manager.connected == ["worker", "trigger monitor", "P", "P"]
 
 
-@pytest.mark.parametrize(
-    "error", [ValueError("bad order"), MQError(MQRC.Q_FULL), SystemExit(1), asyncio.CancelledError()], ids=repr
-)
+class Unheard(BaseException):
+    """What no `except Exception` catches."""
+
+
+ERRORS = [
+    ValueError("bad order"),
+    MQError(MQRC.Q_FULL),
+    asyncio.CancelledError(),
+    SystemExit(1),
+    KeyboardInterrupt(),
+    GeneratorExit(),
+    Unheard(),
+    BaseExceptionGroup("several", [KeyboardInterrupt()]),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 async def test_an_exception_backs_out_and_is_logged_with_the_queue_and_the_trigger_message(
     manager: FakeManager, clock: VirtualClock, caplog: pytest.LogCaptureFixture, error: BaseException
 ) -> None:
@@ -63,10 +77,10 @@ async def test_an_exception_backs_out_and_is_logged_with_the_queue_and_the_trigg
 
     manager.define("Q", pending=1)
     async with TriggerMonitor(manager, [handlers(P=handler)]) as monitor:
-        await clock.advance(1)
+        await clock.advance(0.05)
         assert (monitor.statistics().running, monitor.statistics().failed) == (0, 1)
         assert manager.ended == [("P", False)]
-        assert manager.leases == manager.queues["Q"].pending == 0
+        assert (manager.leases, manager.queues["Q"].pending) == (1, 0)
     (record,) = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert "queue=Q generation=1 trigger=MQTMC2(q_name='Q', process_name='P'" in record.getMessage()
     assert record.exc_info is not None
