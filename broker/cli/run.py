@@ -35,7 +35,7 @@ defaults it looks through all queued messages again and again, for up to a third
 def run(file: str | None) -> None:
     """Run a queue manager, here in the foreground.
 
-    SIGTERM or Ctrl-C end it in order: connections have some seconds to finish.
+    SIGTERM or Ctrl-C end it in order: connections have some seconds to finish. SIGHUP is ignored.
 
     It logs to standard error; the ready line there tells where it listens. Modules with handlers are searched in the
     current folder first.

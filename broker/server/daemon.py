@@ -2,12 +2,17 @@
 
 What a service is, it does not know: a callable that takes the manager and gives an async context manager, such as the
 trigger monitor. The command line composes them.
+
+SIGTERM and SIGINT quiesce it. SIGHUP is ignored: the configuration is read at the start. What does not end with the
+services, be it that it swallows its cancellation or blocks the event loop, is left behind (`broker.server.watch`).
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
+from contextlib import contextmanager
 from textwrap import shorten
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -18,11 +23,13 @@ from broker.engine import QueueManager
 from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
 from broker.server.server import Server
+from broker.server.watch import LoopWatch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
+    from types import FrameType
     from typing import Any
 
     from anyio.abc import TaskStatus
@@ -39,33 +46,60 @@ COMMAND_SHOWN_MAX: Final = 120
 
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
+END_GRACE: Final = 5.0
+"""Seconds for what was cancelled to end: after `quiesce_timeout`, and after everything else has ended."""
+
 
 def main(config: Config, services: Sequence[Service] = (), *, ready: Callable[[str], None] | None = None) -> None:
-    """Run the daemon on uvloop until SIGTERM or SIGINT. Raises what `run` raises."""
-    anyio.run(_run, config, services, ready, backend_options={"use_uvloop": True})
+    """Run the daemon on uvloop until SIGTERM or SIGINT. Raises what `run` raises.
+
+    Services and handlers that have not ended `quiesce_timeout` and 5 seconds after the signal are named in the log, and
+    the process ends with exit code 20.
+    """
+    watch = LoopWatch()
+    try:
+        anyio.run(_run, config, services, ready, watch, backend_options={"use_uvloop": True})
+    finally:
+        watch.stop()
 
 
-async def _run(config: Config, services: Sequence[Service], ready: Callable[[str], None] | None) -> None:
-    await run(config, services, ready=ready)
+async def _run(
+    config: Config, services: Sequence[Service], ready: Callable[[str], None] | None, watch: LoopWatch
+) -> None:
+    watch.start(asyncio.get_running_loop())
+    try:
+        await run(config, services, ready=ready, watch=watch)
+    finally:
+        watch.end_within(END_GRACE)  # tasks of a handler's own, which the event loop cancels when it closes
 
 
-async def run(config: Config, services: Sequence[Service] = (), *, ready: Callable[[str], None] | None = None) -> None:
+async def run(
+    config: Config,
+    services: Sequence[Service] = (),
+    *,
+    ready: Callable[[str], None] | None = None,
+    watch: LoopWatch | None = None,
+) -> None:
     """Run the daemon until SIGTERM or SIGINT, which quiesce it: it returns when the connections have gone, or after
     `quiesce_timeout` seconds.
 
-    `ready` is called with the ready line once clients can connect. Raises StartError when it cannot start,
-    StoreUnusableError when the data cannot be used, StoreLostError when the store fails while it runs, and what a
-    service raises.
+    `ready` is called with the ready line once clients can connect. `watch` is told when services have to end. Raises
+    StartError when it cannot start, StoreUnusableError when the data cannot be used, StoreLostError when the store
+    fails while it runs, and what a service raises.
     """
-    async with QueueManager.open(config) as manager:
-        done = 0
-        for path in config.queue_manager.startup:
-            done += await _run_commands(manager, path, done)
-        async with Server(manager, config.listener, config.limits) as server:
-            try:
-                await _serve(manager, server, services, ready)
-            except BaseExceptionGroup as group:
-                raise _lone(group) from None
+    watch = watch or LoopWatch()
+    with _hangups_ignored():
+        async with QueueManager.open(config) as manager:
+            done = 0
+            for path in config.queue_manager.startup:
+                done += await _run_commands(manager, path, done)
+            async with Server(manager, config.listener, config.limits) as server:
+                try:
+                    await _serve(manager, server, services, ready, watch)
+                except BaseExceptionGroup as group:
+                    raise _lone(group) from None
+                finally:
+                    watch.has_ended()
 
 
 async def _run_commands(manager: QueueManager, path: Path, before: int) -> int:
@@ -100,37 +134,80 @@ def _stays(commands: int) -> str:
 
 
 async def _serve(
-    manager: QueueManager, server: Server, services: Sequence[Service], ready: Callable[[str], None] | None
+    manager: QueueManager,
+    server: Server,
+    services: Sequence[Service],
+    ready: Callable[[str], None] | None,
+    watch: LoopWatch,
 ) -> None:
     """Run the services, say that all is ready, wait for a signal and quiesce; a store that fails ends all this."""
+    timeout = manager.config.queue_manager.quiesce_timeout
     with anyio.open_signal_receiver(*_SIGNALS) as signals:
-        async with anyio.create_task_group() as watch:
-            watch.start_soon(_watch_store, manager, name=f"store watch of {manager.name}")
+        _on_signals(lambda: watch.end_within(timeout + END_GRACE))
+        async with anyio.create_task_group() as store_watch:
+            store_watch.start_soon(_watch_store, manager, watch, name=f"store watch of {manager.name}")
             async with anyio.create_task_group() as tasks:
                 stop = anyio.Event()
                 for number, service in enumerate(services, 1):
-                    await tasks.start(_host, service, manager, stop, name=f"service {number} of {manager.name}")
+                    await tasks.start(_host, service, manager, stop, watch, name=f"service {number} of {manager.name}")
                 line = f"EverMQ {manager.name} ready on {', '.join(server.addresses)}"
                 logger.info("%s", line)
                 if ready is not None:
                     ready(line)
                 received = await anext(signals)
                 logger.info("signal received signal=%s", signal.Signals(received).name)
-                timeout = manager.config.queue_manager.quiesce_timeout
                 tasks.cancel_scope.deadline = anyio.current_time() + timeout
                 stop.set()  # the services end while the connections do, theirs among them
                 await manager.quiesce(timeout)
-            watch.cancel_scope.cancel()
+            store_watch.cancel_scope.cancel()
 
 
-async def _host(service: Service, manager: QueueManager, stop: anyio.Event, *, task_status: TaskStatus[None]) -> None:
-    async with service(manager):
-        task_status.started()
-        await stop.wait()
+def _on_signals(tell: Callable[[], None]) -> None:
+    """Have `tell` called at a signal even while the event loop, which receives it too, is blocked by Python code."""
+    for number in _SIGNALS:
+        received = signal.getsignal(number)
+
+        def heed(number: int, frame: FrameType | None, received: Any = received) -> None:
+            tell()
+            if callable(received):
+                received(number, frame)
+
+        signal.signal(number, heed)
 
 
-async def _watch_store(manager: QueueManager) -> None:
+@contextmanager
+def _hangups_ignored() -> Iterator[None]:
+    """A terminal that goes away, and an order to read the configuration again, change nothing."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(
+        signal.SIGHUP, logger.info, "signal ignored signal=SIGHUP: the configuration is read at the start"
+    )
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+
+
+async def _host(
+    service: Service,
+    manager: QueueManager,
+    stop: anyio.Event,
+    watch: LoopWatch,
+    *,
+    task_status: TaskStatus[None],
+) -> None:
+    try:
+        async with service(manager):
+            task_status.started()
+            await stop.wait()
+    except BaseException:
+        watch.end_within(END_GRACE)
+        raise
+
+
+async def _watch_store(manager: QueueManager, watch: LoopWatch) -> None:
     error = await manager.stopped()
+    watch.end_within(END_GRACE)
     raise StoreLostError(f"the store of {manager.name} has failed: {error}") from error
 
 

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
-from tests.cli.conftest import command, environment, running
+import pytest
+
+from tests.cli.conftest import command, environment, ready, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,3 +82,126 @@ def test_a_terminal_has_a_prompt_and_no_echo_of_the_commands(tmp_path: Path) -> 
         os.close(slave)
     assert (done.returncode, done.stderr) == (0, b"")
     assert b"QM1>    > AMQ8006I: IBM MQ queue created.\nQM1> One MQSC command read.\n" in done.stdout
+
+
+# Handlers that do what they should not, and signals
+
+_GUESTS = """\
+import asyncio, time
+from broker.mqi import MQOO
+from triggers import process
+
+class Unheard(BaseException):
+    pass
+
+ERRORS = {b"interrupt": KeyboardInterrupt, b"exit": SystemExit, b"generator": GeneratorExit, b"bare": Unheard}
+
+@process("SHOUT")
+async def handle(trigger, connection):
+    async with connection.open(trigger.q_name, MQOO.INPUT_SHARED) as queue:
+        message = await queue.get()
+    if message.data == b"swallow":
+        while True:
+            try:
+                await asyncio.sleep(3600)
+            except asyncio.CancelledError:
+                pass
+    if message.data == b"stray":
+        asyncio.create_task(swallow())
+    if message.data == b"block":
+        time.sleep(3600)
+    if message.data in ERRORS:
+        raise ERRORS[message.data]("told by the message")
+    await connection.put1("LOUD", message.data)
+
+stray = set()
+
+async def swallow():
+    stray.add(asyncio.current_task())
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+"""
+
+_IMPATIENT = """\
+import sys
+from broker.cli import main
+from broker.server import daemon
+daemon.END_GRACE = 0.1
+sys.argv[0] = "evermq"
+main()
+"""
+
+
+@pytest.fixture
+def guests(tmp_path: Path) -> Path:
+    """A folder with a daemon's configuration, and handlers that do what their messages say."""
+    configuration = _CONFIGURATION.replace("[listener]", "quiesce_timeout = 0.1\n[listener]")
+    (tmp_path / "broker.toml").write_text(configuration, "utf-8")
+    (tmp_path / "start.mqsc").write_text(_STARTUP, "utf-8")
+    (tmp_path / "shout.py").write_text(_GUESTS, "utf-8")
+    return tmp_path
+
+
+def test_a_handler_cannot_end_the_daemon_whatever_it_raises(evermq: Callable[..., Result], guests: Path) -> None:
+    with running("--config", "broker.toml", folder=guests) as daemon:
+        for text in ("interrupt", "exit", "generator", "bare"):
+            assert evermq("put", "QUIET", text, "--url", daemon.url).exit_code == 0
+        assert evermq("put", "QUIET", "good", "--url", daemon.url).exit_code == 0
+        assert evermq("get", "LOUD", "--wait", "10", "--url", daemon.url).stdout == "good\n"
+
+
+def test_a_hangup_changes_nothing_and_is_logged(evermq: Callable[..., Result], guests: Path) -> None:
+    with running("--config", "broker.toml", folder=guests) as daemon:
+        daemon.process.send_signal(signal.SIGHUP)
+        assert daemon.process.stderr is not None
+        assert "signal ignored signal=SIGHUP" in daemon.process.stderr.readline()
+        assert evermq("put", "LOUD", "still here", "--url", daemon.url).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "function"), [("swallow", "shout:handle"), ("stray", "shout:swallow"), ("block", "shout:handle")]
+)
+def test_a_daemon_that_a_handler_keeps_from_ending_names_it_and_ends_with_20(
+    evermq: Callable[..., Result], guests: Path, text: str, function: str
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", _IMPATIENT, "run", "--config", "broker.toml"],
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=guests,
+        env=environment(),
+    ) as process:
+        try:
+            assert process.stderr is not None
+            daemon = ready(process, process.stderr)
+            put = command("put", "QUIET", text, "--url", daemon.url)
+            with subprocess.Popen(put, env=environment(), stderr=subprocess.DEVNULL) as putting:
+                if text == "block":  # nobody is served any more, not even who put the message
+                    blocked = next(line for line in process.stderr if "event loop is blocked" in line)
+                    assert re.search(rf"task=trigger:QUIET:1 handler={function} ", blocked)
+                    putting.kill()
+                else:
+                    assert putting.wait(30) == 0
+                    if text == "stray":
+                        assert evermq("get", "LOUD", "--wait", "10", "--url", daemon.url).stdout == "stray\n"
+                    else:
+                        until_it_runs(evermq, daemon.url)
+            process.send_signal(signal.SIGTERM)
+            rest = process.communicate(timeout=30)[1]
+        finally:
+            process.kill()
+    assert process.returncode == 20
+    (gave_up,) = [json.loads(line)["message"] for line in rest.splitlines() if "did not end in time" in line]
+    assert f"handler={function} file={guests / 'shout.py'}" in gave_up
+
+
+def until_it_runs(evermq: Callable[..., Result], url: str) -> None:
+    """Return when the handler has got the message."""
+    while True:
+        figures = json.loads(evermq("status", "--json", "--url", url).stdout)
+        (quiet,) = [queue for queue in figures["queues"] if queue["name"] == "QUIET"]
+        if (quiet["depth"], quiet["trigger_running"]) == (0, 1):
+            return

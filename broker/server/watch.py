@@ -1,0 +1,180 @@
+"""The watch over the event loop: a thread that notices when the loop does not answer, and when the daemon does not end.
+
+Handlers run in the daemon, on its event loop, and they are the user's code. One that blocks the loop keeps everybody
+waiting: it is named in the log. One that goes on although it was cancelled keeps the daemon from ending: when its time
+is up it is named in the log, and the process ends without it. Nothing that was acknowledged is lost by that: the store
+is left as by a power failure.
+
+The thread asks the loop for an answer ten times a second, and does nothing else. What it looks at when there is none,
+tasks and frames, belongs to a loop that runs on meanwhile: it only reads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import anyio
+
+from broker.clock import Clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import FrameType
+
+logger = logging.getLogger(__name__)
+
+GAVE_UP: Final = 20
+"""The exit code of a daemon that could not end in order."""
+
+BLOCKED_SECONDS: Final = 0.5
+"""A loop that has not answered for so long is blocked."""
+
+_POLL_SECONDS: Final = 0.1
+
+_PACKAGES: Final = Path(__file__).parents[2]
+_NOT_USERS: Final = tuple(
+    f"{path}{os.sep}"
+    for path in (
+        _PACKAGES / "broker",
+        _PACKAGES / "triggers",
+        Path(anyio.__file__).parent,
+        Path(asyncio.__file__).parent,
+    )
+)
+_EXAMPLES: Final = f"{_PACKAGES / 'broker' / 'cli' / 'demo'}{os.sep}"
+
+
+def _exit() -> None:
+    logging.shutdown()
+    os._exit(GAVE_UP)
+
+
+class LoopWatch:
+    """The watch over the event loop of the thread that calls `start`, until `stop`. Before that it is a watch in name.
+
+    `give_up` is called, in the watching thread, when the process has to end.
+    """
+
+    def __init__(self, *, give_up: Callable[[], object] = _exit) -> None:
+        self._give_up = give_up
+        self._clock = Clock()
+        self._deadline: float | None = None
+        self._stopped = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Watch this loop, which runs in the calling thread."""
+        watched = _Watched(loop, threading.get_ident())
+        self._thread = threading.Thread(target=self._run, args=(watched,), name="event loop watch", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Watch no longer. Harmless when it never did."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def end_within(self, seconds: float) -> None:
+        """What runs now has to end within so many seconds, or as told before if that is sooner."""
+        deadline = self._clock.monotonic() + seconds
+        self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
+
+    def has_ended(self) -> None:
+        """It has ended in time."""
+        self._deadline = None
+
+    # In the watching thread
+
+    def _run(self, watched: _Watched) -> None:
+        while not self._stopped.wait(_POLL_SECONDS):
+            self._check_deadline(watched)
+            answered = threading.Event()
+            try:
+                watched.loop.call_soon_threadsafe(answered.set)
+            except RuntimeError:  # it is closed
+                continue
+            self._await(answered, watched)
+
+    def _await(self, answered: threading.Event, watched: _Watched) -> None:
+        asked = self._clock.monotonic()
+        told = False
+        while not answered.wait(_POLL_SECONDS) and not self._stopped.is_set():
+            self._check_deadline(watched)
+            if not told and self._clock.monotonic() - asked >= BLOCKED_SECONDS:
+                told = True
+                _tell_who_blocks(watched)
+
+    def _check_deadline(self, watched: _Watched) -> None:
+        if self._deadline is None or self._clock.monotonic() < self._deadline:
+            return
+        self._deadline = None
+        told = filter(None, (_told(task, watched.frames(task)) for task in asyncio.all_tasks(watched.loop)))
+        logger.error("the daemon ends without what did not end in time: %s", "; ".join(told) or "none of the user's")
+        self._give_up()
+
+
+class _Watched(NamedTuple):
+    """An event loop, and the thread that it runs in."""
+
+    loop: asyncio.AbstractEventLoop
+    thread: int
+
+    def frames(self, task: asyncio.Task[Any]) -> Iterator[FrameType]:
+        """The frames of a task, outermost first."""
+        if task is asyncio.current_task(self.loop):
+            return _running_frames(task, sys._current_frames().get(self.thread))
+        return _suspended_frames(task)
+
+
+def _tell_who_blocks(watched: _Watched) -> None:
+    """Name the user's code that the loop waits for; if it is none of the user's, there is nothing to tell a user."""
+    task = asyncio.current_task(watched.loop)
+    told = _told(task, watched.frames(task)) if task is not None else ""
+    if told:
+        logger.warning("the event loop is blocked, nobody is served for %.1f s by now: %s", BLOCKED_SECONDS, told)
+
+
+def _told(task: asyncio.Task[Any], frames: Iterator[FrameType]) -> str:
+    """A task for people, with where it is in the user's code; empty when there is none in it."""
+    users = [frame for frame in frames if _is_users(frame)]
+    if not users:
+        return ""
+    function, *_ = users
+    places = " > ".join(f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}" for frame in users)
+    name = f"{function.f_globals.get('__name__', '')}:{function.f_code.co_qualname}"
+    return f"task={task.get_name()} handler={name} file={function.f_code.co_filename} at={places}"
+
+
+def _is_users(frame: FrameType) -> bool:
+    name = frame.f_code.co_filename
+    return name.startswith(_EXAMPLES) or not (name.startswith(_NOT_USERS) or name == contextlib.__file__)
+
+
+def _running_frames(task: asyncio.Task[Any], innermost: FrameType | None) -> Iterator[FrameType]:
+    """The frames of the task that runs in a thread, outermost first, of the innermost one of the thread."""
+    outermost = getattr(task.get_coro(), "cr_frame", None)
+    frames = []
+    frame = innermost
+    while frame is not None:
+        frames.append(frame)
+        if frame is outermost:
+            yield from reversed(frames)
+            return
+        frame = frame.f_back
+
+
+def _suspended_frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
+    """The frames of a task that waits, outermost first, as far as they are coroutines or generators."""
+    step: Any = task.get_coro()
+    while step is not None:
+        frame = getattr(step, "cr_frame", None) or getattr(step, "gi_frame", None)
+        if frame is not None:
+            yield frame
+        step = getattr(step, "cr_await", None) or getattr(step, "gi_yieldfrom", None)

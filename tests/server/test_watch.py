@@ -1,0 +1,124 @@
+"""The watch over the event loop: who blocks it, and who does not end, is named."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from broker.server.watch import LoopWatch, _suspended_frames, _told
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Told(logging.Handler):
+    """Waits, in a blocked thread if need be, until the watch has said something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.said = threading.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname} {record.getMessage()}")
+        self.said.set()
+
+
+@pytest.fixture
+def told() -> Iterator[Told]:
+    handler = Told()
+    logger = logging.getLogger("broker.server.watch")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)
+
+
+async def blocking(told: Told) -> bool:
+    return told.said.wait(30)
+
+
+async def test_a_task_that_blocks_the_event_loop_is_named_once_with_where_it_is(told: Told) -> None:
+    watch = LoopWatch()
+    watch.start(asyncio.get_running_loop())
+
+    async def handler() -> None:
+        assert await blocking(told)
+        assert not threading.Event().wait(0.7)  # long enough to be named again
+
+    try:
+        await asyncio.create_task(handler(), name="trigger:Q:1")
+    finally:
+        watch.stop()
+    (line,) = told.lines
+    assert line.startswith("WARNING the event loop is blocked, nobody is served for 0.5 s by now: task=trigger:Q:1 ")
+    assert "handler=tests.server.test_watch:test_a_task_that_blocks" in line
+    assert "<locals>.handler" in line
+    assert f"file={__file__} at=test_watch.py:" in line
+
+
+async def test_a_loop_that_answers_is_not_told_of(told: Told) -> None:
+    watch = LoopWatch()
+    watch.start(asyncio.get_running_loop())
+    await anyio.sleep(0.25)  # real time: two polls of the thread
+    watch.stop()
+    assert told.lines == []
+
+
+async def test_who_goes_on_when_the_time_is_up_is_named_and_the_process_given_up(told: Told) -> None:
+    gave_up = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    watch = LoopWatch(give_up=lambda: loop.call_soon_threadsafe(gave_up.set))
+    may_end = asyncio.Event()
+
+    async def stubborn() -> None:
+        while not may_end.is_set():
+            try:
+                await may_end.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async def waits() -> None:
+        await stubborn()
+
+    task = asyncio.create_task(waits(), name="trigger:Q:7")
+    ours = asyncio.create_task(anyio.sleep_forever(), name="ours")
+    await anyio.lowlevel.checkpoint()
+    task.cancel()
+    watch.start(loop)
+    watch.end_within(0)
+    watch.end_within(1000)  # does not lengthen it
+    await gave_up.wait()
+    watch.stop()
+    may_end.set()
+    await task
+    ours.cancel()
+    (line,) = told.lines
+    assert line.startswith("ERROR the daemon ends without what did not end in time: ")
+    assert "task=trigger:Q:7 handler=tests.server.test_watch:" in line
+    assert "ours" not in line
+
+
+async def test_what_has_ended_in_time_is_not_given_up(told: Told) -> None:
+    watch = LoopWatch()
+    watch.end_within(0)
+    watch.has_ended()
+    watch.start(asyncio.get_running_loop())
+    await anyio.sleep(0.15)  # real time: a poll of the thread
+    watch.stop()
+    assert told.lines == []
+
+
+async def test_tasks_that_are_in_no_code_of_the_users_have_nothing_to_tell() -> None:
+    task = asyncio.create_task(anyio.sleep_forever())
+    await anyio.lowlevel.checkpoint()
+    assert _told(task, _suspended_frames(task)) == ""
+    task.cancel()
+
+
+async def test_a_watch_that_was_never_started_stops() -> None:
+    LoopWatch().stop()
