@@ -11,6 +11,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from broker.storage.directory import open_private
+
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import BinaryIO
@@ -36,7 +38,7 @@ class Ballast:
     def occupy(self) -> bool:
         """Occupy the room, whatever was so before; False when there is not enough of it."""
         try:
-            with self._path.open("ab") as file:
+            with open(self._path, "ab", opener=open_private) as file:
                 _allocate(file, self._size_bytes)
                 os.fsync(file.fileno())
         except OSError:  # Whatever the reason, the room is not there; what was got of it is given back.

@@ -2,12 +2,17 @@
 
 The lock is `flock` on a file that stays: it goes with the process that has it, however that ends, and removing the file
 would let two managers lock two files of one name. The process id in it is for people only.
+
+Messages are nobody else's business: a queue manager's files can be read and written by their owner alone, whatever the
+umask says, and those that are there already are made so.
 """
 
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
+import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -15,6 +20,9 @@ from broker.storage.store import StoreUnusableError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_MODE = 0o600
+_LOGGER = logging.getLogger(__name__)
 
 
 class DataDirectory:
@@ -28,7 +36,7 @@ class DataDirectory:
         """Make the directory if it is missing, and take it; raises StoreUnusableError when another manager has it."""
         try:
             _make(self.path)
-            lock = os.open(self.path / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = open_private(self.path / "lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise self._unusable(error) from error
         try:
@@ -41,6 +49,20 @@ class DataDirectory:
             os.ftruncate(lock, 0)
             os.write(lock, b"%d\n" % os.getpid())
         self._lock = lock
+
+    def make_private(self, made: str, *others: str) -> None:
+        """Make the file `made` if it is missing; make it, and the others that are there, their owner's alone.
+
+        Raises StoreUnusableError when it cannot be made. A mode that cannot be changed is a warning: there are file
+        systems that know no modes.
+        """
+        try:
+            os.close(open_private(self.path / made, os.O_RDWR | os.O_CREAT))
+            for name in (made, *others):
+                if (self.path / name).exists():
+                    _restrict(self.path / name)
+        except OSError as error:
+            raise self._unusable(error) from error
 
     def sync(self) -> None:
         """Make the names of the files in the directory durable, which syncing the files does not."""
@@ -65,11 +87,29 @@ class DataDirectory:
         )
 
 
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
+    """Open a file and return its descriptor; one that is made is its owner's alone, whatever the umask says."""
+    descriptor = os.open(path, flags | os.O_CLOEXEC, _MODE)
+    if stat.S_IMODE(os.fstat(descriptor).st_mode) & _MODE != _MODE:
+        os.fchmod(descriptor, _MODE)  # a umask took from the owner
+    return descriptor
+
+
+def _restrict(path: Path) -> None:
+    if stat.S_IMODE(path.stat().st_mode) == _MODE:
+        return
+    try:
+        path.chmod(_MODE)
+    except OSError as error:
+        _LOGGER.warning("others may read or write a file of the queue manager path=%s: %s", path, error)
+
+
 def _make(path: Path) -> None:
     """Make a directory, and its parents, so that they survive a power failure."""
     if not path.is_dir():
         _make(path.parent)
         path.mkdir(mode=0o700, exist_ok=True)
+        path.chmod(0o700)  # a umask may have taken from the owner
         _sync(path.parent)
 
 

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
     from broker.storage.store import MessageRow, ObjectRow, Rows
 
+FILES = ("evermq.db", "evermq.db-wal", "evermq.db-shm", "ballast", "lock", "unchecked")
+"""What a queue manager has in its directory."""
+
 LOAD_CHUNK = 10_000
 """How many messages a load gives at a time."""
 
@@ -69,6 +72,7 @@ class SqliteStore(Store):
         """Take the directory, make or upgrade the database; raises StoreUnusableError."""
         self._directory.claim()
         try:
+            self._directory.make_private(*FILES)  # SQLite gives the files that it makes the mode of the database
             self._upkeep = Upkeep(self._directory.path, self._damaged)
             self._upkeep.note_last_stop()
             self._thread = await start_thread(self._file)

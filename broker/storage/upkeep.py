@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import shutil
 import sqlite3
 from contextlib import suppress
@@ -24,6 +25,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from broker.storage import database
+from broker.storage.directory import open_private
 from broker.storage.thread import DatabaseThread, start_thread
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ class Upkeep:
         self._check_owed = self._unchecked.exists() or _size(self._log) > 0
         if self._check_owed:
             with suppress(OSError):  # On a full disk the check is made, and merely forgotten if it is broken off.
-                self._unchecked.touch()
+                os.close(open_private(self._unchecked, os.O_WRONLY | os.O_CREAT))
 
     async def open(self, writer: DatabaseThread) -> None:
         """Begin, beside the thread that writes. Raises StoreUnusableError."""

@@ -33,17 +33,17 @@ Paths in the file are relative to the folder of the file, paths in variables to 
 _PAGE_TAIL = """
 ## Signals
 
-| signal | what the daemon does |
-|---|---|
-| SIGTERM, SIGINT (Ctrl-C) | It quiesces: new connections are refused, connections and handlers have `quiesce_timeout` seconds to end; then handlers are cancelled and connections cut, their units of work backed out. Exit code 0. |
-| SIGHUP | Nothing: it is logged. The configuration is read at the start only; restart the daemon to change it. |
+- SIGTERM and SIGINT (Ctrl-C): the daemon quiesces. New connections are refused, connections and handlers have
+  `quiesce_timeout` seconds to end. Then handlers are cancelled and connections cut, and their units of work backed out.
+  Exit code 0.
+- SIGHUP: nothing but a line in the log. The configuration is read at the start only: restart the daemon to change it.
 
-A handler that goes on although it was cancelled, or that blocks the event loop, keeps the daemon from ending in order. It
-is named in the log 5 seconds after `quiesce_timeout`, and the process ends without it, with exit code 20. What was
+A handler that goes on although it was cancelled, or that blocks the event loop, keeps the daemon from ending in order.
+It is named in the log 5 seconds after `quiesce_timeout`, and the process ends without it, with exit code 20. What was
 acknowledged is on disk, as after a power failure; nonpersistent messages are gone, on queues with NPMCLASS(HIGH) too.
 
-A handler that blocks the event loop for 0.5 s is named in the log at any time: nobody is served meanwhile. Give blocking
-work to a thread (`anyio.to_thread.run_sync`), or run handlers in a process of their own.
+A handler that blocks the event loop for 0.5 s is named in the log at any time: nobody is served meanwhile. Give
+blocking work to a thread (`anyio.to_thread.run_sync`), or run handlers in a process of their own.
 """
 
 
