@@ -158,6 +158,36 @@ class FilePath:
 
 
 @dataclass(frozen=True, slots=True)
+class FileMode:
+    """Who may read and write a file, as `chmod` takes it."""
+
+    wanted: str = 'octal digits in quotes, such as "0660"'
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str) or not re.fullmatch(r"0?[0-7]{3}", value):
+            raise ValueError(self.wanted)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class GroupName:
+    """The name or number of a group of the operating system; an empty text means none."""
+
+    wanted: str = 'the name or number of a group in quotes, or "" for none'
+
+    def read(self, text: str) -> object:
+        return text
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str) or not re.fullmatch(r"[^\s:\0]*", value):
+            raise ValueError(self.wanted)
+        return value
+
+
+@dataclass(frozen=True, slots=True)
 class Several:
     """A list. In an environment variable, commas separate its elements."""
 

@@ -11,7 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from broker.config.kinds import (
     Choice,
+    FileMode,
     FilePath,
+    GroupName,
     Kind,
     LoopbackHost,
     ModuleName,
@@ -89,6 +91,13 @@ class ListenerConfig:
     )
     unix: Path | None = field(
         default=None, metadata=about(FilePath(optional=True), "Unix socket to listen on as well; empty for none.")
+    )
+    unix_mode: str = field(
+        default="0600",
+        metadata=about(FileMode(), "Mode of the Unix socket: who may write to it may connect, as any user."),
+    )
+    unix_group: str = field(
+        default="", metadata=about(GroupName(), "Group of the Unix socket; empty for that of the daemon's user.")
     )
 
 

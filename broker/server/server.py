@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import socket
 import stat
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final, Self
 
@@ -63,7 +64,7 @@ class Server:
         try:
             await self._listen_tcp(self._listener.host, self._listener.port)
             if self._listener.unix is not None:
-                await self._listen_unix(self._listener.unix)
+                await self._listen_unix(self._listener, self._listener.unix)
             for server in self._servers:
                 await server.start_serving()
         except BaseException:
@@ -122,14 +123,18 @@ class Server:
             raise StartError(f"cannot listen on {where}: {_plain(error)}") from error
         self._servers.append(server)
 
-    async def _listen_unix(self, path: Path) -> None:
+    async def _listen_unix(self, listener: ListenerConfig, path: Path) -> None:
         try:
             _remove_stale(path)
-            server = await asyncio.get_running_loop().create_unix_server(
-                self._session, path, backlog=_BACKLOG, start_serving=False
-            )
-            self._servers.append(server)
-            self._unix = path, os.stat(path).st_ino
+            with ExitStack() as undo:
+                bound = undo.enter_context(_bound(path))
+                self._unix = path, os.stat(path).st_ino
+                _let_in(path, int(listener.unix_mode, 8), listener.unix_group)
+                server = await asyncio.get_running_loop().create_unix_server(
+                    self._session, sock=bound, backlog=_BACKLOG, start_serving=False
+                )
+                self._servers.append(server)
+                undo.pop_all()
         except OSError as error:
             raise StartError(f"cannot listen on {path}: {_plain(error)}") from error
 
@@ -163,6 +168,32 @@ def _remove_stale(path: Path) -> None:
         except BlockingIOError:
             pass  # its backlog is full, so there is somebody
     raise StartError(f"cannot listen on {path}: another process does")
+
+
+def _bound(path: Path) -> socket.socket:
+    """A socket bound to a path, on which nobody can connect yet."""
+    bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o777)  # other threads give the files that they make meanwhile their modes themselves
+    try:
+        bound.bind(os.fspath(path))
+    except BaseException:
+        bound.close()
+        raise
+    finally:
+        os.umask(before)
+    return bound
+
+
+def _let_in(path: Path, mode: int, group: str) -> None:
+    """Give a socket its group, then its mode."""
+    if group:
+        try:
+            shutil.chown(path, group=int(group) if group.isdecimal() else group)
+        except LookupError:
+            raise StartError(f"cannot listen on {path}: there is no group {group!r} here (unix_group)") from None
+        except OSError as error:
+            raise StartError(f"cannot give {path} to group {group!r} (unix_group): {_plain(error)}") from error
+    os.chmod(path, mode)
 
 
 def _plain(error: OSError) -> str:

@@ -210,3 +210,22 @@ def test_a_mistake_in_a_variable_names_the_variable(name: str, text: str, messag
     with pytest.raises(ConfigError) as caught:
         load(None, {name: text})
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("mode", ["0600", "660", "0777"])
+def test_the_mode_of_the_unix_socket_is_text_of_octal_digits(file: Path, mode: str) -> None:
+    assert loaded(file, f'[listener]\nunix_mode = "{mode}"\n').listener.unix_mode == mode
+    assert load(None, {"EVERMQ_LISTENER_UNIX_MODE": mode}).listener.unix_mode == mode
+
+
+@pytest.mark.parametrize("value", ["0o660", "660", "'abc'", "'0680'", "'07777'", "''"])
+def test_anything_else_is_a_mistake(file: Path, value: str) -> None:
+    assert "unix_mode" in mistake(file, f"[listener]\nunix_mode = {value}\n")
+    assert 'octal digits in quotes, such as "0660"' in mistake(file, f"[listener]\nunix_mode = {value}\n")
+
+
+def test_the_group_of_the_unix_socket_is_a_name_or_a_number_in_quotes(file: Path) -> None:
+    assert loaded(file, '[listener]\nunix_group = "staff"\n').listener.unix_group == "staff"
+    assert load(None, {"EVERMQ_LISTENER_UNIX_GROUP": "1000"}).listener.unix_group == "1000"
+    assert "the name or number of a group in quotes" in mistake(file, "[listener]\nunix_group = 1000\n")
+    assert "the name or number of a group in quotes" in mistake(file, '[listener]\nunix_group = "a b"\n')

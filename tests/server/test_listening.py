@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import grp
 import os
 import random
+import shutil
 import socket
+import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -171,6 +174,64 @@ async def test_a_listener_that_fails_leaves_nothing_behind(manager: QueueManager
     await cannot_listen(manager, port=port, unix=tmp_path / "missing" / "mq.sock")
     async with serving(manager, port=port):
         pass
+
+
+def access(path: Path) -> tuple[str, int]:
+    found = path.stat()
+    return oct(stat.S_IMODE(found.st_mode)), found.st_gid
+
+
+@pytest.mark.parametrize("mask", [0, 0o777], ids=oct)
+async def test_a_unix_socket_is_the_owners_alone_unless_told_otherwise(
+    manager: QueueManager, tmp_path: Path, mask: int
+) -> None:
+    path = tmp_path / "mq.sock"
+    before = os.umask(mask)
+    try:
+        async with serving(manager, unix=path):
+            assert access(path) == ("0o600", os.getgid())
+            assert os.umask(mask) == mask
+        async with serving(manager, unix=path, unix_mode="660", unix_group=str(os.getgid())):
+            assert access(path) == ("0o660", os.getgid())
+    finally:
+        os.umask(before)
+
+
+async def test_a_unix_socket_is_at_no_time_open_to_more_than_it_will_be(
+    manager: QueueManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mq.sock"
+    story: list[tuple[str, str]] = []
+    chown, chmod = shutil.chown, os.chmod
+
+    def noted_chown(where: Path, group: str | int) -> None:
+        story.append(("chown", access(path)[0]))
+        chown(where, group=group)
+
+    def noted_chmod(where: Path, mode: int) -> None:
+        story.append(("chmod", access(path)[0]))
+        chmod(where, mode)
+
+    monkeypatch.setattr(shutil, "chown", noted_chown)
+    monkeypatch.setattr(os, "chmod", noted_chmod)
+    async with serving(manager, unix=path, unix_mode="0666", unix_group=grp.getgrgid(os.getgid()).gr_name):
+        assert (story, access(path)[0]) == ([("chown", "0o0"), ("chmod", "0o0")], "0o666")
+
+
+async def test_a_group_that_cannot_be_had_is_an_error_and_leaves_no_socket(
+    manager: QueueManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mq.sock"
+    told = await cannot_listen(manager, unix=path, unix_group="nobodies-group")
+    assert told == f"cannot listen on {path}: there is no group 'nobodies-group' here (unix_group)"
+
+    def refused(where: Path, group: str | int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(shutil, "chown", refused)
+    told = await cannot_listen(manager, unix=path, unix_group="wheel")
+    assert told == f"cannot give {path} to group 'wheel' (unix_group): Operation not permitted"
+    assert not path.exists()
 
 
 # Hostile clients.
