@@ -6,12 +6,13 @@ manager). 130 and 141 are what a shell reports for Ctrl-C and for a reader that 
 
 from __future__ import annotations
 
-import os
+import errno
 import sys
 from typing import Any, Final, NoReturn
 
 import click
 
+from broker.cli import streams
 from broker.cli.terminal import warn
 from broker.config import ConfigError
 from broker.mqi import MQRC, MQError
@@ -49,6 +50,7 @@ class Program(click.Group):
 
     def main(self, args: Any = None, prog_name: Any = None, *others: Any, **extra: Any) -> NoReturn:
         """Run a command and exit; without arguments, show the help."""
+        streams.open_closed()
         words = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         try:
@@ -70,8 +72,7 @@ def _reported(error: BaseException) -> int:
     """Say what went wrong; the exit code for it. A mistake of our own is raised again, with its traceback."""
     match error:
         case BrokenPipeError():
-            # What is left in the buffer would fail again when the interpreter flushes it at its end.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _give_up_output()
             return READER_GONE
         case KeyboardInterrupt() | click.Abort():
             return INTERRUPTED
@@ -88,10 +89,23 @@ def _reported(error: BaseException) -> int:
         case MQError():
             return _failed(str(error), COULD_NOT_RUN if error.reason in NO_QUEUE_MANAGER else SOME_FAILED)
         case OSError():
+            _give_up_output()
+            if error.errno == errno.EBADF and not error.filename:
+                return _failed("standard input or output is closed, which this command needs", COULD_NOT_RUN)
             place = f"{error.filename}: " if error.filename else ""
             return _failed(f"{place}{error.strerror or error}", COULD_NOT_RUN)
         case _:
             raise error
+
+
+def _give_up_output() -> None:
+    """Where output cannot be written, throw it away: what is left in the buffer would fail again when the interpreter
+    flushes it at its end.
+    """
+    try:
+        sys.stdout.flush()
+    except OSError:
+        streams.throw_output_away()
 
 
 def _failed(message: str, code: int) -> int:

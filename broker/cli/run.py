@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from broker import StoreUnusableError
-from broker.cli import logs
+from broker.cli import logs, streams
 from broker.cli.program import CannotRunError
 from broker.config import load
 from broker.server import StartError, daemon
@@ -40,6 +40,8 @@ def run(file: str | None) -> None:
     It logs to standard error; the ready line there tells where it listens. Modules with handlers are searched in the
     current folder first.
     """
+    if streams.output_is_closed():
+        streams.throw_output_away()  # handlers may print, and need not fail for it
     config = load(Path(file) if file else None)
     logs.set_up(config.logging)
     sys.path.insert(0, os.getcwd())
