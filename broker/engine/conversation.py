@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.core import distribution, dynamic
-from broker.core.conversion import Coding
+from broker.core.coding import Coding
 from broker.core.definitions import Delete
 from broker.core.distribution import DistributionList
 from broker.core.effects import Grant

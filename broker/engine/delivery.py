@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgpack
 
 from broker.core import assembly, extension, properties
-from broker.core.conversion import Coding, convert
+from broker.core.coding import Coding
+from broker.core.conversion import convert
 from broker.interface.port import Delivery
 from broker.mqi.packing import KEPT_FIELDS
 from broker.mqi.reasons import MQRC

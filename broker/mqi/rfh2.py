@@ -37,7 +37,7 @@ LENGTH_FIXED: Final = 36
 _TAG: Final = b"RFH "
 _VERSION: Final = 2
 _UTF_8: Final = 1208
-_UTF_16: Final = frozenset((1200, 13488, 17584))
+UTF_16: Final = frozenset((1200, 13488, 17584))
 _FIXED: Final = {"little": Struct("<4siiii8sii"), "big": Struct(">4siiii8sii")}
 _LONG: Final = {"little": Struct("<i"), "big": Struct(">i")}
 _INTEGER_MASK: Final = 0xF
@@ -80,7 +80,7 @@ class MQRFH2:
             raise _bad(f"StrucLength is {length}, of data of {len(data)} bytes")
         if names_ccsid == _UTF_8:
             codec = "utf-8"
-        elif names_ccsid in _UTF_16:
+        elif names_ccsid in UTF_16:
             codec = "utf-16-le" if byteorder == "little" else "utf-16-be"
         else:
             raise _bad(f"NameValueCCSID is {names_ccsid}: 1208 for UTF-8, or one of UTF-16")

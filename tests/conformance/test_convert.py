@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import struct
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.mqi import MQDLH, MQENC, MQFMT, MQGMO, MQRC, MessageDescriptor
-from tests.conformance.expect import fails, name_of
+from broker.mqi import MQDLH, MQENC, MQFMT, MQGMO, MQRC, GetMessageOptions, MessageDescriptor
+from tests.conformance.expect import ALL, fails, name_of
 from tests.conformance.grouping import place, take
 
 if TYPE_CHECKING:
@@ -136,3 +137,25 @@ async def test_a_getter_of_version_1_has_its_data_converted_behind_the_mqmde(que
     message = await queue.get(MessageDescriptor(version=1, coded_char_set_id=1208), CONVERT)
     assert (message.data[72:].decode(), message.md.format) == (TEXT, MQFMT.MD_EXTENSION)
     assert message.md.coded_char_set_id == 1208
+
+
+async def test_an_event_comes_in_the_coding_of_the_getter(system: System, queue: Queue) -> None:
+    await system.mqsc("DEFINE QLOCAL(SYSTEM.ADMIN.QMGR.EVENT) REPLACE\nALTER QMGR INHIBTEV(ENABLED)")
+    await system.mqsc("ALTER QLOCAL(Q) PUT(DISABLED)")
+    with fails(MQRC.PUT_INHIBITED):
+        await queue.put(b"refused")
+    connection = await system.connect("observer")
+    events = await connection.open("SYSTEM.ADMIN.QMGR.EVENT", ALL)
+    as_put = await events.get(options=GetMessageOptions(options=MQGMO.BROWSE_FIRST | MQGMO.WAIT, wait_interval=-1))
+    message = await converted(events, 1047, 0x111)
+    assert (message.md.format, message.length, *coding(message)) == ("MQEVENT", as_put.length, 1047, 0x111, MQRC.NONE)
+    assert struct.unpack(">9i", message.data[:36]) == struct.unpack("<9i", as_put.data[:36])
+    assert "Q".ljust(48).encode("cp500") in message.data
+
+
+async def test_pcf_that_is_damaged_is_taken_off_the_queue_as_it_is(system: System, queue: Queue) -> None:
+    data = struct.pack("<9i", 1, 36, 3, 46, 1, 1, 0, 0, 5)
+    await queue.put(data, MessageDescriptor(format=MQFMT.ADMIN, coded_char_set_id=1208))
+    message = await converted(queue, 500, 0x111)
+    assert (message.data, message.md.format, *coding(message)) == (data, "MQADMIN", 1208, 0x222, MQRC.FORMAT_ERROR)
+    assert system.depth() == 0
