@@ -16,6 +16,7 @@ data, and so nothing here expands, fetches or nests without end. Property `colou
 from __future__ import annotations
 
 import re
+from binascii import unhexlify
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from broker.mqi.errors import MQError
@@ -30,6 +31,8 @@ NAME_LENGTH_MAX: Final = 4095
 """The most characters in the name of a property (MQ_MAX_PROPERTY_NAME_LENGTH)."""
 
 _DEPTH_MAX: Final = 64  # of groups in groups
+_FLOAT_LENGTH_MAX: Final = 1000  # a number of so many digits takes no time to read
+_SHOWN: Final = 40  # characters of what is wrong, in the text of an error
 
 _PROPERTY_FOLDERS: Final = frozenset(
     ("ibm", "jms", "mcd", "mq", "mq_svc", "mq_usr", "mqema", "mqext", "mqps", "mqtt", "sib", "sib_context", "sib_usr",
@@ -43,25 +46,23 @@ _RESERVED_WORDS: Final = frozenset(
 _RESERVED_FOLDERS: Final = frozenset(("Root", "mq", "psc", "pscr"))
 
 _NAME: Final = re.compile(r"(?:[^\W\d]|\$)[\w$]*+(?:\.(?:[^\W\d]|\$)[\w$]*+)*+")
-_TAG: Final = re.compile(
-    r"""<(?P<end>/?)(?P<name>[^\s<>/="'&]++)
-    (?P<attributes>(?:\s++[^\s<>/="'&]++\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'))*+)
-    \s*+(?P<empty>/?)>""",
-    re.VERBOSE,
-)
+_ATTRIBUTES: Final = r"""((?:\s++[^\s<>/="'&]++\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+')){0,16}+)"""
+_TAG: Final = re.compile(rf"""<(?P<end>/?)(?P<name>[^\s<>/="'&]++)(?P<attributes>{_ATTRIBUTES})\s*+(?P<empty>/?)>""")
+_ELEMENT: Final = re.compile(rf"""\s*+<([^\s<>/="'&]++){_ATTRIBUTES}\s*+>([^<]*+)</\1\s*+>""")
 _ATTRIBUTE: Final = re.compile(r"""([^\s=]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
-_ENTITY: Final = re.compile(r"&([a-z]*+;)?+")
-_ENTITIES: Final = {"lt;": "<", "gt;": ">", "amp;": "&", "apos;": "'", "quot;": '"'}
+_ENTITIES: Final = {"&lt;": "<", "&gt;": ">", "&apos;": "'", "&quot;": '"', "&amp;": "&"}  # the last one last
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,4})?|-?INF|NaN")
-_HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2})*+")
 
 
 class Folder(NamedTuple):
-    """A folder: its text as it was written, and whether it holds properties (others, such as `psc`, hold commands)."""
+    """A folder: its text as it was written, its name, and whether it holds properties (others, such as `psc`, hold
+    commands).
+    """
 
     text: str
+    name: str
     holds_properties: bool
 
 
@@ -71,15 +72,19 @@ def read(text: str) -> Folder:
     tag = _TAG.match(text)
     if tag is None or tag["end"]:
         raise _bad("a folder begins with its name in angle brackets", text)
-    listed = tag["name"] in _PROPERTY_FOLDERS or _attributes(tag).get("content") == "properties"
-    return Folder(text, listed)
+    name = tag["name"]
+    listed = name in _PROPERTY_FOLDERS or _attributes(tag["attributes"]).get("content") == "properties"
+    return Folder(text, name, listed)
 
 
-def decode(folders: Iterable[str]) -> dict[str, Value]:
-    """The properties in folders. Of several with one name the first counts. Raises RFH_FORMAT_ERROR (2421)."""
+def decode(folders: Iterable[str], most: int | None = None) -> dict[str, Value]:
+    """The properties in folders. Of several with one name the first counts. Raises RFH_FORMAT_ERROR (2421) and, where
+    there are more than `most` properties and groups, PROPERTIES_TOO_BIG (2478).
+    """
     found: dict[str, Value] = {}
+    reader = _Reader(most)
     for text in folders:
-        for name, value in _elements(text):
+        for name, value in reader.elements(text):
             found.setdefault(name, value)
     return found
 
@@ -98,68 +103,106 @@ def encode(properties: Mapping[str, Value]) -> list[str]:
 # From text.
 
 
-def _elements(text: str) -> Iterator[tuple[str, Value]]:
-    """Every name and value in a folder."""
-    open_tags: list[re.Match[str]] = []
-    position = value_start = 0
-    leaf = False  # whether the last tag opened an element, so that what follows may be its value
-    while position < len(text):
-        start = text.find("<", position)
-        tag = _TAG.match(text, start) if start >= 0 else None
-        closes_leaf = leaf and len(open_tags) > 1 and tag is not None and tag["end"]
-        if tag is None or (text[position:start].strip() and not closes_leaf):
-            raise _bad("neither a name nor a value stands there", text[position:])
-        if not tag["end"]:
-            if not open_tags and position:
-                raise _bad("there is something after the end of the folder", text[position:])
-            open_tags.append(tag)
-            if len(open_tags) > _DEPTH_MAX:
-                raise _bad(f"groups are nested more than {_DEPTH_MAX} deep", "")
-            leaf, value_start = True, tag.end()
-        if tag["end"] or tag["empty"]:
-            if not open_tags or open_tags[-1]["name"] != tag["name"]:
-                raise _bad("the end of an element does not fit its beginning", tag[0])
-            if leaf and len(open_tags) > 1:
-                value = "" if tag["empty"] else text[value_start:start]
-                yield _name(open_tags), _value(open_tags[-1], value)
-            open_tags.pop()
-            leaf = False
-        position = tag.end()
-    if open_tags:
-        raise _bad("the folder has no end", text[-40:])
+class _Reader:
+    """Reads the elements of folders, at most `most` of them in all."""
+
+    def __init__(self, most: int | None) -> None:
+        self._left = most
+        self._most = most
+
+    def elements(self, text: str) -> Iterator[tuple[str, Value]]:
+        """Every name and value in a folder."""
+        open_names: list[str] = []
+        prefixes: list[str] = []  # of the names in each of them
+        attributes = ""
+        position = value_start = 0
+        leaf = False  # whether the last tag opened an element, so that what follows may be its value
+        while position < len(text):
+            element = _ELEMENT.match(text, position) if open_names else None
+            if element is not None:  # most are this: a name, a value and the name again
+                name, written, value = element.groups()
+                self._count(len(open_names) + 1)
+                yield _joined(prefixes[-1], name), _value(written, value)
+                leaf, position = False, element.end()
+                continue
+            start = text.find("<", position)
+            tag = _TAG.match(text, start) if start >= 0 else None
+            closes_leaf = leaf and len(open_names) > 1 and tag is not None and tag["end"]
+            if tag is None or (text[position:start].strip() and not closes_leaf):
+                raise _bad("neither a name nor a value stands there", text[position : position + _SHOWN])
+            name = tag["name"]
+            if not tag["end"]:
+                if open_names:
+                    self._count(len(open_names) + 1)
+                elif position:
+                    raise _bad("there is something after the end of the folder", text[position : position + _SHOWN])
+                prefixes.append(_prefix(prefixes, name))
+                open_names.append(name)
+                attributes = tag["attributes"]
+                leaf, value_start = True, tag.end()
+            if tag["end"] or tag["empty"]:
+                if not open_names or open_names[-1] != name:
+                    raise _bad("the end of an element does not fit its beginning", tag[0])
+                if leaf and len(open_names) > 1:
+                    value = "" if tag["empty"] else text[value_start:start]
+                    yield _joined(prefixes[-2], name), _value(attributes, value)
+                open_names.pop()
+                prefixes.pop()
+                leaf = False
+            position = tag.end()
+        if open_names:
+            raise _bad("the folder has no end", text[-_SHOWN:])
+
+    def _count(self, depth: int) -> None:
+        if depth > _DEPTH_MAX:
+            raise _bad(f"groups are nested more than {_DEPTH_MAX} deep", "")
+        if self._left is not None:
+            self._left -= 1
+            if self._left < 0:
+                raise MQError(MQRC.PROPERTIES_TOO_BIG, f"a message has at most {self._most} properties and groups")
 
 
-def _name(tags: list[re.Match[str]]) -> str:
-    names = [tag["name"] for tag in tags]
-    return names[1] if len(names) == 2 and names[0] == "usr" else ".".join(names)
+def _prefix(prefixes: list[str], name: str) -> str:
+    """What the names of the properties in a folder or group begin with; nothing for those right in `usr`."""
+    if not prefixes:
+        return "" if name == "usr" else f"{name}."
+    if not prefixes[-1]:
+        return f"usr.{name}."
+    return _joined(prefixes[-1], name) + "."
 
 
-def _attributes(tag: re.Match[str]) -> dict[str, str]:
-    return {name: first or second for name, first, second in _ATTRIBUTE.findall(tag["attributes"])}
+def _joined(prefix: str, name: str) -> str:
+    if len(prefix) + len(name) > NAME_LENGTH_MAX:
+        raise _bad(f"a name has more than {NAME_LENGTH_MAX} characters", name)
+    return prefix + name
 
 
-def _value(tag: re.Match[str], text: str) -> Value:
-    if not tag["attributes"]:
-        return _plain(text)
-    attributes = _attributes(tag)
-    if attributes.get("xsi:nil") == "true":
-        return None
-    reader = _READERS.get(attributes.get("dt", "string"))
+def _attributes(text: str) -> dict[str, str]:
+    return {name: first or second for name, first, second in _ATTRIBUTE.findall(text)}
+
+
+def _value(written: str, text: str) -> Value:
+    """The value of an element with these attributes, as they are written."""
+    reader = _USUAL.get(written)
+    if reader is None:
+        attributes = _attributes(written)
+        if attributes.get("xsi:nil") == "true":
+            return None
+        reader = _READERS.get(attributes.get("dt", "string"))
     value = None if reader is None else reader(text)
     if value is None:
-        raise _bad(f"not a value of type {attributes['dt']!r}", text)
+        raise _bad(f"not a value of the type in {written!r:.80}", text)
     return value
 
 
 def _plain(text: str) -> str:
-    return _ENTITY.sub(_character, text) if "&" in text else text
-
-
-def _character(entity: re.Match[str]) -> str:
-    character = _ENTITIES.get(entity[1])
-    if character is None:
-        raise _bad("only &lt; &gt; &amp; &apos; and &quot; stand for characters", entity[0])
-    return character
+    if "&" not in text:
+        return text
+    if text.count("&") != sum(text.count(entity) for entity in _ENTITIES):
+        raise _bad("only &lt; &gt; &amp; &apos; and &quot; stand for characters", text)
+    for entity, character in _ENTITIES.items():
+        text = text.replace(entity, character)
+    return text
 
 
 def _boolean(text: str) -> bool | None:
@@ -167,22 +210,26 @@ def _boolean(text: str) -> bool | None:
 
 
 def _bytes(text: str) -> bytes | None:
-    digits = text.strip()
-    return bytes.fromhex(digits) if _HEX.fullmatch(digits) else None
+    try:
+        return unhexlify(text.strip())
+    except ValueError:  # also where a character is not ASCII
+        return None
 
 
 def _integer(bits: int) -> Callable[[str], int | None]:
+    highest = 1 << (bits - 1)
+
     def read(text: str) -> int | None:
         digits = text.strip()
-        number = int(digits) if _INTEGER.fullmatch(digits) else None
-        return number if number is not None and _fits(number, bits) else None
+        number = int(digits) if _INTEGER.fullmatch(digits) else highest
+        return number if -highest <= number < highest else None
 
     return read
 
 
 def _float(text: str) -> float | None:
     digits = text.strip()
-    return float(digits) if _FLOAT.fullmatch(digits) else None
+    return float(digits) if len(digits) <= _FLOAT_LENGTH_MAX and _FLOAT.fullmatch(digits) else None
 
 
 _READERS: Final[dict[str, Callable[[str], Value]]] = {
@@ -198,10 +245,12 @@ _READERS: Final[dict[str, Callable[[str], Value]]] = {
     "r4": _float,
     "r8": _float,
 }
+_USUAL: Final = {"": _plain} | {f" dt='{name}'": reader for name, reader in _READERS.items()}
+"""By all the attributes that an element mostly has, as they are written."""
 
 
 def _bad(why: str, text: str) -> MQError:
-    return MQError(MQRC.RFH_FORMAT_ERROR, f"{why}: {text[:40]!r}")
+    return MQError(MQRC.RFH_FORMAT_ERROR, f"{why}: {text[:_SHOWN]!r}")
 
 
 def _fits(number: int, bits: int) -> bool:

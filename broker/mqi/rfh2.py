@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from broker.mqi import folders as texts
 from broker.mqi.descriptor import MQENC, MQFMT
@@ -33,7 +33,17 @@ FORMAT: Final = MQFMT.RF_HEADER_2.value
 INHERIT: Final = -2
 """As CodedCharSetId: that of the header itself (MQCCSI_INHERIT)."""
 
+FILLED_IN: Final = -3
+"""As CodedCharSetId: that of the header itself, which was made of properties and is not to be given back as it is
+(MQCCSI_APPL, which has no meaning in a header). Programs that write headers themselves do not use it.
+"""
+
 LENGTH_FIXED: Final = 36
+
+FOLDERS_MAX: Final = 1000
+"""The most folders in one header. MQ has no such limit; a program that comes near it means harm."""
+
+_LONG_SIZE: Final = 4
 _TAG: Final = b"RFH "
 _VERSION: Final = 2
 _UTF_8: Final = 1208
@@ -63,29 +73,83 @@ class MQRFH2:
         """The header, its folders in UTF-8."""
         packed = pack(self.folders, byteorder)
         fixed = _FIXED[byteorder].pack(
-            _TAG, _VERSION, LENGTH_FIXED + len(packed), _long(self.encoding), _long(self.coded_char_set_id),
-            self.format.encode().ljust(8), _long(self.flags), _UTF_8,
+            _TAG, _VERSION, LENGTH_FIXED + len(packed), as_long(self.encoding), as_long(self.coded_char_set_id),
+            self.format.encode().ljust(8), as_long(self.flags), _UTF_8,
         )  # fmt: skip
         return fixed + packed
 
     @classmethod
-    def from_bytes(cls, data: bytes, byteorder: ByteOrder = "little") -> tuple[Self, int]:
-        """The header at the head of `data`, and its length. Raises RFH_ERROR (2334)."""
-        if len(data) < LENGTH_FIXED:
-            raise _bad(f"{len(data)} bytes, an MQRFH2 has {LENGTH_FIXED} or more")
-        tag, version, length, encoding, ccsid, format, flags, names_ccsid = _FIXED[byteorder].unpack_from(data)
-        if tag != _TAG or version != _VERSION:
-            raise _bad(f"the data begins with {tag!r}, version {version}")
-        if not LENGTH_FIXED <= length <= len(data) or length % 4:
-            raise _bad(f"StrucLength is {length}, of data of {len(data)} bytes")
-        if names_ccsid == _UTF_8:
-            codec = "utf-8"
-        elif names_ccsid in UTF_16:
-            codec = "utf-16-le" if byteorder == "little" else "utf-16-be"
-        else:
-            raise _bad(f"NameValueCCSID is {names_ccsid}: 1208 for UTF-8, or one of UTF-16")
-        found = unpack(data[LENGTH_FIXED:length], byteorder, codec)
-        return cls(tuple(found), format.decode("ascii", "replace").rstrip(" \0"), encoding, ccsid, flags), length
+    def from_bytes(cls, data: bytes, byteorder: ByteOrder = "little", start: int = 0) -> tuple[Self, int]:
+        """The header at `start` in `data`, and its length. Raises RFH_ERROR (2334)."""
+        found = find(data, byteorder, start)
+        texts = tuple(text for place in found.folders if (text := found.text(data, place)))
+        return cls(texts, found.format, found.encoding, found.coded_char_set_id, found.flags), found.end - start
+
+
+class Found(NamedTuple):
+    """A header where it stands in data, from `start` to `end`. `folders` are the places of NameValueData, with its
+    padding; the four bytes before each are its NameValueLength.
+    """
+
+    start: int
+    end: int
+    byteorder: ByteOrder
+    codec: str
+    folders: list[tuple[int, int]]
+    format: str
+    encoding: int
+    coded_char_set_id: int
+    flags: int
+
+    def text(self, data: bytes, place: tuple[int, int]) -> str:
+        """The text of a folder, without its padding. Raises RFH_ERROR (2334)."""
+        begin, end = place
+        try:
+            return data[begin:end].decode(self.codec).rstrip(" \0")
+        except UnicodeDecodeError as error:
+            raise _bad(f"NameValueData is not {self.codec}: {error.reason}") from error
+
+
+def find(data: bytes, byteorder: ByteOrder = "little", start: int = 0) -> Found:
+    """The header at `start` in `data`; its folders' texts are not looked at. Raises RFH_ERROR (2334), also for more
+    folders than `FOLDERS_MAX`.
+    """
+    left = len(data) - start
+    if left < LENGTH_FIXED:
+        raise _bad(f"{left} bytes, an MQRFH2 has {LENGTH_FIXED} or more")
+    tag, version, length, encoding, ccsid, format, flags, names_ccsid = _FIXED[byteorder].unpack_from(data, start)
+    if tag != _TAG or version != _VERSION:
+        raise _bad(f"the data begins with {tag!r}, version {version}")
+    if not LENGTH_FIXED <= length <= left or length % 4:
+        raise _bad(f"StrucLength is {length}, of data of {left} bytes")
+    if names_ccsid == _UTF_8:
+        codec = "utf-8"
+    elif names_ccsid in UTF_16:
+        codec = "utf-16-le" if byteorder == "little" else "utf-16-be"
+    else:
+        raise _bad(f"NameValueCCSID is {names_ccsid}: 1208 for UTF-8, or one of UTF-16")
+    end = start + length
+    places = _places(data, start + LENGTH_FIXED, end, byteorder)
+    name = format.decode("ascii", "replace").rstrip(" \0")
+    return Found(start, end, byteorder, codec, places, name, encoding, ccsid, flags)
+
+
+def _places(data: bytes, position: int, end: int, byteorder: ByteOrder) -> list[tuple[int, int]]:
+    """Where NameValueData stands, from `position` to `end`."""
+    places: list[tuple[int, int]] = []
+    unpack_long = _LONG[byteorder].unpack_from
+    while position < end:
+        if end - position < _LONG_SIZE:
+            raise _bad("a NameValueLength is cut off")
+        (length,) = unpack_long(data, position)
+        position += _LONG_SIZE
+        if not 0 <= length <= end - position or length % 4:
+            raise _bad(f"NameValueLength is {length}, with {end - position} bytes left")
+        if len(places) == FOLDERS_MAX:
+            raise _bad(f"more than {FOLDERS_MAX} folders")
+        places.append((position, position + length))
+        position += length
+    return places
 
 
 def pack(folders: Iterable[str], byteorder: ByteOrder = "little") -> bytes:
@@ -98,25 +162,10 @@ def pack(folders: Iterable[str], byteorder: ByteOrder = "little") -> bytes:
     return b"".join(parts)
 
 
-def unpack(packed: bytes, byteorder: ByteOrder = "little", codec: str = "utf-8") -> list[str]:
-    """The folders that `pack` packed, without their padding. Raises RFH_ERROR (2334)."""
-    found = []
-    position = 0
-    while position < len(packed):
-        if len(packed) - position < 4:
-            raise _bad("a NameValueLength is cut off")
-        (length,) = _LONG[byteorder].unpack_from(packed, position)
-        position += 4
-        if not 0 <= length <= len(packed) - position or length % 4:
-            raise _bad(f"NameValueLength is {length}, with {len(packed) - position} bytes left")
-        try:
-            text = packed[position : position + length].decode(codec).rstrip(" \0")
-        except UnicodeDecodeError as error:
-            raise _bad(f"NameValueData is not {codec}: {error.reason}") from error
-        if text:
-            found.append(text)
-        position += length
-    return found
+def unpack(packed: bytes) -> list[str]:
+    """The folders that `pack` packed in the byte order of a queue. Raises RFH_ERROR (2334)."""
+    found = Found(0, len(packed), "little", "utf-8", _places(packed, 0, len(packed), "little"), "", 0, 0, 0)
+    return [text for place in found.folders if (text := found.text(packed, place))]
 
 
 def pack_properties(properties: Mapping[str, Value]) -> bytes:
@@ -129,7 +178,7 @@ def unpack_properties(packed: bytes) -> dict[str, Value]:
     return texts.decode(unpack(packed))
 
 
-def _long(number: int) -> int:
+def as_long(number: int) -> int:
     """The number in the 32 bits of an MQLONG, whose highest is its sign."""
     return (number + 2**31) % 2**32 - 2**31
 

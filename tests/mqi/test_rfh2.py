@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from broker.mqi import MQRC, MQError
 from broker.mqi.folders import NAME_LENGTH_MAX, decode, encode, read
-from broker.mqi.rfh2 import INHERIT, MQRFH2, pack, pack_properties, unpack, unpack_properties
+from broker.mqi.rfh2 import FOLDERS_MAX, INHERIT, MQRFH2, pack, pack_properties, unpack, unpack_properties
+from tests.core.effort import Effort
 
 if TYPE_CHECKING:
     from broker.mqi.fields import ByteOrder
@@ -161,6 +162,13 @@ def test_a_property_stands_in_a_folder(properties: dict[str, Value], folders: li
         ("<a content='properties'><b><c>1</c><d>2</d></b></a>", {"a.b.c": "1", "a.b.d": "2"}),
         ("<usr><a>&lt;&amp;&gt;&apos;&quot;</a></usr>", {"a": "<&>'\""}),
         ("<usr><über>1</über></usr>", {"über": "1"}),
+        ("<usr><a>&amp;lt;&amp;amp;</a></usr>", {"a": "&lt;&amp;"}),
+        ("<usr><a >1</a ><g> <b>2</b > </g></usr >", {"a": "1", "usr.g.b": "2"}),
+        ("<usr><g a='b'><a>1</a></g><c x='1' dt='i4'>2</c></usr>", {"usr.g.a": "1", "c": 2}),
+        ("<usr><g><h/><a>1</a></g><a/></usr>", {"usr.g.h": "", "usr.g.a": "1", "a": ""}),
+        ("<mq_usr><usr><a>1</a></usr></mq_usr>", {"mq_usr.usr.a": "1"}),
+        ("<usr><usr><a>1</a></usr></usr>", {"usr.usr.a": "1"}),
+        ("<usr><a></a ><b dt='bin.hex'> 0aFF </b></usr>", {"a": "", "b": b"\x0a\xff"}),
     ],
 )
 def test_a_folder_is_read(text: str, properties: dict[str, Value]) -> None:
@@ -187,6 +195,10 @@ def test_other_folders_hold_no_properties(text: str) -> None:
         "<usr><a dt='i8'>" + "9" * 5000 + "</a></usr>", "<usr><a dt='boolean'>yes</a></usr>",
         "<usr><a dt='bin.hex'>0AF</a></usr>", "<usr><a dt='bin.hex'>0 AF</a></usr>", "<usr><a dt='r8'>1_0</a></usr>",
         "<usr><a dt='pickle'>x</a></usr>", "<usr>" + "<a>" * 100 + "</a>" * 100 + "</usr>", "<usr>" + "<a>" * 100_000,
+        "<usr><" + "a" * (NAME_LENGTH_MAX + 1) + ">1</" + "a" * (NAME_LENGTH_MAX + 1) + "></usr>",
+        "<usr><g><" + "a" * (NAME_LENGTH_MAX - 5) + ">1</" + "a" * (NAME_LENGTH_MAX - 5) + "></g></usr>",
+        "<usr><a" + " b='c'" * 17 + ">1</a></usr>", "<usr><a>&amp;&</a></usr>", "<usr><a>&AMP;</a></usr>",
+        "<usr><a dt='r8'>1" + "0" * 1000 + "</a></usr>", "<usr><a dt='bin.hex'>ä0</a></usr>",
     ],
 )  # fmt: skip
 def test_text_that_is_no_folder_is_refused(text: str) -> None:
@@ -226,3 +238,41 @@ def test_what_is_no_number_comes_back_as_such() -> None:
 
 def test_empty_folders_are_left_out() -> None:
     assert unpack(pack(["", FOLDER, "    "])) == [FOLDER]
+
+
+# What it costs
+
+
+def test_twice_as_many_properties_are_twice_the_work() -> None:
+    def effort(count: int) -> Effort:
+        packed = pack(["<usr>" + "<a dt='i4'>1</a><g><b>&lt;</b></g>" * count + "</usr>"])
+        return Effort.of(unpack_properties, packed)
+
+    assert effort(1000).at_most(2.2, effort(500))
+
+
+def test_a_long_name_of_a_group_is_not_copied_for_each_property_without_end() -> None:
+    name = "g" * NAME_LENGTH_MAX
+    assert reason_of(f"<usr><{name}>" + "<a>1</a>" * 10 + f"</{name}></usr>") == MQRC.RFH_FORMAT_ERROR
+
+
+def test_so_many_properties_and_groups_may_be_read_as_one_says() -> None:
+    texts = ["<usr><a>1</a><g><b>2</b></g></usr>", "<mcd><c/></mcd>"]
+    assert decode(texts, 4) == {"a": "1", "usr.g.b": "2", "mcd.c": ""}
+    with pytest.raises(MQError) as caught:
+        decode(texts, 3)
+    assert caught.value.reason == MQRC.PROPERTIES_TOO_BIG
+
+
+def test_a_header_has_so_many_folders_at_most() -> None:
+    data = MQRFH2((FOLDER,) * FOLDERS_MAX).to_bytes()
+    assert len(MQRFH2.from_bytes(data)[0].folders) == FOLDERS_MAX
+    with pytest.raises(MQError) as caught:
+        MQRFH2.from_bytes(MQRFH2((FOLDER,) * (FOLDERS_MAX + 1)).to_bytes())
+    assert caught.value.reason == MQRC.RFH_ERROR
+
+
+def test_a_header_is_read_where_it_begins() -> None:
+    header = MQRFH2((FOLDER,), "MQSTR", 273, 819, 7)
+    data = header.to_bytes("big")
+    assert MQRFH2.from_bytes(b"before" + data + b"behind", "big", 6) == (header, len(data))
