@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.core.letters import Letter
+from broker.core.properties import folders_of
 from broker.mqi.descriptor import MQAT, MQENC, MQFMT
 from broker.mqi.layouts import MQDLH
 
@@ -44,4 +45,4 @@ def dead_letter(letter: Letter, dead_q_name: str, reason: int, ids: Identifiers,
         encoding=MQENC.NATIVE.value,
         coded_char_set_id=ids.coded_char_set_id,
     )
-    return Letter(dead_q_name, "", described, header.to_bytes() + letter.data, letter.properties)
+    return Letter(dead_q_name, "", described, header.to_bytes() + letter.data, folders_of(letter.properties))

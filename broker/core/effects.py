@@ -33,7 +33,8 @@ class Grant:
     `unit` is the implicit unit of a destructive get outside syncpoint: its removal is to be made durable, then settled,
     then the getter answered. `reason` is NONE or the warning of the get; TRUNCATED_MSG_FAILED (2080) is answered as an
     error that carries what fits, and has changed nothing. `entries` are one message: several when it was put together
-    from its segments. None at all is the answer to UNLOCK. `move` is to be undone when nobody takes the answer.
+    from its segments. None at all is the answer to UNLOCK. `move` is to be undone when nobody takes the answer. `form`
+    is the form of its properties, if it has any (`broker.core.properties.form_of`).
     """
 
     entries: list[Entry]
@@ -41,6 +42,7 @@ class Grant:
     destructive: bool = False
     unit: Unit | None = None
     move: Move | None = None
+    form: int = 0
 
 
 @dataclass(slots=True)

@@ -57,10 +57,14 @@ def take_extension(md: MessageDescriptor, data: bytes, own_ccsid: int) -> tuple[
     return full, data[LENGTH:]
 
 
-def extension(item: Item, flags: int, original_length: int, encoding: int, ccsid: int, format: str) -> bytes:
-    """The MQMDE for a message that a version 1 descriptor cannot describe."""
+def extension(
+    item: Item, flags: int, original_length: int, encoding: int, ccsid: int, format: str, own_encoding: int
+) -> bytes:
+    """The MQMDE for a message that a version 1 descriptor cannot describe, itself in `own_encoding`. `encoding`,
+    `ccsid` and `format` are those of the data behind it.
+    """
     return struct.pack(
-        byte_order(encoding) + _LAYOUT,
+        byte_order(own_encoding) + _LAYOUT,
         b"MDE ", 2, LENGTH, encoding, ccsid, format.encode().ljust(8), 0, *item, flags, original_length,
     )  # fmt: skip
 

@@ -49,14 +49,15 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
     Raises SYNCPOINT_LIMIT_REACHED (2024), UOW_NOT_AVAILABLE (2255), having changed nothing.
     """
     entries, reason = _whole_message(queue, entry) if request.complete_message else ([entry], 0)
-    truncated = request.max_length is not None and _length(entries, request) > request.max_length
+    form = properties.form_of(handle, request.properties) if entry.properties else 0
+    truncated = request.max_length is not None and _length(entries, request, form) > request.max_length
     if truncated and not request.accept_truncated:
         if request.browse_first:
             _rewind(handle)
-        return Grant(entries, _TRUNCATED_FAILED)
+        return Grant(entries, _TRUNCATED_FAILED, form=form)
     if request.browse:
         _browse(handle, queue, request, entries, reason, now)
-        return Grant(entries, _TRUNCATED_ACCEPTED if truncated else reason)
+        return Grant(entries, _TRUNCATED_ACCEPTED if truncated else reason, form=form)
     in_unit = request.syncpoint != NEVER and (request.syncpoint != IF_PERSISTENT or bool(entry.persistence))
     before = handle.last_get
     if request.item is not None and in_unit != before.in_unit:
@@ -79,13 +80,16 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
     handle.last_get = _position(request, entries, reason, in_unit=in_unit)
     move = None if handle.last_get is before else Move(handle, before, handle.last_get)
     reason = _TRUNCATED_ACCEPTED if truncated else reason or warning
-    return Grant(entries, reason, True, None if in_unit else unit, move)
+    return Grant(entries, reason, True, None if in_unit else unit, move, form)
 
 
-def _length(entries: list[Entry], request: Request) -> int:
-    """How many bytes the getter receives."""
+def _length(entries: list[Entry], request: Request, form: int) -> int:
+    """How many bytes the getter receives, of properties in this form."""
     length = assembly.length_of(entries, extends=request.extends)
-    return length + properties.header_length(entries[0], request.properties)
+    packed = entries[0].properties
+    if packed:
+        length += properties.header_length(packed, form, assembly.length_of(entries, extends=False))
+    return length
 
 
 def check_room(unit: Unit, max_calls: int) -> None:

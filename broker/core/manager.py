@@ -40,7 +40,6 @@ from broker.core.identifiers import Identifiers
 from broker.core.locking import OwnLocks
 from broker.core.logical import CLOSED
 from broker.core.options import check_open
-from broker.core.properties import check_length as check_properties
 from broker.core.putting import Prepared
 from broker.core.resolution import resolve, unknown
 from broker.core.routes import Route, Signpost
@@ -330,13 +329,12 @@ class Manager:
             self.expire(queue, now)
         try:
             put = putting.prepare(
-                hconn, handle, route, self.ids, md, pmo, data, self.max_length, now, quiescing=self.quiescing
-            )
+                hconn, handle, route, self.ids, md, pmo, data, self.max_length, self.max_properties, now,
+                quiescing=self.quiescing,
+            )  # fmt: skip
         except MQError as error:
             self.events.refused(queue, route.first.name, int(error.reason), hconn, now)
             raise
-        if put.entries[0].properties:
-            check_properties(put.entries[0].properties, self.max_properties)
         if handle is not None:
             handle.template = None
             if not put.reason and leaves_template(handle, route, md, pmo, put.shown):

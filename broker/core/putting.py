@@ -68,12 +68,13 @@ def prepare(
     pmo: PutMessageOptions,
     data: bytes,
     max_length: int,
+    properties_max: int,
     now: float,
     *,
     quiescing: bool = False,
 ) -> Prepared:
     """Check a message and complete it, in the order of semantics 0.3. `handle` is None for MQPUT1. Changes nothing
-    but the counter of `ids`.
+    but the counter of `ids`. `max_length` and `properties_max` are the queue manager's MAXMSGL and MAXPROPL.
     """
     queue, first = route.queue, route.first
     options = int(pmo.options)
@@ -88,7 +89,9 @@ def prepare(
     if md is not _DEFAULTS:
         md, data = take_extension(md, data, ids.coded_char_set_id)
         if md.format == PROPERTIES_FORMAT:
-            md, data, properties = take_properties(md, data)
+            may_cut = md.msg_flags & logical.SEGMENTATION_ALLOWED
+            longest = len(data) if may_cut else min(queue.max_length, max_length)
+            md, data, properties = take_properties(md, data, longest, properties_max, ids.coded_char_set_id)
         if ordered and md.version == 1:
             raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
         warning = check_descriptor(md, remote=route.remote)

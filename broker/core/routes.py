@@ -46,6 +46,7 @@ class Signpost:
         self.get_inhibited = bool(number.get("GET", 0))
         self.default_priority = int(number["DEFPRTY"])
         self.default_persistence = int(number["DEFPSIST"])
+        self.property_control = int(number.get("PROPCTL", 0))
         self.answers_puts_later = int(number["DEFPRESP"]) == _ASYNC_RESPONSE
 
 

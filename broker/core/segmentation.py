@@ -8,6 +8,7 @@ import msgpack
 
 from broker.core.entry import FullEntry, Piece, rank_of
 from broker.core.logical import LAST_SEGMENT, SEGMENT, SEGMENTS
+from broker.core.properties import folders_of
 from broker.core.report_options import CHOICES, WITH_DATA_BYTES
 from broker.mqi.packing import KEPT_FIELDS
 
@@ -57,9 +58,9 @@ def _copy(whole: FullEntry, ids: Identifiers) -> FullEntry:
         "persistence",
         "deadline",
         "kept",
-        "properties",
     ):
         setattr(piece, field, getattr(whole, field))
+    piece.properties = folders_of(whole.properties)
     return piece
 
 

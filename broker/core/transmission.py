@@ -35,7 +35,8 @@ def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Ent
     md = _described(entry, kept, now)
     flags, original = entry.msg_flags, entry.original_length
     if extension.needed(entry.item, flags, original):
-        data = extension.extension(entry.item, flags, original, md.encoding, md.coded_char_set_id, md.format) + data
+        described = md.encoding, md.coded_char_set_id, md.format
+        data = extension.extension(entry.item, flags, original, *described, _NATIVE) + data
         md.encoding, md.coded_char_set_id, md.format = _NATIVE, ids.coded_char_set_id, extension.FORMAT
     data = MQXQH(route.q_name, route.q_mgr_name, md).to_bytes(_byte_order(_NATIVE)) + data
     kind = FullEntry if entry.triggers else Piece

@@ -10,6 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from broker.core import batches as runs
+from broker.core import properties
 from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
 from broker.core.routes import Route
@@ -208,8 +209,9 @@ class GetManyCall(GettingCall[list[Delivery]]):
             return room
         left = self._count - len(self._grants)
         entries, implicit = runs.get_run(core, handle, handle.queue, self._md, self._options, left, room, now)
+        form = properties.form_of(handle, int(self._options.options) & properties.HOWS)
         for entry in entries:
-            self._keep(Grant([entry], 0, True, implicit))
+            self._keep(Grant([entry], 0, True, implicit, form=form))
             implicit = None  # one grant stands for all that is in it
         return room - sum(entry.length for entry in entries)
 

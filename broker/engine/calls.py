@@ -161,7 +161,7 @@ class GettingCall(WaitingCall[T]):
 
     def _deliver(self) -> None:
         now = self._conversation.manager.clock.time()
-        self._deliveries = [delivery(grant.entries, grant.reason, self._form, now) for grant in self._grants]
+        self._deliveries = [delivery(grant, self._form, now) for grant in self._grants]
 
     def _reply(self) -> None:
         if not self.done():

@@ -17,7 +17,6 @@ from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
 from broker.core.explaining import Wanted, explain
 from broker.core.handles import Hconn
-from broker.core.properties import HOWS as PROPERTY_FORMS
 from broker.engine import batches, returns
 from broker.engine.answers import fail, fail_written, nobody, placed, succeed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
@@ -432,7 +431,6 @@ class Conversation:
             max_length,
             2 if md is None else md.version,
             self._coding(md) if options.options & _CONVERT else None,
-            int(options.options) & PROPERTY_FORMS,
         )
 
     def _coding(self, md: MessageDescriptor | None) -> Coding:

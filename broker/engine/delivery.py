@@ -17,8 +17,7 @@ from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID, NO_TOKEN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from broker.core.effects import Grant
     from broker.core.entry import Entry
 
 _ENCODING = KEPT_FIELDS.index("encoding")
@@ -32,14 +31,13 @@ NOTHING = Delivery(b"", NO_ID, NO_ID, NO_ID, 1, 0, 0, -1, 0, 0, -1, 0, NO_TOKEN,
 
 
 class Form(NamedTuple):
-    """What the getter wants a message to look like: the length of its buffer, the version of its descriptor, for
-    CONVERT the coding of its data, and the form of its properties (`broker.core.properties.HOWS`).
+    """What the getter wants a message to look like: the length of its buffer, the version of its descriptor, and for
+    CONVERT the coding of its data.
     """
 
     max_length: int | None
     version: int
     coding: Coding | None = None
-    properties: int = 0
 
     @property
     def plain(self) -> bool:
@@ -47,26 +45,28 @@ class Form(NamedTuple):
         return self.max_length is None and self.version != 1 and self.coding is None
 
 
-def delivery(entries: Sequence[Entry], reason: int, form: Form, now: float) -> Delivery:
+def delivery(grant: Grant, form: Form, now: float) -> Delivery:
     """The answer to a get. All bodies are in memory."""
+    entries, reason = grant.entries, grant.reason
     if len(entries) == 1 and form.plain and not entries[0].properties:
         return _plain(entries[0], reason, now)
     first = entries[0]
+    packed = first.properties
     data = assembly.data_of(entries)
     kept, item, flags, original_length = first.kept, first.item, assembly.flags_of(entries), first.original_length
     extends = form.version == 1 and assembly.needs_extension(entries)
-    header = properties.header_length(first, form.properties)
+    headed = bool(packed) and properties.wanted(packed, grant.form)
+    if headed:
+        data, kept = properties.with_header(packed, data, kept)
     room = form.max_length
     if form.coding is not None and reason not in _TRUNCATED:
-        less = header + (extension.LENGTH if extends else 0)
-        data, kept, unconverted = _converted(data, kept, form.coding, None if room is None else room - less)
+        room_here = None if room is None else room - (extension.LENGTH if extends else 0)
+        data, kept, unconverted = _converted(data, kept, form.coding, room_here, headed=headed)
         reason = reason or unconverted
-    if header:
-        data, kept = properties.with_header(first.properties, data, kept)
     if extends:
         fields = list(msgpack.unpackb(kept))
         encoding, ccsid, format = fields[_ENCODING], fields[_CCSID], fields[_FORMAT]
-        data = extension.extension(item, flags, original_length, encoding, ccsid, format) + data
+        data = extension.extension(item, flags, original_length, encoding, ccsid, format, encoding) + data
         fields[_FORMAT] = extension.FORMAT
         kept = msgpack.packb(fields)
         item, flags, original_length = extension.UNGROUPED, 0, -1
@@ -79,7 +79,7 @@ def delivery(entries: Sequence[Entry], reason: int, form: Form, now: float) -> D
         original_length=original_length,
         data=data if room is None or len(data) <= room else data[:room],
         length=len(data),
-        properties=properties.in_mapping(first, form.properties),
+        properties=properties.in_mapping(packed, grant.form),
     )
 
 
@@ -105,11 +105,13 @@ def _plain(entry: Entry, reason: int, now: float) -> Delivery:
     )
 
 
-def _converted(data: bytes, kept: bytes, target: Coding, room: int | None) -> tuple[bytes, bytes, int]:
-    """The data in the getter's coding, with the descriptor that says so, or both as they are and the reason."""
+def _converted(data: bytes, kept: bytes, target: Coding, room: int | None, *, headed: bool) -> tuple[bytes, bytes, int]:
+    """The data in the getter's coding, with the descriptor that says so, or both as they are and the reason. `headed`:
+    the header of its properties was put before it, so that what describes it says nothing of the data behind that.
+    """
     fields = list(msgpack.unpackb(kept))
     source = Coding(fields[_CCSID], fields[_ENCODING])
-    converted = convert(data, fields[_FORMAT], source, target)
+    converted = convert(data, fields[_FORMAT], source, target, chain=headed)
     if room is not None and len(converted.data) > room:
         return data, kept, _TOO_BIG
     fields[_CCSID], fields[_ENCODING] = converted.coding

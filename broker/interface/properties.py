@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.mqi import folders
 from broker.mqi.descriptor import MQENC
-from broker.mqi.rfh2 import FORMAT, INHERIT, MQRFH2, unpack_properties
+from broker.mqi.rfh2 import FILLED_IN, FORMAT, MQRFH2, unpack_properties
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def with_properties(
     Raises PROPERTY_NAME_ERROR (2442), PROPERTY_NAME_LENGTH_ERR (2513), PROPERTY_TYPE_ERROR (2473).
     """
     outer = MessageDescriptor() if md is None else MessageDescriptor.from_tuple(md.to_tuple())
-    header = MQRFH2(tuple(folders.encode(properties)), outer.format, outer.encoding, outer.coded_char_set_id or INHERIT)
+    header = MQRFH2(tuple(folders.encode(properties)), outer.format, outer.encoding, FILLED_IN)
     outer.format, outer.encoding = FORMAT, MQENC.NATIVE.value
     return outer, header.to_bytes() + data
 

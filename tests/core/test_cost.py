@@ -6,13 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from broker.core import properties
 from broker.core.entry import Entry
 from broker.core.selection import Request
-from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, MessageDescriptor
+from broker.core.selector import message
+from broker.interface.properties import with_properties
+from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, MessageDescriptor, folders
 from tests.core.world import World, fails
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Mapping
+
+    from broker.mqi.folders import Value
 
 NUMBERS = [100, 10_000]
 
@@ -153,3 +158,47 @@ def test_a_put_to_a_full_queue_walks_only_what_is_overdue(world: World, depth: i
     walked = len(list(queue.overdue(world.now)))
     access.put(b"A")
     assert (walked, queue.depth) == (3, depth - 2)
+
+
+def made(data: bytes, given: Mapping[str, Value]) -> tuple[bytes, int, MessageDescriptor]:
+    """What `Access.put` needs for a message with properties."""
+    md, body = with_properties(None, data, given)
+    return body, 0, md
+
+
+def test_the_properties_of_a_message_are_read_once_for_all_selectors(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    decode = folders.decode
+
+    def counted(texts: Iterable[str], most: int | None = None) -> dict[str, Value]:
+        read.append(1)
+        return decode(texts, most)
+
+    world.define()
+    access = world.open()
+    waits = [world.open(selection=f"number = {number}").wait() for number in range(100)]
+    waits += [world.open(selection=f"Root.MQMD.Priority = {100 + number}").wait() for number in range(100)]
+    monkeypatch.setattr(folders, "decode", counted)
+    access.put(*made(b"A", {"number": 200} | {f"p{number}": number for number in range(1000)}))
+    assert len(read) == 2  # to see that they can be read, and for the selectors
+    access.put(*made(b"B", {"number": 50}))
+    assert (waits[50].message is not None, len(read)) == (True, 4)
+
+
+def test_a_selector_of_the_descriptor_reads_no_properties(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.define()
+    access, wait = world.open(), world.open(selection="Root.MQMD.Priority = 9").wait()
+    monkeypatch.setattr(message, "decoded", None)
+    access.put(*made(b"A", {"number": 1}))
+    assert wait.waits
+
+
+def test_what_a_selector_saw_last_is_all_that_is_remembered(world: World) -> None:
+    world.define()
+    access = world.open()
+    world.open(selection="number = 5").wait()
+    for number in range(3):
+        access.put(*made(b"A", {"number": number}))
+    assert properties.decoded.cache_info().currsize == 1

@@ -176,9 +176,9 @@ class World:
         """MQCONN."""
         return Program(self, Hconn(appl_name))
 
-    def open(self, name: str = "Q", options: int = ALL) -> Access:
-        """A program of its own with one queue open."""
-        return self.connect().open(name, options)
+    def open(self, name: str = "Q", options: int = ALL, selection: str = "") -> Access:
+        """A program of its own with one queue open, perhaps with a selector."""
+        return self.connect().open(name, options, selection)
 
     # What the engine does
 
@@ -248,10 +248,10 @@ class Program:
         self.world = world
         self.hconn = hconn
 
-    def open(self, name: str = "Q", options: int = ALL) -> Access:
-        """MQOPEN of a queue."""
-        handle = self.world.manager.open(self.hconn, ObjectDescriptor(object_name=name), int(options))
-        return Access(self, handle)
+    def open(self, name: str = "Q", options: int = ALL, selection: str = "") -> Access:
+        """MQOPEN of a queue, perhaps with a selector."""
+        od = ObjectDescriptor(object_name=name, selection_string=selection)
+        return Access(self, self.world.manager.open(self.hconn, od, int(options)))
 
     def commit(self) -> None:
         """MQCMIT."""

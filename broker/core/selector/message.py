@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
+from broker.core.properties import decoded
 from broker.core.selector.compiling import compile_text
 from broker.mqi.errors import MQError
 from broker.mqi.packing import KEPT_FIELDS
 from broker.mqi.reasons import MQRC
-from broker.mqi.rfh2 import unpack_properties
 
 if TYPE_CHECKING:
     from broker.core.entry import Entry
@@ -86,21 +86,19 @@ def selector(text: str) -> Selector:
 class _Message:
     """The lookup for one message; what is packed is unpacked when it is first asked for."""
 
-    __slots__ = ("_entry", "_kept", "_properties")
+    __slots__ = ("_entry", "_kept")
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
         self._kept: list[Any] | None = None
-        self._properties: dict[str, Value] | None = None
 
     def __call__(self, name: str) -> Value:
         field = _FIELDS.get(name)
         return self._property(name) if field is None else self._field(field)
 
     def _property(self, name: str) -> Value:
-        if self._properties is None:
-            self._properties = unpack_properties(self._entry.properties) if self._entry.properties else {}
-        return self._properties.get(name.removeprefix("usr."))
+        packed = self._entry.properties
+        return decoded(packed).get(name.removeprefix("usr.")) if packed else None
 
     def _field(self, field: str) -> Value:
         if field == "expiry":
