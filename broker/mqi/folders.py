@@ -50,7 +50,7 @@ _ATTRIBUTES: Final = r"""((?:\s++[^\s<>/="'&]++\s*+=\s*+(?:"[^"<>]*+"|'[^'<>]*+'
 _TAG: Final = re.compile(rf"""<(?P<end>/?)(?P<name>[^\s<>/="'&]++)(?P<attributes>{_ATTRIBUTES})\s*+(?P<empty>/?)>""")
 _ELEMENT: Final = re.compile(rf"""\s*+<([^\s<>/="'&]++){_ATTRIBUTES}\s*+>([^<]*+)</\1\s*+>""")
 _ATTRIBUTE: Final = re.compile(r"""([^\s=]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
-_ENTITIES: Final = {"&lt;": "<", "&gt;": ">", "&apos;": "'", "&quot;": '"', "&amp;": "&"}  # the last one last
+_ENTITIES: Final = {"&lt;": "<", "&gt;": ">", "&apos;": "'", "&quot;": '"'}  # and, when these are done, &amp;
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _FLOAT: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]{1,4})?|-?INF|NaN")
@@ -79,7 +79,7 @@ def read(text: str) -> Folder:
 
 def decode(folders: Iterable[str], most: int | None = None) -> dict[str, Value]:
     """The properties in folders. Of several with one name the first counts. Raises RFH_FORMAT_ERROR (2421) and, where
-    there are more than `most` properties and groups, PROPERTIES_TOO_BIG (2478).
+    there are more than `most` properties, groups and attributes (but for `dt`), PROPERTIES_TOO_BIG (2478).
     """
     found: dict[str, Value] = {}
     reader = _Reader(most)
@@ -104,7 +104,7 @@ def encode(properties: Mapping[str, Value]) -> list[str]:
 
 
 class _Reader:
-    """Reads the elements of folders, at most `most` of them in all."""
+    """Reads the elements of folders: at most `most` of them in all, with those attributes that are not just a type."""
 
     def __init__(self, most: int | None) -> None:
         self._left = most
@@ -122,7 +122,7 @@ class _Reader:
             if element is not None:  # most are this: a name, a value and the name again
                 name, written, value = element.groups()
                 self._count(len(open_names) + 1)
-                yield _joined(prefixes[-1], name), _value(written, value)
+                yield _joined(prefixes[-1], name), self._value(written, value)
                 leaf, position = False, element.end()
                 continue
             start = text.find("<", position)
@@ -145,7 +145,7 @@ class _Reader:
                     raise _bad("the end of an element does not fit its beginning", tag[0])
                 if leaf and len(open_names) > 1:
                     value = "" if tag["empty"] else text[value_start:start]
-                    yield _joined(prefixes[-2], name), _value(attributes, value)
+                    yield _joined(prefixes[-2], name), self._value(attributes, value)
                 open_names.pop()
                 prefixes.pop()
                 leaf = False
@@ -153,13 +153,34 @@ class _Reader:
         if open_names:
             raise _bad("the folder has no end", text[-_SHOWN:])
 
+    def _value(self, written: str, text: str) -> Value:
+        """The value of an element with these attributes, as they are written."""
+        reader = _USUAL.get(written)
+        if reader is None:
+            attributes = _attributes(written)
+            self._spend(written.count("="))
+            if attributes.get("xsi:nil") == "true":
+                return None
+            reader = _READERS.get(attributes.get("dt", "string"))
+        value = None if reader is None else reader(text)
+        if value is None:
+            raise _bad(f"not a value of the type in {written!r:.80}", text)
+        return value
+
     def _count(self, depth: int) -> None:
+        """One more element, so deep in groups."""
         if depth > _DEPTH_MAX:
             raise _bad(f"groups are nested more than {_DEPTH_MAX} deep", "")
+        self._spend(1)
+
+    def _spend(self, count: int) -> None:
         if self._left is not None:
-            self._left -= 1
+            self._left -= count
             if self._left < 0:
-                raise MQError(MQRC.PROPERTIES_TOO_BIG, f"a message has at most {self._most} properties and groups")
+                raise MQError(
+                    MQRC.PROPERTIES_TOO_BIG,
+                    f"a message has at most {self._most} properties, groups of them, and attributes other than dt",
+                )
 
 
 def _prefix(prefixes: list[str], name: str) -> str:
@@ -181,28 +202,14 @@ def _attributes(text: str) -> dict[str, str]:
     return {name: first or second for name, first, second in _ATTRIBUTE.findall(text)}
 
 
-def _value(written: str, text: str) -> Value:
-    """The value of an element with these attributes, as they are written."""
-    reader = _USUAL.get(written)
-    if reader is None:
-        attributes = _attributes(written)
-        if attributes.get("xsi:nil") == "true":
-            return None
-        reader = _READERS.get(attributes.get("dt", "string"))
-    value = None if reader is None else reader(text)
-    if value is None:
-        raise _bad(f"not a value of the type in {written!r:.80}", text)
-    return value
-
-
 def _plain(text: str) -> str:
     if "&" not in text:
         return text
-    if text.count("&") != sum(text.count(entity) for entity in _ENTITIES):
-        raise _bad("only &lt; &gt; &amp; &apos; and &quot; stand for characters", text)
     for entity, character in _ENTITIES.items():
         text = text.replace(entity, character)
-    return text
+    if text.count("&") != text.count("&amp;"):
+        raise _bad("only &lt; &gt; &amp; &apos; and &quot; stand for characters", text[text.find("&") :])
+    return text.replace("&amp;", "&")
 
 
 def _boolean(text: str) -> bool | None:

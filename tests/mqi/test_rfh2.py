@@ -264,6 +264,13 @@ def test_so_many_properties_and_groups_may_be_read_as_one_says() -> None:
     assert caught.value.reason == MQRC.PROPERTIES_TOO_BIG
 
 
+def test_attributes_count_but_for_the_type() -> None:
+    assert decode(["<usr><a dt='i4'>1</a><b x='1' y='2'>2</b></usr>"], 4) == {"a": 1, "b": "2"}
+    with pytest.raises(MQError) as caught:
+        decode(["<usr><a dt='i4'>1</a><b x='1' x='2'>2</b></usr>"], 3)
+    assert caught.value.reason == MQRC.PROPERTIES_TOO_BIG
+
+
 def test_a_header_has_so_many_folders_at_most() -> None:
     data = MQRFH2((FOLDER,) * FOLDERS_MAX).to_bytes()
     assert len(MQRFH2.from_bytes(data)[0].folders) == FOLDERS_MAX
