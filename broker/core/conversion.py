@@ -146,9 +146,8 @@ def _described(fields: list[int | bytes], place: int, source: Coding, *, nothing
 def _state(fields: list[int | bytes], place: int, format: str, behind: Coding, source: Coding, target: Coding) -> None:
     """Let a header say how the data behind it will be coded: bytes of no format stay what they are."""
     now = behind if format == _NONE else target
-    inherits = fields[place + 1] in _INHERITED and source.ccsid == target.ccsid
     fields[place] = now.encoding
-    if not (inherits and now.ccsid == behind.ccsid):
+    if fields[place + 1] not in _INHERITED or source.ccsid != target.ccsid:
         fields[place + 1] = now.ccsid
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from broker.mqi import MQDLH, MQGMO, MQMF, MQPMO, MQRC, MQRO, MQXQH, MessageDescriptor
 from broker.mqi.folders import decode
-from broker.mqi.rfh2 import FORMAT, MQRFH2, byte_order
+from broker.mqi.rfh2 import FORMAT, MQRFH2
 from tests.conformance.expect import ALL, fails
 
 if TYPE_CHECKING:
@@ -184,17 +184,19 @@ async def test_a_message_that_was_cut_has_it_when_it_is_put_together(system: Sys
     await system.mqsc(f"ALTER QLOCAL(Q) MAXMSGL({piece})")
     data = MIXED + b"0123456789" * 20
     await queue.put(data, described(msg_flags=MQMF.SEGMENTATION_ALLOWED))
-    length = 0
     for option in (MQGMO.BROWSE_FIRST, MQGMO.BROWSE_NEXT):
-        segment = await queue.get(options=FORCE | option)
-        first, _ = MQRFH2.from_bytes(segment.data, byte_order(segment.md.encoding))
-        assert decode(text for text in first.folders if text.startswith(("<usr", "<mcd"))) == {
-            "colour": "red", "mcd.Msd": "jms_text",
-        }  # fmt: skip
-        length += segment.length
+        plain = await queue.get(options=option)
+        assert (plain.length, plain.properties) == (piece, {"colour": "red", "mcd.Msd": "jms_text"})
+        segment = await queue.get(options=FORCE | MQGMO.BROWSE_MSG_UNDER_CURSOR)
+        if piece == 160 and option == MQGMO.BROWSE_FIRST:  # all that was left of the header is in this piece
+            as_put(segment, data[: segment.length])
+        else:
+            made, length = MQRFH2.from_bytes(segment.data)
+            assert (decode(made.folders), segment.data[length:]) == (plain.properties, plain.data)
+        under_cursor = FORCE | MQGMO.BROWSE_MSG_UNDER_CURSOR
         with fails(MQRC.TRUNCATED_MSG_FAILED):
-            await queue.get(options=FORCE | MQGMO.BROWSE_FIRST, max_length=segment.length // 2)
-    assert length > 2 * piece
+            await queue.get(options=under_cursor, max_length=segment.length - 1)
+        assert (await queue.get(options=under_cursor, max_length=segment.length)).data == segment.data
     as_put(await queue.get(options=FORCE | MQGMO.COMPLETE_MSG, max_length=len(data)), data)
 
 
@@ -302,6 +304,15 @@ async def test_a_header_that_is_made_of_properties_is_converted_too(queue: Queue
         )
         assert message.data[length:].decode(codec) == "Grüße"
         assert "grün".encode() in message.data
+
+
+async def test_a_buffer_must_have_room_for_mqmde_header_and_converted_data(queue: Queue) -> None:
+    await queue.put(MIXED + "ü".encode("latin_1"), described(msg_flags=MQMF.MSG_IN_GROUP))
+    md = MessageDescriptor(version=1, coded_char_set_id=1208)
+    room = 72 + len(MIXED) + 2
+    for length, reason in ((room, MQRC.NONE), (room - 1, MQRC.CONVERTED_MSG_TOO_BIG)):
+        message = await queue.get(md, FORCE | MQGMO.CONVERT | MQGMO.BROWSE_FIRST, max_length=length)
+        assert (message.reason, message.length) == (reason, length)
 
 
 async def test_what_cannot_be_converted_leaves_the_header_as_it_was_put(system: System, queue: Queue) -> None:

@@ -98,6 +98,15 @@ def test_a_header_that_goes_before_another_leaves_its_description_to_the_descrip
     assert original_header.restored(packed, stays) == first + second + DATA
 
 
+def test_headers_between_which_none_goes_stay_as_they_are() -> None:
+    first = header(LITTLE, PSC, behind=(BIG, -2, FORMAT))
+    second = header(BIG, PSC, behind=(LITTLE, -2, FORMAT))
+    last = header(LITTLE, USR, behind=(BIG, -2, "MQSTR"))
+    _, stays, packed = taken(first + second + last + DATA)
+    assert stays == first + header(BIG, PSC, behind=(BIG, UTF_8, "MQSTR")) + DATA
+    assert original_header.restored(packed, stays) == first + second + last + DATA
+
+
 def test_without_properties_the_data_stay_as_they_were_put() -> None:
     data = header(LITTLE, PSC, behind=(BIG, -2, FORMAT)) + header(BIG, behind=(LITTLE, -2, "MQSTR")) + DATA
     md, stays, packed = taken(data)

@@ -153,6 +153,14 @@ def test_strings_may_become_two_bytes_a_character() -> None:
     assert convert(data, "MQPCF", UTF_8, target) == (expected, target, 0)
 
 
+def test_strings_of_odd_length_have_an_even_one_then() -> None:
+    target = Coding(1200, 0x111)
+    before, after = Writer(UTF_8), Writer(target)
+    data = made(UTF_8, before.strings(1, "A    ", "BC   "), before.string(2, "D    "))
+    expected = made(target, after.strings(1, "A  ", "BC "), after.string(2, "D  "))
+    assert convert(data, "MQPCF", UTF_8, target) == (expected, target, 0)
+
+
 def test_a_string_may_have_a_character_set_of_its_own() -> None:
     before, after = Writer(EBCDIC), Writer(UTF_8)
     own = Writer(Coding(819, 0x111)).string(1, "Grüße  ", ccsid=819)
