@@ -66,6 +66,10 @@ if TYPE_CHECKING:
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value
 _OPEN_FAIL_IF_QUIESCING = MQOO.FAIL_IF_QUIESCING.value
+INSTANCE = "INSTANCE"
+"""The attribute of the queue manager's definition that tells its identifiers from those of others (`Identifiers`). No
+command knows it. A queue manager that was created without one goes on as if it were 0.
+"""
 _NO_MSG_LOCKED = int(MQRC.NO_MSG_LOCKED)
 _TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
 _SPACES = {MQOT.Q.value: "QUEUE", MQOT.PROCESS.value: "PROCESS", MQOT.Q_MGR.value: "QMGR"}
@@ -106,6 +110,7 @@ class Manager:
         self.mark_seconds = _mark_seconds(int(definition.attributes["MARKINT"]))
         self.triggers.interval_ms = int(definition.attributes["TRIGINT"])
         self.events.configure(definition)
+        self.ids.belong_to(int(definition.attributes.get(INSTANCE, 0)))
 
     # Handles
 
@@ -559,7 +564,7 @@ class Manager:
         if dynamic.is_temporary(definition):
             return change, Rows()
         before = self.definitions.get((definition.space, definition.name))
-        if before is not None and before.same_as(definition):  # as at each start with the same script
+        if before is not None and before is not definition and before.same_as(definition):  # a script that runs again
             return replace(change, definition=before), Rows()
         attributes: bytes = msgpack.packb(definition.attributes)
         row = ObjectRow(definition.space, definition.name, change.number, definition.kind, attributes)

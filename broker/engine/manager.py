@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import randbits
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
@@ -18,7 +19,8 @@ from broker.commands.default_objects import default_objects
 from broker.config import DEFAULTS, DURABLE, Config, load
 from broker.core import meeting
 from broker.core.definitions import Clear, Define, Delete
-from broker.core.manager import Manager
+from broker.core.identifiers import INSTANCE_BITS
+from broker.core.manager import INSTANCE, Manager
 from broker.core.rows import Rows
 from broker.engine.answers import nobody
 from broker.engine.bodies import Bodies
@@ -62,6 +64,7 @@ class QueueManager:
         self.clock = clock
         self.name = config.queue_manager.name
         self._store = store
+        self.random_bits: Callable[[int], int] = randbits
         self._stack = AsyncExitStack()
         self._conversations: dict[Conversation, None] = {}
         self._empty = anyio.Event()
@@ -280,6 +283,8 @@ class QueueManager:
         now = self.clock.time()
         kept = next((row for row in objects if row.kind == "QMGR"), None)
         definition = create("QMGR", self.name, _moment(now), QMID=f"{self.name}_{_moment(now):%Y-%m-%d_%H.%M.%S}")
+        if not high_water:  # nothing was ever made here: later it would change identifiers that are known already
+            definition.attributes[INSTANCE] = self.random_bits(INSTANCE_BITS)
         self.core = Manager(definition, now, high_water)
         self.core.unit_bytes_max = self.config.limits.unit_of_work_bytes
         if kept is not None and kept.name != self.name:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.identifiers import RESERVED_AHEAD, Identifiers
+from broker.core.identifiers import INSTANCE_BITS, RESERVED_AHEAD, Identifiers
 from broker.mqi import MQPMO
 from tests.core.world import START_TIME, World
 
@@ -25,6 +25,28 @@ def test_the_number_of_an_identifier_made_here_can_be_read_from_it() -> None:
     ids = Identifiers("QM1", START_TIME, 0, 1208)
     assert ids.number_of(ids.identifier(77)) == 77
     assert ids.number_of(Identifiers("QM2", START_TIME, 0, 1208).identifier(77)) is None
+
+
+@pytest.mark.parametrize("number", [1, 77, 2**51 - 1, 2**51, 2**56 - 1])
+def test_queue_managers_whose_names_begin_alike_make_different_identifiers_of_one_number(number: int) -> None:
+    names = ("A.QUEUE.MANAGER.1", "A.QUEUE.MANAGER.2")
+    one, other, none = (Identifiers(name, START_TIME, 0, 1208) for name in (*names, names[0]))
+    one.belong_to(0x1ABC)
+    other.belong_to(0x1ABD)
+    made = {each.identifier(number) for each in (one, other, none)}
+    assert len(made) == 3
+    assert {id[:16] for id in made} == {b"AMQ A.QUEUE.MANA"}
+    assert none.identifier(number)[16:] == number.to_bytes(8, "big")
+    assert one.number_of(one.identifier(number)) == number
+    assert other.number_of(one.identifier(number)) != number
+
+
+def test_the_counter_stays_readable_in_an_identifier() -> None:
+    """51 bits: until 2041 nothing of the counter and of the instance is mixed."""
+    ids = Identifiers("QM1", START_TIME, 0, 1208)
+    ids.belong_to(2**INSTANCE_BITS - 1)
+    number = ids.next()
+    assert int.from_bytes(ids.identifier(number)[16:], "big") == (2**13 - 1) * 2**51 + number
 
 
 def test_numbers_start_at_the_clock_in_microseconds() -> None:

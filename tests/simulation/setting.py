@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
+from random import Random
 from typing import TYPE_CHECKING
 
 from broker import QueueManager
@@ -44,6 +45,7 @@ def formatted() -> tuple[Rows, ...]:
 
     async def define() -> None:
         manager = QueueManager.open(defaults="mq", store=store, clock=SimulatedClock())
+        manager.random_bits = Random(0).getrandbits
         async with manager, manager.connect() as connection:
             model = f"DEFINE QMODEL({MODEL}) DEFTYPE(PERMDYN) HARDENBO SHARE DEFSOPT(SHARED)"
             replies = await connection.mqsc("\n".join([*map(_definition, QUEUES), model]))
