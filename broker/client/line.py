@@ -168,13 +168,13 @@ class Line(asyncio.Protocol):
         """Make a call of this kind. A line that cannot carry it answers it at once, with MQError."""
         self._last_call = number = self._last_call + 1
         call = kind(self, verb, number, port)
-        if self.broken or self._endpoint.ended:
-            port.told = True
-            call.failed(MQError(MQRC.CONNECTION_BROKEN, f"the line to {self._where} is broken: {self._why}"))
-            return call
         if port.ended:
             port.told = True
             call.failed(MQError(MQRC.HCONN_ERROR, "the connection has ended"))
+            return call
+        if self.broken or self._endpoint.ended:
+            port.told = True
+            call.failed(MQError(MQRC.CONNECTION_BROKEN, f"the line to {self._where} is broken: {self._why}"))
             return call
         frame = self._endpoint.send(verb, port.conversation, number, *fields)
         if len(frame) > self._peer_frame_bytes + 4:

@@ -17,7 +17,13 @@ from broker.client.calls import (
 from broker.wire import answers
 from broker.wire.arguments import AS_BEFORE
 from broker.wire.frames import IDS_MAX, Verb
-from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
+from broker.wire.structures import (
+    DescriptorPacker,
+    object_fields,
+    packed_get_options,
+    packed_put_options,
+    sendable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,8 +41,8 @@ _GET: Final = Verb.GET.value
 class RemotePort:
     """One conversation. It implements `broker.interface.Port`; the queue manager answers.
 
-    Each method sends its frame with all others of the same turn of the event loop. A structure with a value that has no
-    form in a frame is a TypeError, an integer of more than 64 bits an OverflowError; then no call has been made.
+    Each method sends its frame with all others of the same turn of the event loop. The queue manager checks what is in
+    it, as it does for programs in its own process.
     """
 
     def __init__(self, line: Line, conversation: int, appl_name: str, user: str) -> None:
@@ -61,10 +67,10 @@ class RemotePort:
             self.line.ended(self)
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> RemoteCall[Opened]:
-        return self.line.request(RemoteOpen, self, Verb.OPEN, object_fields(descriptor), options)
+        return self.line.request(RemoteOpen, self, Verb.OPEN, object_fields(descriptor), sendable(options))
 
     def close(self, hobj: int, options: int) -> RemoteCall[int]:
-        return self.line.request(RemoteCall[int], self, Verb.CLOSE, hobj, options)
+        return self.line.request(RemoteCall[int], self, Verb.CLOSE, hobj, sendable(options))
 
     def put(
         self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
@@ -80,7 +86,8 @@ class RemotePort:
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
     ) -> RemoteGet[Delivery]:
-        return self.line.request(RemoteGet, self, _GET, hobj, self._packed(md), packed_get_options(options), max_length)
+        fields = hobj, self._packed(md), packed_get_options(options), max_length and sendable(max_length)
+        return self.line.request(RemoteGet, self, _GET, *fields)
 
     def put_many(
         self,
@@ -96,7 +103,7 @@ class RemotePort:
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
     ) -> RemoteGet[list[Delivery]]:
-        fields = hobj, self._packed(md), packed_get_options(options), count
+        fields = hobj, self._packed(md), packed_get_options(options), sendable(count)
         return self.line.request(RemoteGet, self, Verb.GET_MANY, *fields)
 
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
@@ -112,10 +119,10 @@ class RemotePort:
         return self.line.request(RemoteCall, self, Verb.BACKOUT)
 
     def inquire(self, hobj: int, selectors: Sequence[int]) -> RemoteCall[dict[int, int | str]]:
-        return self.line.request(RemoteCall, self, Verb.INQUIRE, hobj, list(selectors))
+        return self.line.request(RemoteCall, self, Verb.INQUIRE, hobj, sendable(list(selectors)))
 
     def set(self, hobj: int, values: Mapping[int, int | str]) -> RemoteCall[int]:
-        return self.line.request(RemoteCall, self, Verb.SET, hobj, answers.pairs(values))
+        return self.line.request(RemoteCall, self, Verb.SET, hobj, sendable(answers.pairs(values)))
 
     def mqsc(self, text: str, check: bool = False) -> RemoteCall[list[CommandReply]]:
         return self.line.request(RemoteCall, self, Verb.MQSC, *([True] if check else []), text)
@@ -126,7 +133,7 @@ class RemotePort:
     def explain(
         self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
     ) -> RemoteCall[Explanation]:
-        return self.line.request(RemoteCall, self, Verb.EXPLAIN, q_name, msg_id, correl_id, group_id)
+        return self.line.request(RemoteCall, self, Verb.EXPLAIN, *map(sendable, (q_name, msg_id, correl_id, group_id)))
 
     def trigger_pending(self) -> RemoteCall[PendingStarts]:
         return self.line.request(RemoteCall, self, Verb.TRIGGER_PENDING)
@@ -144,6 +151,8 @@ class RemotePort:
         self._tell_leases(Verb.TRIGGER_RETURN, leases)
 
     def connect(self, appl_name: str) -> RemoteConnect:
+        if self.ended:
+            return self.line.request(RemoteConnect, self, Verb.CONNECT)  # which fails
         return self.line.converse(self.q_mgr_name, appl_name or self.appl_name, self.user)
 
     def disconnect(self, *, commit: bool) -> RemoteDisconnect:

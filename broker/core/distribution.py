@@ -20,12 +20,13 @@ from broker.core.handles import Handle
 from broker.core.putting import check_options
 from broker.core.resolution import resolve
 from broker.core.unit import Unit
+from broker.mqi import checks
 from broker.mqi.errors import MQError
 from broker.mqi.objects import MQOT
 from broker.mqi.options import MQOO, MQPMO, MQPMRF
 from broker.mqi.packing import KEPT_FIELDS
 from broker.mqi.reasons import MQCC, MQRC
-from broker.mqi.structures import DESCRIPTOR_SIZES, NO_ID, MessageDescriptor, ResponseRecord
+from broker.mqi.structures import NO_ID, MessageDescriptor, ResponseRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -96,14 +97,15 @@ class DistributionList(Handle):
 
 class Distributed(NamedTuple):
     """What a put to a list did: `records` by destination, `reason` of a warning, `unit` the implicit unit to freeze
-    (None under syncpoint), `first` the first message put, `kept` its kept fields without those of its record.
-    `unknown_count` is how many messages are for other queue managers.
+    (None under syncpoint), `given` the descriptor of the call, `first` the first message put, `kept` its kept fields
+    without those of its record. `unknown_count` is how many messages are for other queue managers.
     """
 
     records: tuple[ResponseRecord, ...]
     unknown_count: int
     reason: int
     unit: Unit | None
+    given: MessageDescriptor
     first: Entry
     kept: bytes
 
@@ -190,8 +192,8 @@ def put(
     Raises PMO_RECORD_FLAGS_ERROR (2158), PUT_MSG_RECORDS_ERROR (2159), GROUP_ID_ERROR (2258), what is wrong with the
     call itself, and when no destination took the message their reason, or MULTIPLE_REASONS (2136).
     """
-    check_options(pmo)
-    given = md or MessageDescriptor()
+    check_options(pmo, opens=once)
+    given = MessageDescriptor() if md is None else checks.descriptor(md)
     letter = _Letter(given, pmo, data, manager, len(destinations.destinations))
     hconn = destinations.hconn
     implicit = not int(pmo.options) & _SYNCPOINT
@@ -212,7 +214,8 @@ def put(
         raise _failure(tally.records, tally.errors)
     kept = _kept_as_given(tally.placed[0], given, letter.fields)
     reason = outcome(tally.records)[1]
-    return Distributed(tuple(tally.records), tally.remote, reason, unit if implicit else None, tally.placed[0], kept)
+    unit_of_call = unit if implicit else None
+    return Distributed(tuple(tally.records), tally.remote, reason, unit_of_call, given, tally.placed[0], kept)
 
 
 class _Tally:
@@ -244,9 +247,9 @@ class _Letter:
         self, md: MessageDescriptor, pmo: PutMessageOptions, data: bytes, manager: Manager, count: int
     ) -> None:
         options, ids = int(pmo.options), manager.ids
-        self._records = pmo.records[:count] if pmo.version > 1 else ()
-        self.fields = int(pmo.record_fields) if self._records else 0
-        _check_records(self._records, int(pmo.record_fields), options)
+        records = pmo.records[:count] if pmo.version > 1 else ()
+        self._records = _checked_records(records, int(pmo.record_fields), options)
+        self.fields = int(pmo.record_fields) if records else 0
         self._md, self.data = take_extension(md, data, ids.coded_char_set_id)
         if not options & _LOGICAL_ORDER:
             self._check_group(count)
@@ -274,26 +277,20 @@ class _Letter:
             raise MQError(MQRC.GROUP_ID_ERROR, "group_id must be zeros, or every destination have its own in a record")
 
 
-def _check_records(records: Sequence[PutMessageRecord], fields: int, options: int) -> None:
+def _checked_records(records: Sequence[PutMessageRecord], fields: int, options: int) -> Sequence[PutMessageRecord]:
     if not records:
-        return
+        return records
     if not fields or fields & ~_ALL_FIELDS:
         raise MQError(MQRC.PMO_RECORD_FLAGS_ERROR, f"record_fields={fields:#x}: some of MQPMRF, and nothing else")
     if fields & _ACCOUNTING_TOKEN and not options & _SETS_CONTEXT:
         raise MQError(
             MQRC.PMO_RECORD_FLAGS_ERROR, "MQPMRF_ACCOUNTING_TOKEN needs SET_IDENTITY_CONTEXT or SET_ALL_CONTEXT"
         )
-    for record in records:
-        _check_record(record)
-
-
-def _check_record(record: PutMessageRecord) -> None:
-    for name in ("msg_id", "correl_id", "group_id", "accounting_token"):
-        size = DESCRIPTOR_SIZES[name]
-        if len(getattr(record, name)) != size:
-            raise MQError(MQRC.PUT_MSG_RECORDS_ERROR, f"{name} of a put message record: it has {size} bytes")
-    if not 0 <= record.feedback <= _FEEDBACK_MAX:
-        raise MQError(MQRC.FEEDBACK_ERROR, f"feedback={record.feedback}: 0 to {_FEEDBACK_MAX}")
+    checked = list(map(checks.put_record, records))
+    for record in checked:
+        if not 0 <= record.feedback <= _FEEDBACK_MAX:
+            raise MQError(MQRC.FEEDBACK_ERROR, f"feedback={record.feedback}: 0 to {_FEEDBACK_MAX}")
+    return checked
 
 
 def _usable(destination: Destination, *, once: bool) -> tuple[Handle, Route]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from broker.core.logical import Item
 from broker.mqi.descriptor import MQCCSI, MQENC
 from broker.mqi.errors import MQError
+from broker.mqi.fields import signed
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID
 
@@ -65,7 +66,8 @@ def extension(
     """
     return struct.pack(
         byte_order(own_encoding) + _LAYOUT,
-        b"MDE ", 2, LENGTH, encoding, ccsid, format.encode().ljust(8), 0, *item, flags, original_length,
+        b"MDE ", 2, LENGTH, signed(encoding), signed(ccsid), format.encode().ljust(8), 0, *item, signed(flags),
+        signed(original_length),
     )  # fmt: skip
 
 

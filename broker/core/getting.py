@@ -10,6 +10,7 @@ from broker.core.options import check_get
 from broker.core.properties import HOWS as PROPERTIES
 from broker.core.selection import ALWAYS, IF_PERSISTENT, Request, unmarked
 from broker.core.views import GROUP_START, MESSAGE_START, WHOLE_GROUP, WHOLE_MESSAGE
+from broker.mqi import checks
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQGMO, MQMO
 from broker.mqi.reasons import MQRC
@@ -62,7 +63,7 @@ def make_request(
     handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
 ) -> Request:
     """What this call wants apart from which message; raises what is wrong with its options, in the order of semantics
-    0.3.
+    0.3. The structures have been checked by themselves.
     """
     options = int(gmo.options)
     if gmo.version not in _GMO_VERSIONS:
@@ -72,8 +73,7 @@ def make_request(
     request = Request()
     request.browse = bool(options & _BROWSES)
     _check_open_options(handle, options, browse=request.browse)
-    if max_length is not None and max_length < 0:
-        raise MQError(MQRC.BUFFER_LENGTH_ERROR, f"max_length={max_length}: a length is 0 or more")
+    max_length = checks.buffer_length(max_length)
     if options & _WAIT and gmo.wait_interval < -1:
         raise MQError(MQRC.WAIT_INTERVAL_ERROR, f"wait_interval={gmo.wait_interval} ms: 0 or more, or -1 for ever")
     request.browse_first = bool(options & _BROWSE_FIRST)

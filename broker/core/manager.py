@@ -49,6 +49,7 @@ from broker.core.template import Template, leaves_template
 from broker.core.triggering import Triggers
 from broker.core.unit import Unit
 from broker.core.waiters import Waiter
+from broker.mqi import checks
 from broker.mqi.errors import MQError
 from broker.mqi.objects import MQOT
 from broker.mqi.options import MQOO, MQPMO
@@ -260,7 +261,11 @@ class Manager:
         reason of a warning.
         """
         route = route or (handle and handle.route) or Route.straight(queue)
-        implicit = not int(pmo.options) & _SYNCPOINT
+        try:
+            implicit = not int(pmo.options) & _SYNCPOINT
+        except (TypeError, ValueError):
+            checks.put_options(pmo)
+            raise
         unit = Unit() if implicit else hconn.unit or Unit()
         entry, reason = self.put_into(unit, hconn, handle, route, md, pmo, data, now, tick)
         return entry, unit if implicit else None, reason
@@ -305,7 +310,7 @@ class Manager:
         if template is None:
             return None
         entries = template.entries((data,), self.ids, now)
-        return Prepared(entries, 0, CLOSED, entries[0])
+        return Prepared(entries, 0, CLOSED, entries[0], template.md)
 
     def template(
         self, handle: Handle, md: MessageDescriptor | None, pmo: PutMessageOptions, length: int
@@ -333,18 +338,15 @@ class Manager:
         if queue.depth >= queue.max_depth:
             self.expire(queue, now)
         try:
-            put = putting.prepare(
-                hconn, handle, route, self.ids, md, pmo, data, self.max_length, self.max_properties, now,
-                quiescing=self.quiescing,
-            )  # fmt: skip
+            put = putting.prepare(self, hconn, handle, route, md, pmo, data, now)
         except MQError as error:
             self.events.refused(queue, route.first.name, int(error.reason), hconn, now)
             raise
         if handle is not None:
             handle.template = None
-            if not put.reason and leaves_template(handle, route, md, pmo, put.shown):
+            if not put.reason and leaves_template(handle, route, md, pmo, put):
                 length_max = min(queue.max_length, self.max_length)
-                handle.template = Template(handle, md, pmo, put.shown, length_max, self.changes)
+                handle.template = Template(handle, md, pmo, put, length_max, self.changes)
         return put
 
     def _check_bytes(self, unit: Unit, length: int) -> None:
@@ -375,8 +377,11 @@ class Manager:
         now: float,
     ) -> Grant | Request:
         """MQGET: a grant, or the request to wait with. Raises NO_MSG_AVAILABLE (2033) and others."""
-        again = getting.remembered(handle, md, gmo, max_length)
-        request = again or getting.make_request(handle, md, gmo, max_length)
+        again = request = getting.remembered(handle, md, gmo, max_length)
+        if request is None:
+            gmo = checks.get_options(gmo)
+            md = None if md is None else checks.descriptor_for_get(md)
+            request = getting.make_request(handle, md, gmo, max_length)
         if self.quiescing and request.fail_if_quiescing:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         if int(gmo.options) & getting.UNLOCK:
@@ -564,7 +569,7 @@ class Manager:
         if dynamic.is_temporary(definition):
             return change, Rows()
         before = self.definitions.get((definition.space, definition.name))
-        if before is not None and before is not definition and before.same_as(definition):  # a script that runs again
+        if before is not None and before.same_as(definition):  # as at each start with the same script
             return replace(change, definition=before), Rows()
         attributes: bytes = msgpack.packb(definition.attributes)
         row = ObjectRow(definition.space, definition.name, change.number, definition.kind, attributes)

@@ -97,10 +97,10 @@ def check_get(options: int) -> None:
 
 
 @lru_cache(maxsize=1024)
-def check_put(options: int) -> None:
-    """MQPUT and MQPUT1 (semantics 1.4, 10)."""
+def check_put(options: int, *, opens: bool = False) -> None:
+    """MQPUT, or MQPUT1, which `opens` (semantics 1.4, 10)."""
     given = MQPMO(options)
-    _check_offered("MQPMO", given, _PUT_OFFERED)
+    _check_offered("MQPMO", given, _PUT_OFFERED | (MQPMO.ALTERNATE_USER_AUTHORITY if opens else MQPMO.NONE))
     for choices in (MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT, _CONTEXTS, _RESPONSES):
         _check_one_of("MQPMO", given, choices)
 

@@ -12,15 +12,16 @@ from broker.core.options import check_put
 from broker.core.properties import FORMAT as PROPERTIES_FORMAT
 from broker.core.properties import take_properties
 from broker.core.segmentation import cut, piece_length
+from broker.mqi import checks
 from broker.mqi.descriptor import MQMF, MQMT, MQRO
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQRC
-from broker.mqi.structures import DESCRIPTOR_SIZES, NO_ID, MessageDescriptor, too_long
+from broker.mqi.structures import NO_ID, MessageDescriptor
 
 if TYPE_CHECKING:
     from broker.core.handles import Handle, Hconn
-    from broker.core.identifiers import Identifiers
+    from broker.core.manager import Manager
     from broker.core.queue import LocalQueue
     from broker.core.routes import Route
     from broker.mqi.structures import PutMessageOptions
@@ -49,7 +50,9 @@ _DEFAULTS = MessageDescriptor()
 
 
 class Prepared(NamedTuple):
-    """A put that has passed all checks of its own: the entries to place, a warning, and where it leaves the handle."""
+    """A put that has passed all checks of its own: the entries to place, a warning, where it leaves the handle, and the
+    descriptor that counts: the caller's without padding, its reply-to queue resolved.
+    """
 
     entries: list[Entry]
     reason: int
@@ -57,48 +60,48 @@ class Prepared(NamedTuple):
     """None for MQPUT1, which no handle remembers."""
     shown: Entry
     """What completes the caller's descriptor: the first entry, as it will be at its destination."""
+    md: MessageDescriptor
 
 
 def prepare(
+    manager: Manager,
     hconn: Hconn,
     handle: Handle | None,
     route: Route,
-    ids: Identifiers,
-    md: MessageDescriptor | None,
+    given: MessageDescriptor | None,
     pmo: PutMessageOptions,
     data: bytes,
-    max_length: int,
-    properties_max: int,
     now: float,
-    *,
-    quiescing: bool = False,
 ) -> Prepared:
     """Check a message and complete it, in the order of semantics 0.3. `handle` is None for MQPUT1. Changes nothing
-    but the counter of `ids`. `max_length` and `properties_max` are the queue manager's MAXMSGL and MAXPROPL.
+    but the counter of identifiers.
     """
-    queue, first = route.queue, route.first
+    queue, first, ids = route.queue, route.first, manager.ids
+    check_options(pmo, opens=handle is None)
     options = int(pmo.options)
-    check_options(pmo)
     if pmo.records and pmo.version > 1:
         raise MQError(MQRC.RECS_PRESENT_ERROR, "put message records are for distribution lists")
     ordered = bool(options & _LOGICAL_ORDER)
     if ordered and handle is None:
         raise MQError(MQRC.OPTIONS_ERROR, "MQPMO_LOGICAL_ORDER is not for MQPUT1")
     flags, original_length, warning, properties = 0, -1, 0, b""
-    md = md or _DEFAULTS
-    if md is not _DEFAULTS:
+    md = counts = _DEFAULTS
+    if given is not None:
+        counts, warning = checks.descriptor_for_put(given, _RULES, remote=route.remote)
+        md = counts
         md, data = take_extension(md, data, ids.coded_char_set_id)
         if md.format == PROPERTIES_FORMAT:
             may_cut = md.msg_flags & logical.SEGMENTATION_ALLOWED
-            longest = len(data) if may_cut else min(queue.max_length, max_length)
-            md, data, properties = take_properties(md, data, longest, properties_max, ids.coded_char_set_id)
+            longest = len(data) if may_cut else min(queue.max_length, manager.max_length)
+            md, data, properties = take_properties(md, data, longest, manager.max_properties, ids.coded_char_set_id)
         if ordered and md.version == 1:
             raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
-        warning = check_descriptor(md, remote=route.remote)
+        if md is not counts:  # with fields out of headers
+            warning = check_descriptor(md, remote=route.remote)
         flags = int(md.msg_flags) if md.version > 1 else 0
         original_length = _check_group_fields(md, flags, len(data), ordered=ordered)
     taken = context.for_put(hconn, handle, options, pmo.context, md)
-    if quiescing and options & _FAIL_IF_QUIESCING:
+    if manager.quiescing and options & _FAIL_IF_QUIESCING:
         raise MQError(MQRC.Q_MGR_QUIESCING, f"{ids.q_mgr_name} is quiescing")
     inhibited = route.put_inhibited()
     if inhibited:
@@ -109,14 +112,14 @@ def prepare(
     if ordered:
         item = logical.put_in_order(position, flags, persistence, ids.identifier, in_unit=in_unit)
     else:
-        given = Item(md.group_id, md.msg_seq_number, md.offset)
-        item = logical.put_as_given(flags, given, ids.identifier)
+        place = Item(md.group_id, md.msg_seq_number, md.offset)
+        item = logical.put_as_given(flags, place, ids.identifier)
         warning = logical.put_warning(position, item, flags, persistence, in_unit=in_unit) or warning
     if persistence and queue.temporary:
         raise MQError(MQRC.PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary dynamic queue")
     if queue.transmits and not route.remote:
         transmission.check_header(data, md.encoding)
-    piece = _piece_length(queue, item.offset, flags, len(data), max_length)
+    piece = _piece_length(queue, item.offset, flags, len(data), manager.max_length)
     if piece and persistence and not in_unit and hconn.unit is not None:
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message to be cut, outside syncpoint beside an open unit")
     if queue.depth >= queue.max_depth:
@@ -147,32 +150,30 @@ def prepare(
     if route.remote:
         entries = [transmission.transmitted(entry, route, ids, now) for entry in entries]
     if handle is None:
-        return Prepared(entries, warning, None, shown)
+        return Prepared(entries, warning, None, shown, counts)
     if not flags & logical.IN_PARTS:
-        return Prepared(entries, warning, logical.CLOSED, shown)
+        return Prepared(entries, warning, logical.CLOSED, shown, counts)
     reach = max(original_length, len(data))  # of a report about a segment: that of the segment
     position = handle.last_put.after(item, reach, flags, persistence, in_unit=in_unit, logical=ordered)
-    return Prepared(entries, warning, position, shown)
+    return Prepared(entries, warning, position, shown, counts)
 
 
-def check_options(pmo: PutMessageOptions) -> None:
-    """Raise what is wrong with MQPMO by itself: PMO_ERROR (2173), OPTIONS_ERROR (2046)."""
+def check_options(pmo: PutMessageOptions, *, opens: bool) -> None:
+    """Raise what is wrong with MQPMO by itself, given to MQPUT or to MQPUT1, which `opens`: PMO_ERROR (2173),
+    OPTIONS_ERROR (2046) and others.
+    """
+    checks.put_options(pmo)
     if pmo.version not in _PMO_VERSIONS:
         raise MQError(MQRC.PMO_ERROR, f"version={pmo.version} of MQPMO: 1 to 3")
-    check_put(int(pmo.options))
+    check_put(int(pmo.options), opens=opens)
 
 
 def check_descriptor(md: MessageDescriptor, *, remote: bool = False) -> int:
-    """Raise what is wrong with a descriptor given to MQPUT (semantics 1.1, 1.3, 2); the reason of a warning, or 0.
-    `remote`: the message is for another queue manager.
+    """Raise what must not be in a descriptor given to MQPUT, whose fields can hold what they hold (semantics 1.1, 1.3,
+    2); the reason of a warning, or 0. `remote`: the message is for another queue manager.
     """
     if md.version not in (1, 2):
         raise MQError(MQRC.MD_ERROR, f"version={md.version}: 1 or 2")
-    name = too_long(md)
-    if name:
-        raise MQError(MQRC.MD_ERROR, f"{name} holds more than the {DESCRIPTOR_SIZES[name]} that MQMD has room for")
-    if not len(md.msg_id) == len(md.correl_id) == len(md.group_id) == len(NO_ID):
-        raise MQError(MQRC.MD_ERROR, "msg_id, correl_id, group_id: an identifier has 24 bytes")
     if md.msg_type not in _MSG_TYPES and not _APPL_FIRST <= md.msg_type <= _APPL_LAST:
         raise MQError(MQRC.MSG_TYPE_ERROR, f"msg_type={md.msg_type}: not a type that MQMT defines")
     if md.expiry < 1 and md.expiry != -1:
@@ -189,6 +190,9 @@ def check_descriptor(md: MessageDescriptor, *, remote: bool = False) -> int:
     if (md.msg_type == _REQUEST or md.report & _REPORTS) and not md.reply_to_q:
         raise MQError(MQRC.MISSING_REPLY_TO_Q, "a request, or a message that asks for a report, needs reply_to_q")
     return warning
+
+
+_RULES = checks.remembered_rules(check_descriptor)
 
 
 def _check_group_fields(md: MessageDescriptor, flags: int, length: int, *, ordered: bool) -> int:

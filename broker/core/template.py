@@ -15,43 +15,46 @@ from broker.core.entry import Entry, rank_of
 from broker.core.extension import FORMAT as EXTENSION_FORMAT
 from broker.core.properties import FORMAT as PROPERTIES_FORMAT
 from broker.mqi.options import MQPMO
-from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.core.handles import Handle
     from broker.core.identifiers import Identifiers
+    from broker.core.putting import Prepared
     from broker.core.routes import Route
-    from broker.mqi.structures import PutMessageOptions
+    from broker.mqi.structures import MessageDescriptor, PutMessageOptions
 
 _PLAIN = (
     MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT | MQPMO.FAIL_IF_QUIESCING | MQPMO.NEW_MSG_ID | MQPMO.DEFAULT_CONTEXT
     | MQPMO.SYNC_RESPONSE | MQPMO.ASYNC_RESPONSE
 ).value  # fmt: skip
-_DEFAULTS = MessageDescriptor()
 
 
 class Template:
-    """What a put through `handle` has come to. The descriptor is the caller's, who may change it between two puts."""
+    """What a put through `handle` has come to. The descriptor given is the caller's, who may change it between two
+    puts; `md` is what counts of it (`Prepared`).
+    """
 
     __slots__ = (
-        "_changes", "_correl_id", "_fields", "_handle", "_kept", "_md", "_options", "_persistence", "_priority",
-        "_rank", "_stamp", "_version", "length_max", "queue",
+        "_changes", "_correl_id", "_fields", "_given", "_handle", "_kept", "_options", "_persistence", "_priority",
+        "_rank", "_stamp", "_version", "length_max", "md", "queue",
     )  # fmt: skip
 
     def __init__(
         self,
         handle: Handle,
-        md: MessageDescriptor | None,
+        given: MessageDescriptor | None,
         pmo: PutMessageOptions,
-        entry: Entry,
+        put: Prepared,
         length_max: int,
         changes: int,
     ) -> None:
+        entry = put.shown
         self._handle = handle
-        self._md = md
-        self._fields = md and md.to_tuple()
+        self._given = given
+        self._fields = given and given.to_tuple()
+        self.md = put.md
         self._options = int(pmo.options)
         self._version = pmo.version
         self.queue = entry.queue
@@ -67,7 +70,7 @@ class Template:
     def fits(self, md: MessageDescriptor | None, pmo: PutMessageOptions, length: int, changes: int) -> bool:
         """Whether this put differs from the last in nothing but its data. `changes` counts those of definitions."""
         return (
-            md is self._md
+            md is self._given
             and pmo.options == self._options
             and pmo.version == self._version
             and not pmo.records
@@ -87,7 +90,7 @@ class Template:
         stamp = ids.stamp(now)
         if stamp != self._stamp:
             self._stamp = stamp
-            self._kept = context.pack(self._md or _DEFAULTS, context.DEFAULT, stamp, self._handle.hconn, ids)
+            self._kept = context.pack(self.md, context.DEFAULT, stamp, self._handle.hconn, ids)
 
     def _entry(self, data: bytes, ids: Identifiers) -> Entry:
         entry = Entry(self.queue, ids.next(), self._rank, data, len(data))
@@ -99,18 +102,18 @@ class Template:
 
 
 def leaves_template(
-    handle: Handle, route: Route, md: MessageDescriptor | None, pmo: PutMessageOptions, entry: Entry
+    handle: Handle, route: Route, given: MessageDescriptor | None, pmo: PutMessageOptions, put: Prepared
 ) -> bool:
-    """Whether a put that has come to this entry, without a warning, is of the plainest kind. The first put with a
-    descriptor of the caller's leaves none, since most descriptors are used once.
+    """Whether a put that has come to this, without a warning, is of the plainest kind. The first put with a descriptor
+    of the caller's leaves none, since most descriptors are used once.
     """
-    seen, handle.put_md = handle.put_md is md, md
+    seen, handle.put_md = handle.put_md is given, given
     return (
         seen
-        and type(entry) is Entry
-        and entry.given_msg_id is None
-        and not (md and md.report)
+        and type(put.shown) is Entry
+        and put.shown.given_msg_id is None
+        and not put.md.report
         and not int(pmo.options) & ~_PLAIN
         and not (route.remote or route.queue.transmits)
-        and (md is None or md.format not in (EXTENSION_FORMAT, PROPERTIES_FORMAT))
+        and put.md.format not in (EXTENSION_FORMAT, PROPERTIES_FORMAT)
     )

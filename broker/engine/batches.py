@@ -18,6 +18,7 @@ from broker.core.unit import Unit
 from broker.engine.answers import fail, placed, when_written
 from broker.engine.calls import GettingCall
 from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany
+from broker.mqi import checks
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from broker.core.handles import Handle
     from broker.core.selection import Request
     from broker.engine.conversation import Conversation
-    from broker.engine.delivery import Form
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
 ANSWER_BYTES: Final = 1024 * 1024
@@ -70,6 +70,7 @@ def put_many(
         raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, "a batch is not for distribution lists")
     queue = handle.output_queue()
     route = handle.route or Route.straight(queue)
+    checks.put_options(options)
     implicit = None if int(options.options) & _SYNCPOINT else Unit()
     now, tick = clock.time(), clock.monotonic()
     done: list[Placed] = []
@@ -128,25 +129,27 @@ class GetManyCall(GettingCall[list[Delivery]]):
     def __init__(
         self,
         conversation: Conversation,
-        form: Form,
         hobj: int,
         md: MessageDescriptor | None,
         options: GetMessageOptions,
         count: int,
     ) -> None:
-        super().__init__(conversation, form)
+        super().__init__(conversation)
         self._hobj = hobj
         self._md = md
         self._options = options
-        self._count = min(count, GET_MANY_MAX)
+        self._count = count
         self._handle: Handle
 
     def make(self) -> None:
         """Get what is there, or wait for the first message."""
+        self._count = min(checks.count(self._count), GET_MANY_MAX)
+        checks.get_options(self._options)
         if int(self._options.options) & _ONE_MESSAGE:
             raise MQError(MQRC.OPTIONS_ERROR, "these options are about one message, not for a batch of gets")
         self._handle, queue = self._conversation.hconn.queue(self._hobj)
         found = self._next()
+        self.form = self._conversation.form(self._md, self._options, None)
         if isinstance(found, Grant):
             self._keep(found)
             self._fill()

@@ -70,9 +70,11 @@ class GettingCall(WaitingCall[T]):
     the answer.
     """
 
-    def __init__(self, conversation: Conversation, form: Form) -> None:
+    form: Form
+    """What the messages are to look like, known once the call is made."""
+
+    def __init__(self, conversation: Conversation) -> None:
         super().__init__(conversation)
-        self._form = form
         self._grants: list[Grant] = []
         self._got: list[tuple[Entry, Unit]] = []  # what goes back if nobody takes the answer
         self._implicit: Unit | None = None  # what of it is outside syncpoint
@@ -161,7 +163,7 @@ class GettingCall(WaitingCall[T]):
 
     def _deliver(self) -> None:
         now = self._conversation.manager.clock.time()
-        self._deliveries = [delivery(grant, self._form, now) for grant in self._grants]
+        self._deliveries = [delivery(grant, self.form, now) for grant in self._grants]
 
     def _reply(self) -> None:
         if not self.done():

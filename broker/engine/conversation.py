@@ -36,12 +36,12 @@ from broker.interface.port import (
     Placed,
     PlacedMany,
 )
+from broker.mqi import checks
 from broker.mqi.descriptor import MQCCSI, MQENC
 from broker.mqi.errors import MQError
 from broker.mqi.explanations import Explanation
 from broker.mqi.options import MQGMO, MQOO
 from broker.mqi.reasons import MQRC
-from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from broker.engine.manager import QueueManager
     from broker.interface.port import Port
     from broker.mqi.replies import CommandReply
-    from broker.mqi.structures import GetMessageOptions, ObjectDescriptor, PutMessageOptions
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 logger = logging.getLogger(__name__)
 
@@ -95,11 +95,11 @@ class Conversation:
     # The calls
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:
-        return self.turns.issue(HeldCall(self._close_unclaimed), True, self._open, descriptor, int(options))
+        return self.turns.issue(HeldCall(self._close_unclaimed), True, self._open, descriptor, options)
 
     def close(self, hobj: int, options: int) -> Call[int]:
         deletes = bool(options)  # and looks at what is on the queue
-        return self.turns.issue(Call(), deletes, self._close, hobj, int(options))
+        return self.turns.issue(Call(), deletes, self._close, hobj, options)
 
     def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
         return self.turns.issue(Call(), False, self._doom.watched(self._put, options), hobj, md, options, data)
@@ -112,8 +112,7 @@ class Conversation:
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
     ) -> Call[Delivery]:
-        call = GetCall(self, self._form(md, options, max_length))
-        return self.turns.issue(call, True, self._get, hobj, md, options, max_length)
+        return self.turns.issue(GetCall(self), True, self._get, hobj, md, options, max_length)
 
     def put_many(
         self,
@@ -129,7 +128,7 @@ class Conversation:
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
     ) -> Call[list[Delivery]]:
-        call = GetManyCall(self, self._form(md, options, None), hobj, md, options, count)
+        call = GetManyCall(self, hobj, md, options, count)
         return self.turns.issue(call, True, GetManyCall.make)
 
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
@@ -159,7 +158,7 @@ class Conversation:
     def explain(
         self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
     ) -> Call[Explanation]:
-        return self.turns.issue(Call(), True, self._explain, q_name, Wanted(msg_id, correl_id, group_id))
+        return self.turns.issue(Call(), True, self._explain, q_name, msg_id, correl_id, group_id)
 
     def trigger_pending(self) -> Call[PendingStarts]:
         return self.turns.issue(Call(), True, self._trigger_pending)
@@ -197,6 +196,7 @@ class Conversation:
     # Objects
 
     def _open(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
+        descriptor, options = checks.object_descriptor(descriptor), checks.options(options)
         if self.core.opens_model(descriptor):
             self._open_model(call, descriptor, options)
         else:
@@ -232,7 +232,7 @@ class Conversation:
         self._define(call, make, made)
 
     def _close(self, call: Call[int], hobj: int, options: int) -> None:
-        handle = self.hconn.handle(hobj)
+        handle, options = self.hconn.handle(hobj), checks.options(options)
         if dynamic.close_deletes(handle, options):
             self._delete_dynamic(call, handle, options)
         else:
@@ -268,10 +268,10 @@ class Conversation:
 
     def _inquire(self, call: Call[dict[int, int | str]], hobj: int, selectors: Sequence[int]) -> None:
         handle = self._open_for(hobj, _INQUIRE, MQRC.NOT_OPEN_FOR_INQUIRE)
-        call.set_result(inquire(self.manager.catalog, handle.space, handle.name, selectors))
+        call.set_result(inquire(self.manager.catalog, handle.space, handle.name, checks.selectors(selectors)))
 
     def _set(self, call: Call[int], hobj: int, values: Mapping[int, int | str]) -> None:
-        handle = self._open_for(hobj, _SET, MQRC.NOT_OPEN_FOR_SET)
+        handle, values = self._open_for(hobj, _SET, MQRC.NOT_OPEN_FOR_SET), checks.settings(values)
 
         def make() -> Define:
             return settings(self.manager.catalog, handle.space, handle.name, values, self.manager.clock.time())
@@ -357,7 +357,7 @@ class Conversation:
         """Put a message to a distribution list; `once` for MQPUT1."""
         clock = self.manager.clock
         put = distribution.put(self.core, destinations, md, options, data, clock.time(), clock.monotonic(), once=once)
-        given = md or MessageDescriptor()
+        given = put.given
         answer = Placed(
             put.kept,
             given.msg_id,
@@ -390,7 +390,7 @@ class Conversation:
         options: PutMessageOptions,
         data: bytes,
     ) -> None:
-        handle = self.core.open(self.hconn, descriptor, MQOO.OUTPUT.value)
+        handle = self.core.open(self.hconn, checks.object_descriptor(descriptor), MQOO.OUTPUT.value)
         try:
             if isinstance(handle, DistributionList):
                 self._distribute(call, handle, md, options, data, once=True)
@@ -409,6 +409,7 @@ class Conversation:
     ) -> None:
         handle, queue = self.hconn.queue(hobj)
         found = self.core.get(handle, queue, md, options, max_length, self.manager.clock.time())
+        call.form = self.form(md, options, max_length)
         if isinstance(found, Grant):
             call.granted(found)
         else:
@@ -425,8 +426,8 @@ class Conversation:
             over = partial(call.ended, MQRC.NO_MSG_AVAILABLE)
             call.timer = self.manager.clock.call_later(options.wait_interval / 1000, over)
 
-    def _form(self, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None) -> Form:
-        """What the message of a get is to look like."""
+    def form(self, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None) -> Form:
+        """What the message of a get with these arguments, which have been checked, is to look like."""
         return Form(
             max_length,
             2 if md is None else md.version,
@@ -499,7 +500,20 @@ class Conversation:
     def _status(self, call: Call[dict[str, Any]]) -> None:
         call.set_result(self.manager.status())
 
-    def _explain(self, call: Call[Explanation], q_name: str, wanted: Wanted) -> None:
+    def _explain(
+        self,
+        call: Call[Explanation],
+        q_name: str,
+        msg_id: bytes | None,
+        correl_id: bytes | None,
+        group_id: bytes | None,
+    ) -> None:
+        q_name = checks.name(q_name)
+        wanted = Wanted(
+            checks.identifier(msg_id, "msg_id", MQRC.MSG_ID_ERROR),
+            checks.identifier(correl_id, "correl_id", MQRC.CORREL_ID_ERROR),
+            checks.identifier(group_id, "group_id", MQRC.GROUP_ID_ERROR),
+        )
         route = self.core.destination(q_name, "")
         findings = tuple(explain(route, wanted, self.manager.clock.time()))
         call.set_result(Explanation(q_name=route.queue.name, findings=findings))

@@ -28,7 +28,8 @@ class Doom:
 
     def watched(self, make: Make, options: PutMessageOptions) -> Make:
         """What makes a put, so that its failure dooms the unit where nobody waits for it."""
-        if int(options.options) & _DOOMING != _DOOMING:
+        given = options.options
+        if not isinstance(given, int) or int(given) & _DOOMING != _DOOMING:  # what is wrong is found when it is made
             return make
 
         def put(*arguments: Any) -> None:

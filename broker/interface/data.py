@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from broker.mqi.checks import PADDING
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
@@ -71,7 +72,8 @@ def _default(persistence: int | None, *, text: bool) -> MessageDescriptor:
 
 def _changed(md: MessageDescriptor, persistence: int | None, *, text: bool) -> MessageDescriptor:
     if text:
-        md.format = md.format or "MQSTR"
+        if isinstance(md.format, str) and not md.format.strip(PADDING):
+            md.format = "MQSTR"
         md.coded_char_set_id = md.coded_char_set_id or UTF_8
     if persistence is not None:
         md.persistence = persistence

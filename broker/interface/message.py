@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker.interface.port import NO_LIST
 from broker.interface.properties import mapping
+from broker.mqi.checks import PADDING
 from broker.mqi.descriptor import MQGS, MQMF, MQSEG, MQSS
 from broker.mqi.packing import unpack_kept
 from broker.mqi.reasons import MQRC
@@ -162,8 +163,8 @@ class PutResult:
             persistence=placed.persistence,
         )
         unpack_kept(placed.kept, md)
-        if asked.format == RFH2_FORMAT:  # of the data as it was put, not as the queue keeps it
-            md.format, md.encoding = asked.format, asked.encoding
+        if asked.format.rstrip(PADDING) == RFH2_FORMAT:  # of the data as it was put, not as the queue keeps it
+            md.format, md.encoding = RFH2_FORMAT, asked.encoding
             md.coded_char_set_id = asked.coded_char_set_id or md.coded_char_set_id
         return md
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from broker.mqi import folders
+from broker.mqi import checks, folders
 from broker.mqi.descriptor import MQENC
 from broker.mqi.rfh2 import FILLED_IN, FORMAT, MQRFH2, unpack_properties
 from broker.mqi.structures import MessageDescriptor
@@ -27,9 +27,9 @@ def with_properties(
 ) -> tuple[MessageDescriptor, bytes]:
     """The data behind an MQRFH2 with these properties, and the descriptor that says so; the caller's is not changed.
 
-    Raises PROPERTY_NAME_ERROR (2442), PROPERTY_NAME_LENGTH_ERR (2513), PROPERTY_TYPE_ERROR (2473).
+    Raises MD_ERROR (2026), PROPERTY_NAME_ERROR (2442), PROPERTY_NAME_LENGTH_ERR (2513), PROPERTY_TYPE_ERROR (2473).
     """
-    outer = MessageDescriptor() if md is None else MessageDescriptor.from_tuple(md.to_tuple())
+    outer = MessageDescriptor() if md is None else MessageDescriptor.from_tuple(checks.descriptor(md).to_tuple())
     header = MQRFH2(tuple(folders.encode(properties)), outer.format, outer.encoding, FILLED_IN)
     outer.format, outer.encoding = FORMAT, MQENC.NATIVE.value
     return outer, header.to_bytes() + data

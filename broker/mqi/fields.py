@@ -55,9 +55,9 @@ class Fields:
             return encode_characters(value, kind)
         if kind < LONG:
             return bytes(value)
-        if not -(2**31) <= value < 2**31:
+        if not -(2**31) <= value < 2**32:
             raise ValueError(f"{self.name} {field} is {value}, which does not fit into four bytes")
-        return int(value)
+        return signed(value)
 
     def _decode(self, field: str, kind: int, value: int | bytes) -> int | str | bytes:
         if isinstance(value, int) or kind < LONG:
@@ -66,6 +66,11 @@ class Fields:
             return decode_characters(value)
         except UnicodeDecodeError as error:
             raise ValueError(f"{self.name} {field} is not UTF-8") from error
+
+
+def signed(value: int) -> int:
+    """An integer of 32 bits, which may have been given without a sign, as a structure holds it."""
+    return (value + 2**31) % 2**32 - 2**31
 
 
 def encode_characters(text: str, size: int) -> bytes:

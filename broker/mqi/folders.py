@@ -90,12 +90,17 @@ def decode(folders: Iterable[str], most: int | None = None) -> dict[str, Value]:
 
 
 def encode(properties: Mapping[str, Value]) -> list[str]:
-    """The folders for these properties. Raises PROPERTY_NAME_ERROR (2442), PROPERTY_NAME_LENGTH_ERR (2513) and, for
-    values of another type or integers of more than 64 bits, PROPERTY_TYPE_ERROR (2473).
+    """The folders for these properties. Raises PROPERTY_NAME_ERROR (2442), also where two names mean one property
+    (`a` and `usr.a`), PROPERTY_NAME_LENGTH_ERR (2513) and, for values of another type or integers of more than 64 bits,
+    PROPERTY_TYPE_ERROR (2473).
     """
     folders: dict[str, list[str]] = {}
+    named: dict[tuple[str, ...], str] = {}
     for name, value in properties.items():
         folder, *path = _path(name)
+        other = named.setdefault((folder, *path), name)
+        if other != name:
+            raise MQError(MQRC.PROPERTY_NAME_ERROR, f"{other!r} and {name!r} are one property: name it once")
         folders.setdefault(folder, []).append(_element(path, name, value))
     return [_folder(name, "".join(elements)) for name, elements in folders.items()]
 

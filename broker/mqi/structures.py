@@ -101,27 +101,6 @@ DESCRIPTOR_SIZES = {
 """How many characters or bytes MQMD has room for, by field."""
 
 
-def too_long(md: MessageDescriptor) -> str:
-    """The name of the first field that holds more than MQMD has room for; empty when there is none."""
-    if (  # spelled out, because every put that names a descriptor comes by
-        len(md.format) <= 8
-        and len(md.msg_id) <= 24
-        and len(md.correl_id) <= 24
-        and len(md.reply_to_q) <= 48
-        and len(md.reply_to_q_mgr) <= 48
-        and len(md.user_identifier) <= 12
-        and len(md.accounting_token) <= 32
-        and len(md.appl_identity_data) <= 32
-        and len(md.put_appl_name) <= 28
-        and len(md.put_date) <= 8
-        and len(md.put_time) <= 8
-        and len(md.appl_origin_data) <= 4
-        and len(md.group_id) <= 24
-    ):
-        return ""
-    return next(name for name, size in DESCRIPTOR_SIZES.items() if len(getattr(md, name)) > size)
-
-
 @dataclass(slots=True, kw_only=True)
 class GetMessageOptions:
     """MQGMO: how to get a message. `wait_interval` is in milliseconds, -1 (MQWI_UNLIMITED) for ever."""

@@ -1,9 +1,8 @@
 """The arguments of calls as fields of frames, at the queue manager's end.
 
-`start` takes a frame apart, checks everything in it and makes the call on a port. A frame of the wrong shape is a
-WireError, which ends the line; a value that a program could have got wrong is an MQError, which answers the call. So
-the engine sees only the types that the programs in its own process would give it, and integers of 32 bits. Whether the
-texts of a descriptor fit their fields it sees to itself, for those programs too.
+`start` takes a frame apart and makes the call on a port. A frame of the wrong shape is a WireError, which ends the
+line; a structure of the wrong shape is an MQError, which answers the call. Values that a program chooses go through as
+they are: the port checks them, for the programs in the queue manager's own process too (`broker.mqi.checks`).
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from broker.interface.port import PUT_MANY_MAX
+from broker.mqi.checks import NAME_LENGTH, PADDING, TOKEN_LENGTH
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.wire.frames import CALL_MAX, IDS_MAX, Frame, Verb, WireError
 from broker.wire.structures import descriptor, get_options, object_descriptor, put_options
-from broker.wire.values import NAME_MAX, TOKEN_LENGTH, data, identifier, long, text, types
+from broker.wire.values import data, long, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,19 +39,15 @@ def _handle(value: object) -> int:
     return long(value, MQRC.HOBJ_ERROR, "the handle")
 
 
-def _options(value: object) -> int:
-    return long(value, MQRC.OPTIONS_ERROR, "the options value")
-
-
 # Calls.
 
 
 def _open(port: Port, od: Any, options: Any) -> Call[Any]:
-    return port.open(object_descriptor(od), _options(options))
+    return port.open(object_descriptor(od), options)
 
 
 def _close(port: Port, hobj: Any, options: Any) -> Call[Any]:
-    return port.close(_handle(hobj), _options(options))
+    return port.close(_handle(hobj), options)
 
 
 def _put(port: Port, hobj: Any, md: Any, options: Any, body: Any) -> Call[Any]:
@@ -63,34 +59,25 @@ def _put1(port: Port, od: Any, md: Any, options: Any, body: Any) -> Call[Any]:
 
 
 def _get(port: Port, hobj: Any, md: Any, options: Any, max_length: Any) -> Call[Any]:
-    if max_length is not None:
-        long(max_length, MQRC.BUFFER_LENGTH_ERROR, "max_length")
     return port.get(_handle(hobj), descriptor(md), get_options(options), max_length)
 
 
 def _get_many(port: Port, hobj: Any, md: Any, options: Any, count: Any) -> Call[Any]:
-    if long(count, MQRC.OPTIONS_ERROR, "the count") < 1:
-        raise MQError(MQRC.OPTIONS_ERROR, f"count={count}: 1 or more")
     return port.get_many(_handle(hobj), descriptor(md), get_options(options), count)
 
 
 def _inquire(port: Port, hobj: Any, selectors: Any) -> Call[Any]:
     if type(selectors) is not list:
         raise MQError(MQRC.SELECTOR_ERROR, "the selectors are not a list")
-    return port.inquire(_handle(hobj), [long(each, MQRC.SELECTOR_ERROR, "a selector") for each in selectors])
+    return port.inquire(_handle(hobj), selectors)
 
 
 def _set(port: Port, hobj: Any, values: Any) -> Call[Any]:
-    if type(values) is not list or any(types(pair) not in _PAIRS for pair in values):
+    if type(values) is not list or any(type(pair) is not list or len(pair) != 2 for pair in values):
         raise MQError(MQRC.SELECTOR_ERROR, "the values are not pairs of a selector and an integer or a text")
-    for selector, value in values:
-        long(selector, MQRC.SELECTOR_ERROR, "a selector")
-        if type(value) is int:
-            long(value, MQRC.INT_ATTRS_ARRAY_ERROR, "the value of an attribute")
+    for selector, _ in values:
+        long(selector, MQRC.SELECTOR_ERROR, "a selector")  # what a dictionary has for a key
     return port.set(_handle(hobj), dict(values))
-
-
-_PAIRS: Final = ((int, int), (int, str))
 
 
 def _mqsc(port: Port, *items: Any) -> Call[Any]:
@@ -104,12 +91,7 @@ def _mqsc(port: Port, *items: Any) -> Call[Any]:
 
 
 def _explain(port: Port, q_name: Any, msg_id: Any, correl_id: Any, group_id: Any) -> Call[Any]:
-    return port.explain(
-        text(q_name, NAME_MAX, MQRC.OBJECT_NAME_ERROR, "the name"),
-        identifier(msg_id, MQRC.MSG_ID_ERROR, "MsgId"),
-        identifier(correl_id, MQRC.CORREL_ID_ERROR, "CorrelId"),
-        identifier(group_id, MQRC.GROUP_ID_ERROR, "GroupId"),
-    )
+    return port.explain(q_name, msg_id, correl_id, group_id)
 
 
 def _trigger_wait(port: Port, posts: Any) -> Call[Any]:
@@ -120,7 +102,7 @@ def _trigger_wait(port: Port, posts: Any) -> Call[Any]:
 
 def _trigger_take(port: Port, q_name: Any, limit: Any) -> Call[Any]:
     wanted = long(limit, MQRC.OPTIONS_ERROR, "the limit")
-    return port.trigger_take(text(q_name, NAME_MAX, MQRC.OBJECT_NAME_ERROR, "the name"), min(wanted, _LEASES_MAX))
+    return port.trigger_take(text(q_name, NAME_LENGTH, MQRC.OBJECT_NAME_ERROR, "the name"), min(wanted, _LEASES_MAX))
 
 
 def _disconnect(port: Port, commit: Any) -> Call[Any]:
@@ -197,7 +179,7 @@ def connect_arguments(frame: Frame) -> tuple[str, str, str]:
     if len(frame) != 6:
         raise WireError(f"CONNECT has {len(frame)} items, not 6")
     return (
-        text(frame[3], NAME_MAX, MQRC.Q_MGR_NAME_ERROR, "the name of the queue manager"),
+        text(frame[3], NAME_LENGTH, MQRC.Q_MGR_NAME_ERROR, "the name of the queue manager").rstrip(PADDING),
         text(frame[4], _LABEL_MAX, MQRC.OPTIONS_ERROR, "the name of the application"),
         text(frame[5], _LABEL_MAX, MQRC.OPTIONS_ERROR, "the name of the user"),
     )

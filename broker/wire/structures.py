@@ -4,12 +4,17 @@ MQMD, MQPMO and MQGMO travel packed, each as one byte string: the msgpack of the
 calls with the same few of them, so the queue manager takes a byte string apart and checks it once, and then knows it
 again. What it makes of it is shared by all calls that name it, since the library changes no structure that a call was
 given. MQOD is rarer, and travels as the tuple.
+
+Here it is only seen to that a structure has all its fields. What is in them is checked where the call is made, as for a
+program in the queue manager's own process (`broker.mqi.checks`). So a value that no frame can carry travels as another
+that is as wrong.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgpack
@@ -17,6 +22,7 @@ import msgpack
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import (
+    DESCRIPTOR_FIELDS,
     GetMessageOptions,
     MessageDescriptor,
     ObjectDescriptor,
@@ -25,7 +31,6 @@ from broker.mqi.structures import (
     PutMessageRecord,
 )
 from broker.wire.unpacking import unpack_careful
-from broker.wire.values import LONG_MAX, LONG_MIN, NAME_MAX, TOKEN_LENGTH, structure, text, types
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,9 +38,8 @@ if TYPE_CHECKING:
 
 _PACKED_BYTES_MAX: Final = 64 * 1024
 _KNOWN_BYTES_MAX: Final = 1024  # of a byte string worth remembering
+_RECORDS_MAX: Final = 1000
 _KNOWN_MAX: Final = 256  # byte strings remembered, of each structure
-_RECORDS_MAX: Final = 65_535
-_USER_MAX: Final = 12
 
 _pack: Final = msgpack.Packer().pack
 
@@ -59,7 +63,7 @@ class DescriptorPacker:
         fields = md.to_tuple()
         if fields == self._fields:
             return self._packed
-        packed: bytes = _pack(fields)
+        packed = _packed(fields)
         if _LOOK_LIKE_INTEGERS.isdisjoint(map(type, fields)):
             self._fields, self._packed = fields, packed
         return packed
@@ -70,34 +74,66 @@ _LOOK_LIKE_INTEGERS: Final = frozenset({bool, float})  # equal to an integer, bu
 
 def packed_put_options(options: PutMessageOptions) -> bytes:
     """MQPMO as a frame carries it; what is for distribution lists comes last, where there is any."""
-    fields: tuple[Any, ...] = options.options, options.context, options.version
+    fields: tuple[Any, ...] = _put_values(options)
     if options.records:
-        fields = (*fields, options.record_fields, list(map(_record_values, options.records)))
-    packed: bytes = _pack(fields)
-    return packed
+        fields = (*fields, options.record_fields, _each(options.records, PutMessageRecord, _record_values))
+    return _packed(fields)
 
 
 def packed_get_options(options: GetMessageOptions) -> bytes:
     """MQGMO as a frame carries it."""
-    packed: bytes = _pack(
-        (options.options, options.wait_interval, options.match_options, options.msg_token, options.version)
-    )
-    return packed
+    return _packed(_get_values(options))
 
 
 def object_fields(od: ObjectDescriptor) -> tuple[Any, ...]:
     """MQOD as a frame carries it; the records of a distribution list come last, where there are any."""
-    fields = (
-        od.object_name, od.object_type, od.object_q_mgr_name, od.selection_string, od.dynamic_q_name,
-        od.alternate_user_id,
-    )  # fmt: skip
-    if not od.records:
-        return fields
-    return *fields, [(record.object_name, record.object_q_mgr_name) for record in od.records]
+    fields: tuple[Any, ...] = _object_values(od)
+    if od.records:
+        fields = (*fields, _each(od.records, ObjectRecord, _object_record_values))
+    return tuple(map(sendable, fields))
 
 
+def sendable(value: object) -> object:
+    """An argument as a frame carries it: itself, unless no frame can carry it."""
+    try:
+        _pack(value)
+    except (TypeError, ValueError, OverflowError):
+        if isinstance(value, list | tuple):
+            return list(map(sendable, value))
+        return [f"<{type(value).__qualname__}>"]  # no argument may be a list of texts
+    return value
+
+
+def _packed(fields: tuple[Any, ...]) -> bytes:
+    try:
+        packed: bytes = _pack(fields)
+    except (TypeError, ValueError, OverflowError):
+        packed = _pack(sendable(fields))
+    return packed
+
+
+def _each(records: object, kind: type, values: Callable[[Any], tuple[Any, ...]]) -> object:
+    """The records of a distribution list, each as its fields. What is no such list, or more than a frame takes, goes as
+    something that is none.
+    """
+    if not isinstance(records, Sequence) or len(records) > _RECORDS_MAX:
+        return False
+    return [values(record) if isinstance(record, kind) else sendable(record) for record in records]
+
+
+_PUT_FIELDS: Final = ("options", "context", "version")
+_GET_FIELDS: Final = ("options", "wait_interval", "match_options", "msg_token", "version")
+_OBJECT_FIELDS: Final = (
+    "object_name", "object_type", "object_q_mgr_name", "selection_string", "dynamic_q_name", "alternate_user_id",
+)  # fmt: skip
 _PUT_RECORD_FIELDS: Final = tuple(PutMessageRecord.__dataclass_fields__)
+_OBJECT_RECORD_FIELDS: Final = tuple(ObjectRecord.__dataclass_fields__)
+
+_put_values: Final = attrgetter(*_PUT_FIELDS)
+_get_values: Final = attrgetter(*_GET_FIELDS)
+_object_values: Final = attrgetter(*_OBJECT_FIELDS)
 _record_values: Final = attrgetter(*_PUT_RECORD_FIELDS)
+_object_record_values: Final = attrgetter(*_OBJECT_RECORD_FIELDS)
 
 
 # The queue manager's side.
@@ -109,28 +145,22 @@ def descriptor(packed: object) -> MessageDescriptor | None:
 
 
 def put_options(packed: object) -> PutMessageOptions:
-    """MQPMO. Raises PMO_ERROR (2173), RECS_PRESENT_ERROR (2154), PUT_MSG_RECORDS_ERROR (2159)."""
+    """MQPMO. Raises PMO_ERROR (2173), RECS_PRESENT_ERROR (2154)."""
     return _known(packed, _put_options, MQRC.PMO_ERROR, "MQPMO")
 
 
 def get_options(packed: object) -> GetMessageOptions:
-    """MQGMO. Raises GMO_ERROR (2186), MSG_TOKEN_ERROR (2331)."""
+    """MQGMO. Raises GMO_ERROR (2186)."""
     return _known(packed, _get_options, MQRC.GMO_ERROR, "MQGMO")
 
 
 def object_descriptor(fields: Any) -> ObjectDescriptor:
-    """MQOD. Raises OD_ERROR (2044), OBJECT_NAME_ERROR (2152) and others."""
-    fields, records = _apart(fields, len(_OBJECT_TYPES))
-    name, kind, q_mgr_name, selection, dynamic_q_name, user = structure(fields, _OBJECT_TYPES, MQRC.OD_ERROR, "MQOD")
-    return ObjectDescriptor(
-        object_name=text(name, NAME_MAX, MQRC.OBJECT_NAME_ERROR, "ObjectName"),
-        object_type=kind,
-        object_q_mgr_name=text(q_mgr_name, NAME_MAX, MQRC.OBJECT_Q_MGR_NAME_ERROR, "ObjectQMgrName"),
-        selection_string=selection,
-        dynamic_q_name=text(dynamic_q_name, NAME_MAX, MQRC.DYNAMIC_Q_NAME_ERROR, "DynamicQName"),
-        alternate_user_id=text(user, _USER_MAX, MQRC.OD_ERROR, "AlternateUserId"),
-        records=() if records is None else _records(records, _object_record),
-    )
+    """MQOD. Raises OD_ERROR (2044), RECS_PRESENT_ERROR (2154)."""
+    fields, records = _apart(fields, len(_OBJECT_FIELDS))
+    od = ObjectDescriptor(**_named(_OBJECT_FIELDS, fields, MQRC.OD_ERROR, "MQOD"))
+    if records is not None:
+        od.records = _records(records, ObjectRecord, _OBJECT_RECORD_FIELDS)
+    return od
 
 
 def _known(packed: object, remembered: _lru_cache_wrapper[R], reason: MQRC, what: str) -> R:
@@ -140,58 +170,34 @@ def _known(packed: object, remembered: _lru_cache_wrapper[R], reason: MQRC, what
     return remembered(packed) if len(packed) <= _KNOWN_BYTES_MAX else remembered.__wrapped__(packed)
 
 
-def _fields(packed: bytes, reason: MQRC, what: str) -> Any:
-    try:
-        return unpack_careful(packed)
-    except (ValueError, TypeError, msgpack.UnpackException) as error:
-        raise MQError(reason, f"{what}: {error}") from error
-
-
-def _plain(value: object) -> type:
-    """The type that a default value has once it has been through msgpack, which knows no enums."""
-    return next(kind for kind in (int, str, bytes) if isinstance(value, kind))
-
-
-_DESCRIPTOR_TYPES: Final = tuple(_plain(value) for value in MessageDescriptor().to_tuple())
-_LONGS: Final = itemgetter(*(index for index, kind in enumerate(_DESCRIPTOR_TYPES) if kind is int))
-_PUT_TYPES: Final = (int, int, int, int)  # the last only before records
-_GET_TYPES: Final = (int, int, int, bytes, int)
-_PUT_RECORD_TYPES: Final = tuple(_plain(value) for value in _record_values(PutMessageRecord()))
-_OBJECT_TYPES: Final = (str, int, str, str, str, str)
-
-
 @lru_cache(_KNOWN_MAX)
 def _descriptor(packed: bytes) -> MessageDescriptor:
-    """A few passes over the fields, no call for each: of messages that all have their own CorrelId none is known."""
-    fields = _fields(packed, MQRC.MD_ERROR, "MQMD")
-    if types(fields) != _DESCRIPTOR_TYPES:
-        raise MQError(MQRC.MD_ERROR, "a field of the descriptor is missing or of the wrong type")
-    longs = _LONGS(fields)
-    if min(longs) < LONG_MIN or max(longs) > LONG_MAX:
-        raise MQError(MQRC.MD_ERROR, "a field of the descriptor is not an integer of 32 bits")
+    fields = _unpacked(packed, MQRC.MD_ERROR, "MQMD")
+    if type(fields) is not list or len(fields) != len(DESCRIPTOR_FIELDS):
+        raise _incomplete(MQRC.MD_ERROR, "MQMD")
     return MessageDescriptor.from_tuple(fields)
 
 
 @lru_cache(_KNOWN_MAX)
 def _put_options(packed: bytes) -> PutMessageOptions:
-    fields, records = _apart(_fields(packed, MQRC.PMO_ERROR, "MQPMO"), len(_PUT_TYPES))
+    fields, records = _apart(_unpacked(packed, MQRC.PMO_ERROR, "MQPMO"), len(_PUT_FIELDS) + 1)
     if records is None:
-        options, context, version = structure(fields, _PUT_TYPES[:3], MQRC.PMO_ERROR, "MQPMO")
-        return PutMessageOptions(options=options, context=context, version=version)
-    options, context, version, used = structure(fields, _PUT_TYPES, MQRC.PMO_ERROR, "MQPMO")
-    found = _records(records, _put_record)
-    return PutMessageOptions(options=options, context=context, version=version, record_fields=used, records=found)
+        return PutMessageOptions(**_named(_PUT_FIELDS, fields, MQRC.PMO_ERROR, "MQPMO"))
+    options = PutMessageOptions(**_named((*_PUT_FIELDS, "record_fields"), fields, MQRC.PMO_ERROR, "MQPMO"))
+    options.records = _records(records, PutMessageRecord, _PUT_RECORD_FIELDS)
+    return options
 
 
 @lru_cache(_KNOWN_MAX)
 def _get_options(packed: bytes) -> GetMessageOptions:
-    fields = _fields(packed, MQRC.GMO_ERROR, "MQGMO")
-    options, interval, match, token, version = structure(fields, _GET_TYPES, MQRC.GMO_ERROR, "MQGMO")
-    if len(token) != TOKEN_LENGTH:
-        raise MQError(MQRC.MSG_TOKEN_ERROR, f"MsgToken has {len(token)} bytes: a token has {TOKEN_LENGTH}")
-    return GetMessageOptions(
-        options=options, wait_interval=interval, match_options=match, msg_token=token, version=version
-    )
+    return GetMessageOptions(**_named(_GET_FIELDS, _unpacked(packed, MQRC.GMO_ERROR, "MQGMO"), MQRC.GMO_ERROR, "MQGMO"))
+
+
+def _unpacked(packed: bytes, reason: MQRC, what: str) -> Any:
+    try:
+        return unpack_careful(packed)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise MQError(reason, f"{what}: {error}") from error
 
 
 def _apart(fields: Any, length: int) -> tuple[Any, Any]:
@@ -201,20 +207,22 @@ def _apart(fields: Any, length: int) -> tuple[Any, Any]:
     return fields, None
 
 
-def _records(records: Any, record: Callable[[Any], R]) -> tuple[R, ...]:
-    if type(records) is not list or len(records) > _RECORDS_MAX:
-        raise MQError(MQRC.RECS_PRESENT_ERROR, f"the records are not a list of at most {_RECORDS_MAX}")
-    return tuple(map(record, records))
+def _named(names: tuple[str, ...], fields: Any, reason: MQRC, what: str) -> dict[str, Any]:
+    """The fields of a structure by their names."""
+    if type(fields) is not list or len(fields) != len(names):
+        raise _incomplete(reason, what)
+    return dict(zip(names, fields, strict=True))
 
 
-def _object_record(fields: Any) -> ObjectRecord:
-    name, q_mgr_name = structure(fields, (str, str), MQRC.OBJECT_RECORDS_ERROR, "MQOR")
-    return ObjectRecord(
-        text(name, NAME_MAX, MQRC.OBJECT_NAME_ERROR, "ObjectName"),
-        text(q_mgr_name, NAME_MAX, MQRC.OBJECT_Q_MGR_NAME_ERROR, "ObjectQMgrName"),
+def _incomplete(reason: MQRC, what: str) -> MQError:
+    return MQError(reason, f"{what}: it has not the fields that it should have")
+
+
+def _records(records: Any, kind: Callable[..., Any], names: tuple[str, ...]) -> tuple[Any, ...]:
+    """The records of a distribution list; one that is nothing of the kind stays what it is."""
+    if type(records) is not list:
+        raise MQError(MQRC.RECS_PRESENT_ERROR, f"the records are no list of at most {_RECORDS_MAX}")
+    return tuple(
+        kind(**dict(zip(names, each, strict=True))) if type(each) is list and len(each) == len(names) else each
+        for each in records
     )
-
-
-def _put_record(fields: Any) -> PutMessageRecord:
-    values = structure(fields, _PUT_RECORD_TYPES, MQRC.PUT_MSG_RECORDS_ERROR, "MQPMR")
-    return PutMessageRecord(**dict(zip(_PUT_RECORD_FIELDS, values, strict=True)))

@@ -117,8 +117,8 @@ def test_what_is_not_an_mqtmc2_is_refused_with_a_reason(data: bytes, message: st
 
 
 def test_an_integer_beyond_four_bytes_is_refused() -> None:
-    with pytest.raises(ValueError, match="MQTM appl_type is 2147483648, which does not fit into four bytes"):
-        MQTM(q_name="Q", appl_type=2**31).to_bytes()
+    with pytest.raises(ValueError, match="MQTM appl_type is 4294967296, which does not fit into four bytes"):
+        MQTM(q_name="Q", appl_type=2**32).to_bytes()
 
 
 DEAD = MQDLH(

@@ -6,12 +6,13 @@ import asyncio
 from operator import length_hint
 from typing import TYPE_CHECKING, Any
 
+import msgpack
 import pytest
 
 from broker.interface.connection import Connection
 from broker.interface.port import PUT_MANY_MAX, Opened, PlacedMany
 from broker.interface.queue import Queue
-from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError
+from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, checks
 from broker.server import session as session_module
 from broker.wire import Verb, answers
 from tests.server.fakes import GMO, PMO, Client, connected
@@ -221,9 +222,17 @@ async def test_what_is_given_back_goes_before_the_commit_that_follows() -> None:
     assert [frame[0] for frame in await host.hears()] == [Verb.GIVE_BACK, Verb.COMMIT]
 
 
-async def test_a_descriptor_that_has_no_form_in_a_frame_ends_the_batch_before_its_call() -> None:
+@pytest.mark.parametrize("value", [object(), 2**80, "\ud800", [object()]])
+async def test_a_descriptor_that_has_no_form_in_a_frame_reaches_the_queue_manager_as_a_wrong_one(value: Any) -> None:
+    """So it is its error, at its place in the batch, as it is for a program in the queue manager's process."""
     host, port = await line_connected()
-    wrong = MessageDescriptor(priority=object())  # type: ignore[arg-type]  # what it is about
-    with pytest.raises(TypeError):
-        await open_queue(port).put_many([b"x", (b"y", wrong)])
-    assert await host.hears() == []
+    wrong = MessageDescriptor(format=value)
+    batch = asyncio.ensure_future(open_queue(port).put_many([b"x", (b"y", wrong)]))
+    (frame,) = await host.hears()
+    assert frame[0] == Verb.PUT_MANY
+    assert frame[6:8] == [None, b"x"]
+    assert len(msgpack.unpackb(frame[8])) == len(wrong.to_tuple())
+    with pytest.raises(MQError, match=r"format=.*a text") as caught:
+        checks.descriptor(MessageDescriptor.from_tuple(msgpack.unpackb(frame[8])))
+    assert caught.value.reason == MQRC.MD_ERROR
+    batch.cancel()

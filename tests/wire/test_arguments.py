@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgpack
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from broker import QueueManager
 from broker.engine.batches import PutManyCall
-from broker.interface.port import Port
+from broker.interface.port import PlacedMany, Port
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor, PutMessageOptions
+from broker.testing import VirtualClock
 from broker.wire import Verb, WireError, answers, arguments
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
+from tests.conformance.expect import ALL
 from tests.wire.ends import Pair, received
 from tests.wire.recorder import RecordingPort
 from tests.wire.samples import CALLS, CHECKED, LIST_CALLS, MD, TOKEN
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 
 def sent(verb: Verb, arguments_of_call: tuple[Any, ...]) -> list[Any]:
@@ -40,6 +46,24 @@ def sent(verb: Verb, arguments_of_call: tuple[Any, ...]) -> list[Any]:
     pair = Pair()
     (frame,) = received(pair.server, pair.client.send(verb, 1, 1, *items))
     return frame
+
+
+@pytest.fixture
+async def port() -> AsyncIterator[Port]:
+    """A conversation with a queue manager: handle 1 is QLOCAL(Q), open for everything."""
+    async with QueueManager.open(clock=VirtualClock()) as manager, manager.connect() as connection:
+        await connection.mqsc("DEFINE QLOCAL(Q)")
+        assert (await connection.open("Q", ALL)).hobj == 1
+        yield connection.port
+
+
+async def reason_of(port: Port, frame: list[Any]) -> MQRC | int:
+    """The reason with which the call fails that a frame asks for."""
+    with pytest.raises(MQError) as caught:
+        result = await arguments.start(port, frame, lambda number: None)
+        if isinstance(result, PlacedMany) and result.error is not None:
+            raise result.error
+    return caught.value.reason
 
 
 def start(frame: list[Any]) -> list[tuple[Any, ...]]:
@@ -79,7 +103,7 @@ def test_a_call_with_another_number_of_items_breaks_the_line(verb: Verb, change:
         start(frame)
 
 
-PUT, GET = [2, -1, 3], [3, 5000, 2, TOKEN, 4]
+PUT, GET = [2, -1, 3], [1, 5000, 2, TOKEN, 4]
 PMO, GMO = msgpack.packb(PUT), msgpack.packb(GET)
 
 
@@ -87,6 +111,10 @@ def od(**fields: object) -> list[Any]:
     """An MQOD as a frame brings it, with these values in it."""
     od = ObjectDescriptor(**{"object_type": 1, **fields})  # type: ignore[arg-type]  # wrong ones too
     return list(object_fields(od))
+
+
+LIST = [*od(), [["Q", ""]]]
+IDS = [bytes(24)] * 3
 
 
 def packed(*fields: object) -> bytes:
@@ -102,8 +130,8 @@ def packed(*fields: object) -> bytes:
         (Verb.OPEN, [["Q", 1], 0], MQRC.OD_ERROR),
         (Verb.OPEN, [od(object_type="1"), 0], MQRC.OD_ERROR),
         (Verb.OPEN, [od(object_type=2**40), 0], MQRC.OD_ERROR),
-        (Verb.OPEN, [od(object_name="Q" * 49), 0], MQRC.OBJECT_NAME_ERROR),
-        (Verb.OPEN, [od(object_q_mgr_name="Q" * 49), 0], MQRC.OBJECT_Q_MGR_NAME_ERROR),
+        (Verb.OPEN, [od(object_name="Q" * 49), 16], MQRC.UNKNOWN_OBJECT_NAME),
+        (Verb.OPEN, [od(object_q_mgr_name="Q" * 49), 16], MQRC.UNKNOWN_OBJECT_Q_MGR),
         (Verb.OPEN, [od(selection_string=5), 0], MQRC.OD_ERROR),
         (Verb.OPEN, [od(dynamic_q_name="Q" * 49), 0], MQRC.DYNAMIC_Q_NAME_ERROR),
         (Verb.OPEN, [od(alternate_user_id="u" * 13), 0], MQRC.OD_ERROR),
@@ -111,7 +139,7 @@ def packed(*fields: object) -> bytes:
         (Verb.OPEN, [[*od(), [["Q", ""]] * 65_536], 0], MQRC.RECS_PRESENT_ERROR),
         (Verb.OPEN, [[*od(), ["Q"]], 0], MQRC.OBJECT_RECORDS_ERROR),
         (Verb.OPEN, [[*od(), [["Q", None]]], 0], MQRC.OBJECT_RECORDS_ERROR),
-        (Verb.OPEN, [[*od(), [["Q", "Q" * 49]]], 0], MQRC.OBJECT_Q_MGR_NAME_ERROR),
+        (Verb.OPEN, [[*od(), [["Q", "Q" * 49]]], 16], MQRC.UNKNOWN_OBJECT_Q_MGR),
         (Verb.OPEN, [[*od(), [], []], 0], MQRC.OD_ERROR),
         (Verb.OPEN, [od(), "1"], MQRC.OPTIONS_ERROR),
         (Verb.OPEN, [od(), True], MQRC.OPTIONS_ERROR),
@@ -133,8 +161,8 @@ def packed(*fields: object) -> bytes:
         (Verb.PUT, [1, None, packed(*PUT, 1), b""], MQRC.PMO_ERROR),
         (Verb.PUT, [1, None, packed(*PUT, "1", []), b""], MQRC.PMO_ERROR),
         (Verb.PUT, [1, None, packed(*PUT, 1, {}), b""], MQRC.RECS_PRESENT_ERROR),
-        (Verb.PUT, [1, None, packed(*PUT, 1, [[b"", b"", b"", 0]]), b""], MQRC.PUT_MSG_RECORDS_ERROR),
-        (Verb.PUT, [1, None, packed(*PUT, 1, [[b"", b"", b"", 2**40, b""]]), b""], MQRC.PUT_MSG_RECORDS_ERROR),
+        (Verb.PUT1, [LIST, None, packed(*PUT, 1, [[b"", b"", b"", 0]]), b""], MQRC.PUT_MSG_RECORDS_ERROR),
+        (Verb.PUT1, [LIST, None, packed(*PUT, 1, [[*IDS, 2**40, bytes(32)]]), b""], MQRC.PUT_MSG_RECORDS_ERROR),
         (Verb.PUT, [1, None, packed(*PUT, 1, [[b"x" * 99] * 4] * 200), b""], MQRC.PMO_ERROR),
         (Verb.PUT, [1, None, PMO, "text"], MQRC.BUFFER_ERROR),
         (Verb.PUT, [1, None, PMO, None], MQRC.BUFFER_ERROR),
@@ -142,7 +170,8 @@ def packed(*fields: object) -> bytes:
         (Verb.PUT_MANY, [1, None, 0, None, b""], MQRC.PMO_ERROR),
         (Verb.GET, [1, None, None, None], MQRC.GMO_ERROR),
         (Verb.GET, [1, None, packed(0), None], MQRC.GMO_ERROR),
-        (Verb.GET, [1, None, packed(0, "5", *GET[2:]), None], MQRC.GMO_ERROR),
+        (Verb.GET, [1, None, packed(0, "5", *GET[2:]), None], MQRC.WAIT_INTERVAL_ERROR),
+        (Verb.GET, [1, None, packed(0, 5, "2", *GET[3:]), None], MQRC.GMO_ERROR),
         (Verb.GET, [1, None, packed(*GET[:3], b"short", 4), None], MQRC.MSG_TOKEN_ERROR),
         (Verb.GET, [1, None, GMO, "9"], MQRC.BUFFER_LENGTH_ERROR),
         (Verb.GET_MANY, [1, None, GMO, 0], MQRC.OPTIONS_ERROR),
@@ -152,11 +181,12 @@ def packed(*fields: object) -> bytes:
         (Verb.INQUIRE, [1, ["a"]], MQRC.SELECTOR_ERROR),
         (Verb.SET, [1, {}], MQRC.SELECTOR_ERROR),
         (Verb.SET, [1, [[1]]], MQRC.SELECTOR_ERROR),
-        (Verb.SET, [1, [[1, None]]], MQRC.SELECTOR_ERROR),
+        (Verb.SET, [1, [[1, None]]], MQRC.INT_ATTRS_ARRAY_ERROR),
         (Verb.SET, [1, [5]], MQRC.SELECTOR_ERROR),
         (Verb.SET, [1, [[2**40, 1]]], MQRC.SELECTOR_ERROR),
         (Verb.SET, [1, [[10, 2**40]]], MQRC.INT_ATTRS_ARRAY_ERROR),
-        (Verb.EXPLAIN, ["Q" * 49, None, None, None], MQRC.OBJECT_NAME_ERROR),
+        (Verb.EXPLAIN, ["Q" * 49, None, None, None], MQRC.UNKNOWN_OBJECT_NAME),
+        (Verb.EXPLAIN, [5, None, None, None], MQRC.OBJECT_NAME_ERROR),
         (Verb.EXPLAIN, ["Q", bytes(23), None, None], MQRC.MSG_ID_ERROR),
         (Verb.EXPLAIN, ["Q", None, "x" * 24, None], MQRC.CORREL_ID_ERROR),
         (Verb.EXPLAIN, ["Q", None, None, 7], MQRC.GROUP_ID_ERROR),
@@ -164,10 +194,10 @@ def packed(*fields: object) -> bytes:
         (Verb.TRIGGER_TAKE, ["Q", None], MQRC.OPTIONS_ERROR),
     ],
 )
-def test_a_wrong_argument_is_the_error_of_the_call(verb: Verb, items: list[Any], reason: MQRC) -> None:
-    with pytest.raises(MQError) as caught:
-        start([verb.value, 1, 1, *items])
-    assert caught.value.reason == reason
+async def test_a_wrong_argument_is_the_error_of_the_call(
+    port: Port, verb: Verb, items: list[Any], reason: MQRC
+) -> None:
+    assert await reason_of(port, [verb.value, 1, 1, *items]) == reason
 
 
 @pytest.mark.parametrize(
@@ -192,24 +222,23 @@ def test_what_no_program_could_have_asked_for_breaks_the_line(verb: Verb, items:
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(MessageDescriptor)])
-def test_no_field_of_a_descriptor_is_taken_with_another_type(name: str) -> None:
+async def test_no_field_of_a_descriptor_is_taken_with_another_type(port: Port, name: str) -> None:
     others: list[Any] = [None, True, 1.5, [], {}, b"" if isinstance(getattr(MD, name), str) else ""]
     for value in others:
         md = replace(MD, **{name: value})
-        with pytest.raises(MQError) as caught:
-            start([Verb.PUT, 1, 1, 1, packed(*md.to_tuple()), PMO, b""])
-        assert caught.value.reason == MQRC.MD_ERROR
+        frame = [Verb.PUT, 1, 1, 1, packed(*md.to_tuple()), PMO, b""]
+        assert await reason_of(port, frame) == MQRC.MD_ERROR
 
 
 INTEGERS = [field.name for field in fields(MessageDescriptor) if isinstance(getattr(MD, field.name), int)]
 
 
 @pytest.mark.parametrize("name", INTEGERS)
-def test_no_integer_of_a_descriptor_is_taken_beyond_32_bits(name: str) -> None:
-    beyond: dict[str, Any] = {name: 2**32}
-    with pytest.raises(MQError) as caught:
-        start([Verb.PUT, 1, 1, 1, packed(*replace(MD, **beyond).to_tuple()), PMO, b""])
-    assert caught.value.reason == MQRC.MD_ERROR
+async def test_no_integer_of_a_descriptor_is_taken_beyond_32_bits(port: Port, name: str) -> None:
+    for value in (2**32, -(2**31) - 1):
+        beyond: dict[str, Any] = {name: value}
+        frame = [Verb.PUT, 1, 1, 1, packed(*replace(MD, **beyond).to_tuple()), PMO, b""]
+        assert await reason_of(port, frame) == MQRC.MD_ERROR
 
 
 async def test_the_messages_of_a_batch_reach_the_port_with_their_descriptors() -> None:
