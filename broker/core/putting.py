@@ -11,6 +11,7 @@ from broker.core.logical import Item, Position
 from broker.core.options import check_put
 from broker.core.properties import FORMAT as PROPERTIES_FORMAT
 from broker.core.properties import take_properties
+from broker.core.resolution import reply_to
 from broker.core.segmentation import cut, piece_length
 from broker.mqi import checks
 from broker.mqi.descriptor import MQMF, MQMT, MQRO
@@ -87,8 +88,8 @@ def prepare(
     flags, original_length, warning, properties = 0, -1, 0, b""
     md = counts = _DEFAULTS
     if given is not None:
-        counts, warning = checks.descriptor_for_put(given, _RULES, remote=route.remote)
-        md = counts
+        md, warning = checks.descriptor_for_put(given, _RULES, remote=route.remote)
+        md = counts = reply_to(manager.definitions, md)
         md, data = take_extension(md, data, ids.coded_char_set_id)
         if md.format == PROPERTIES_FORMAT:
             may_cut = md.msg_flags & logical.SEGMENTATION_ALLOWED

@@ -3,7 +3,7 @@
 ObjectQMgrName is resolved first. The outcome is a path: the names of the definitions that were gone through, the last
 of them a local queue, where messages stay or, for a queue of another queue manager, await transmission. Only
 definitions are looked at; nothing is opened here, no dynamic queue made, and whether an option of MQOPEN fits the
-outcome is the business of `broker.core.opening`.
+outcome is the business of `broker.core.opening`. The names of a reply-to queue are resolved when a message is put.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from broker.mqi.attribute_values import MQUS
 from broker.mqi.errors import MQError
 from broker.mqi.objects import MQOT
 from broker.mqi.reasons import MQRC
+from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -71,6 +72,22 @@ def unknown(definitions: Definitions, q_mgr_name: str, name: str, space: str = "
     what = "queue" if space == "QUEUE" else "process definition"
     found = name.upper() if (space, name.upper()) in definitions else ""
     return f"{q_mgr_name} has no {what} {name!r}" + (f": there is {found}; names are case-sensitive" if found else "")
+
+
+def reply_to(definitions: Definitions, md: MessageDescriptor) -> MessageDescriptor:
+    """The descriptor with its reply-to queue alias resolved; itself if it names none (semantics 1.3).
+
+    Where ReplyToQMgr is blank, a local definition of a remote queue named ReplyToQ says what both are to be. One
+    without RNAME is a queue manager alias and no queue's. Without RQMNAME the queue is one of this queue manager.
+    """
+    if not md.reply_to_q or md.reply_to_q_mgr:
+        return md
+    alias = definitions.get(("QUEUE", md.reply_to_q))
+    if alias is None or alias.kind != "QREMOTE" or not alias.attributes["RNAME"]:
+        return md
+    resolved = MessageDescriptor.from_tuple(md.to_tuple())
+    resolved.reply_to_q, resolved.reply_to_q_mgr = str(alias.attributes["RNAME"]), str(alias.attributes["RQMNAME"])
+    return resolved
 
 
 class _Resolver:
