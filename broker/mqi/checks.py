@@ -114,7 +114,7 @@ _IDENTIFIERS: Final = dict.fromkeys(("msg_id", "correl_id", "group_id"), _identi
 _WANTED_FIELDS: Final = ("encoding", "coded_char_set_id", "msg_seq_number", "offset", "version")
 _OTHERS: Final = {name: _descriptor_kind(name) for name in DESCRIPTOR_FIELDS if name not in _IDENTIFIERS}
 _WANTED: Final = {name: _OTHERS[name] for name in _WANTED_FIELDS}
-_PUT: Final = {"options": _long, "version": _long, "record_fields": _long}
+_PUT: Final = {"options": _long, "version": _long, "context": _long}
 _GET: Final = {"options": _long, "wait_interval": _long, "match_options": _long, "version": _long}
 _OBJECT: Final = {
     "object_name": _text(NAME_LENGTH),
@@ -201,6 +201,7 @@ def put_options(pmo: PutMessageOptions) -> PutMessageOptions:
     _remembered(_put_options, _put_values(pmo))
     if pmo.records:
         _check_count(pmo.records)
+        _check("record_fields", pmo.record_fields, _long, MQRC.PMO_ERROR)
     return pmo
 
 
@@ -233,7 +234,7 @@ def object_descriptor(od: ObjectDescriptor) -> ObjectDescriptor:
 
 _other_values: Final = attrgetter(*_OTHERS)
 _wanted_values: Final = attrgetter(*_WANTED)
-_put_values: Final = attrgetter(*_PUT, "context")
+_put_values: Final = attrgetter(*_PUT)
 _get_values: Final = attrgetter(*_GET)
 _object_values: Final = attrgetter(*_OBJECT)
 
@@ -250,7 +251,7 @@ def _wanted(*values: Any) -> Changes:
 
 @lru_cache(_REMEMBERED, typed=True)
 def _put_options(*values: Any) -> Changes:
-    return _changes({**_PUT, "context": _long}, values, MQRC.PMO_ERROR)
+    return _changes(_PUT, values, MQRC.PMO_ERROR)
 
 
 @lru_cache(_REMEMBERED, typed=True)
