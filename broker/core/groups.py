@@ -16,12 +16,13 @@ from bisect import bisect_left, insort
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from broker.core.logical import GROUPED, LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
+from broker.core.logical import GROUPED, IN_PARTS, LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
 from broker.core.order import SortedKeys
+from broker.core.views import WHOLE_GROUP
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from broker.core.entry import Entry
     from broker.core.logical import Item
@@ -235,6 +236,19 @@ class Groups:
         """The keys greater than `key` of the messages of a group, ascending."""
         group = self._groups.get(group_id)
         return () if group is None else group.keys.after(key)
+
+    def whole_with(self, entry: Entry, whole: int) -> Collection[int] | SortedKeys[int]:
+        """The keys of the messages that can be had with all of their group (WHOLE_GROUP) or logical message, as far as
+        an available entry has to do with that.
+        """
+        group = self._groups.get(entry.group_id)
+        if whole == WHOLE_GROUP and group is not None and group.complete:
+            return group.keys
+        message = None if group is None else group.messages.get(entry.msg_seq_number)
+        if isinstance(message, LogicalMessage) and message.complete:
+            return list(message.keys())
+        alone = not entry.msg_flags & (IN_PARTS if whole == WHOLE_GROUP else SEGMENTS)
+        return (entry.key,) if alone else ()
 
     def segments(self, entry: Entry) -> list[int]:
         """The keys of the segments from `entry` on to the last, end to end; stops early where one is missing."""

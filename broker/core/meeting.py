@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from broker.core import reports
 from broker.core import unit as units
+from broker.core.logical import IN_PARTS
 from broker.core.selection import NEVER
 
 if TYPE_CHECKING:
     from broker.core.effects import Grant
+    from broker.core.entry import Entry
     from broker.core.manager import Manager
     from broker.core.selection import Request
     from broker.core.unit import Unit
@@ -30,11 +32,15 @@ def awaited(unit: Unit, now: float) -> bool:
     queue = entry.queue
     if not queue.waiters.count or entry.expired(now) or reports.asked(entry, reports.COD):
         return False
-    for waiter in queue.waiters.interested(entry):
-        if waiter.request.start or waiter.request.part_of_more:
-            return False  # who is served depends on other messages too
-        if waiter.request.accepts(entry, queue):
-            return _takes_for_good(waiter.request)
+    if queue.waiters.wholes and entry.msg_flags & IN_PARTS:
+        return False  # who is served depends on other messages too
+
+    def judge(request: Request) -> Entry | None:
+        needs_others = request.start or request.part_of_more
+        return entry if needs_others or request.accepts(entry, queue) else None
+
+    for waiter, _ in queue.waiters.takers(entry, judge):
+        return _takes_for_good(waiter.request)
     return False
 
 
@@ -52,7 +58,7 @@ def hand_over(manager: Manager, unit: Unit, now: float) -> tuple[Waiter, Grant]:
 def _takes_for_good(request: Request) -> bool:
     """Whether a message accepted is removed by that alone: no browse, no syncpoint, no buffer too small for it."""
     return (
-        not (request.browse or request.logical)
+        not (request.browse or request.logical or request.start or request.part_of_more)
         and request.syncpoint == NEVER
         and (request.max_length is None or request.accept_truncated)
     )

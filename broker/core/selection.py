@@ -126,11 +126,14 @@ class Request:
 
     def accepts(self, entry: Entry, queue: LocalQueue) -> bool:
         """Whether the get may be given this available message."""
+        return self.suits(entry, queue) and (self.selector is None or self.selector.matches(entry))
+
+    def suits(self, entry: Entry, queue: LocalQueue) -> bool:
+        """Whether it may, if its selector is true of the message."""
         return (
             self.matches(entry)
             and (not (self.start or self.whole) or queue.admits(entry, self.start, self.whole))
             and (self.unmarked_by is None or not entry.marks or unmarked(entry, self.unmarked_by))
-            and (self.selector is None or self.selector.matches(entry))
         )
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from broker.core.entry import Entry
     from broker.core.manager import Manager
+    from broker.core.selection import Request
+    from broker.core.selector import Selector
 
 
 def offer(manager: Manager, entries: Iterable[Entry], now: float) -> Effects:
@@ -42,14 +44,8 @@ def _offer_one(manager: Manager, entry: Entry, effects: Effects, now: float) -> 
     if not queue.waiters.count or queue.get_inhibited:
         return
     served = []
-    for waiter in queue.waiters.interested(entry):
+    for waiter, found in queue.waiters.takers(entry, _Judge(manager, entry, now)):
         request = waiter.request
-        if request.part_of_more:
-            found = manager.choose(queue, request, now)
-        else:
-            found = entry if request.accepts(entry, queue) else None
-        if found is None:
-            continue
         if found.expired(now):
             manager.discard((found,))
             break
@@ -66,6 +62,36 @@ def _offer_one(manager: Manager, entry: Entry, effects: Effects, now: float) -> 
             break
     for waiter in served:
         manager.stop_waiting(waiter)
+
+
+class _Judge:
+    """Says what those who wait are given because of a message. Each selector is tried on it once."""
+
+    __slots__ = ("_entry", "_manager", "_now", "_tried")
+
+    def __init__(self, manager: Manager, entry: Entry, now: float) -> None:
+        self._manager = manager
+        self._entry = entry
+        self._now = now
+        self._tried: dict[Selector, bool] = {}
+
+    def __call__(self, request: Request) -> Entry | None:
+        entry = self._entry
+        if entry.state != AVAILABLE:
+            return None  # it was found expired by one who wants a whole group
+        if request.part_of_more:
+            found = self._manager.choose(entry.queue, request, self._now)
+            related = found is not None and found.key in entry.queue.groups.whole_with(entry, request.whole)
+            return found if related else None  # the turn of another comes when that is offered
+        if not request.suits(entry, entry.queue):
+            return None
+        selector = request.selector
+        if selector is None:
+            return entry
+        selected = self._tried.get(selector)
+        if selected is None:
+            selected = self._tried[selector] = selector.matches(entry)
+        return entry if selected else None
 
 
 def _key(entry: Entry) -> int:

@@ -2,27 +2,48 @@
 
 Served when a message becomes available: all waiting browsers, then one getter that takes it out of sight, by a
 destructive get or by a browse with LOCK; among these first the ones that ask for specific messages and match, then
-general ones, first come first served inside a class. A put asks the waiters for its own MsgId and CorrelId by key, so
-ten thousand getters that each wait for a reply cost it nothing.
+general ones, first come first served inside a class.
 
-A getter that asks for both MsgId and CorrelId waits under its MsgId; one that asks for other things than these two (a
-group, a token, an offset) waits among the `others`, which are asked one by one.
+Those who ask the same stand in one line, and whom a message is for is asked by the line: where the first of a line
+cannot be given the message, nobody in it can. The lines are found by the identifiers and numbers that they ask for, so
+ten thousand getters that each wait for a reply, or for a group, cost a put of something else nothing. What cannot be
+looked up (a selector, a place in logical order) is judged once for each line.
+
+A get that wants a whole group or logical message may be given another message than the one that has come, which made
+it whole. So its line is looked up by all that has become whole.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from heapq import merge
+from functools import lru_cache
+from heapq import heapify, heappop, heappush, heapreplace
+from itertools import compress
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from broker.core.entry import GONE
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from broker.core.entry import Entry
     from broker.core.handles import Handle
     from broker.core.selection import Request
 
-Line: TypeAlias = "OrderedDict[Waiter, None]"  # a queue of people; unlike a dict it gives its first in O(1) always
+Names: TypeAlias = tuple[str, ...]
+Judge: TypeAlias = "Callable[[Request], Entry | None]"
+"""Says which message a request may be given because of the one that is offered, if any."""
+
+_NAMES: Names = ("msg_id", "correl_id", "group_id", "msg_seq_number", "offset", "token")
+"""What a request and a message both have, and lines are found by."""
+
+_CORREL_ID: Names = ("correl_id",)
+_ALL_BUT_ONE = len(_NAMES) - 1
+
+_fields = attrgetter(*_NAMES)
+_PLAIN: tuple[object, ...] = ()
+_NOTHING_ASKED: tuple[Names, object] = (), ()
 
 
 class Waiter:
@@ -35,30 +56,37 @@ class Waiter:
         self.request = request
         self.owner = owner
         self.number = 0  # its place in the order of arrival, over all lines
-        self.line: Line | None = None  # where it stands; None when it no longer waits
+        self.line: _Line | None = None  # where it stands; None when it no longer waits
 
 
 class Waiters:
     """The getters that wait on one queue."""
 
-    __slots__ = ("_arrivals", "_browsers", "_by_correl_id", "_by_msg_id", "_general", "_others", "count")
+    __slots__ = ("_arrivals", "_browsers", "_general", "_specific", "count", "wholes")
 
     def __init__(self) -> None:
-        self._by_msg_id: dict[bytes, Line] = {}
-        self._by_correl_id: dict[bytes, Line] = {}
-        self._others: Line = OrderedDict()
-        self._general: Line = OrderedDict()
-        self._browsers: Line = OrderedDict()
+        self._browsers = _ServiceClass()
+        self._specific = _ServiceClass()
+        self._general = _ServiceClass()
         self._arrivals = 0
         self.count = 0
+        self.wholes = 0  # those among them that want a whole group or logical message
 
     def add(self, waiter: Waiter) -> None:
         """Stand in line."""
+        request = waiter.request
         self._arrivals += 1
         waiter.number = self._arrivals
-        waiter.line = self._line(waiter.request)
-        waiter.line[waiter] = None
+        names, value = _NOTHING_ASKED if request.anything else _key(request)
+        if request.browse and not request.lock:
+            service_class = self._browsers
+        else:
+            service_class = self._specific if names or request.selector is not None else self._general
+        waiter.line = line = service_class.line(request, names, value)
+        line.waiters[waiter] = None
         self.count += 1
+        if request.whole:
+            self.wholes += 1
 
     def discard(self, waiter: Waiter) -> None:
         """Leave the line; harmless when it has."""
@@ -66,50 +94,208 @@ class Waiters:
         if line is None:
             return
         waiter.line = None
-        del line[waiter]
+        del line.waiters[waiter]
         self.count -= 1
-        if not line:
-            request = waiter.request
-            if self._by_msg_id.get(request.msg_id or b"") is line:
-                del self._by_msg_id[request.msg_id or b""]
-            elif self._by_correl_id.get(request.correl_id or b"") is line:
-                del self._by_correl_id[request.correl_id or b""]
+        if waiter.request.whole:
+            self.wholes -= 1
+        if not line.waiters:
+            line.table.drop(line)
 
-    def interested(self, entry: Entry) -> Iterator[Waiter]:
-        """Those who may take `entry`, in the order in which they are to be asked. A snapshot of each line's head only:
-        the caller stops at the first destructive getter that takes it.
+    def takers(self, entry: Entry, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
+        """Those who may be given a message because of `entry`, and which, in the order in which they are to be served.
+
+        Each is judged when the ones before it have been served. Nobody may come or leave meanwhile: the caller stops
+        at the first that takes `entry` out of sight.
         """
-        yield from list(self._browsers)
-        yield from self._specific(entry)
-        yield from self._general
-
-    def _specific(self, entry: Entry) -> Iterator[Waiter]:
-        keyed = [self._by_msg_id.get(entry.msg_id), self._by_correl_id.get(entry.correl_id)]
-        lines = [line for line in (*keyed, self._others) if line]
-        if len(lines) < 2:
-            for line in lines:
-                yield from line
-            return
-        yield from merge(*lines, key=_number)
+        for each in (self._browsers, self._specific, self._general):
+            if (each.tables or each.wholes) and entry.state != GONE:  # as one that is found expired
+                lines = each.lines(entry)
+                yield from _in_line(lines[0], judge) if len(lines) == 1 else _in_turn(lines, entry, judge)
 
     def __iter__(self) -> Iterator[Waiter]:
-        for line in (*self._by_msg_id.values(), *self._by_correl_id.values()):
-            yield from line
-        yield from self._others
-        yield from self._general
-        yield from self._browsers
-
-    def _line(self, request: Request) -> Line:
-        if request.browse and not request.lock:
-            return self._browsers
-        if request.narrow:
-            return self._others
-        if request.msg_id is not None:
-            return self._by_msg_id.setdefault(request.msg_id, OrderedDict())
-        if request.correl_id is not None:
-            return self._by_correl_id.setdefault(request.correl_id, OrderedDict())
-        return self._general
+        for each in (self._specific, self._general, self._browsers):
+            for table in (*each.tables.values(), *each.wholes.values()):
+                for line in table.all():
+                    yield from line.waiters
 
 
-def _number(waiter: Waiter) -> int:
-    return waiter.number
+class _Line:
+    """Those who ask the same, the first to come first. `value` and `question` say where in its table it stands."""
+
+    __slots__ = ("question", "table", "value", "waiters")
+
+    def __init__(self, table: _Table, value: object, question: tuple[object, ...]) -> None:
+        self.table = table
+        self.value = value
+        self.question = question
+        self.waiters: OrderedDict[Waiter, None] = OrderedDict()  # unlike a dict it gives its first in O(1) always
+
+
+class _Table:
+    """The lines that ask for certain fields: by the values of these, then by what else they ask."""
+
+    __slots__ = ("_lines", "_values_of", "count")
+
+    def __init__(self, names: Names) -> None:
+        self._lines: dict[object, dict[tuple[object, ...], _Line]] = {}
+        self._values_of = _values_of(names)
+        self.count = 0
+
+    def line(self, value: object, question: tuple[object, ...]) -> _Line:
+        """The line of this value and question; made if there is none."""
+        lines = self._lines.setdefault(value, {})
+        line = lines.get(question)
+        if line is None:
+            line = lines[question] = _Line(self, value, question)
+            self.count += 1
+        return line
+
+    def drop(self, line: _Line) -> None:
+        """Nobody stands in the line any more."""
+        lines = self._lines[line.value]
+        del lines[line.question]
+        self.count -= 1
+        if not lines:
+            del self._lines[line.value]
+
+    def matching(self, entry: Entry) -> Iterable[_Line]:
+        """The lines whose fields are those of `entry`."""
+        lines = self._lines.get(self._values_of(entry))
+        return lines.values() if lines else ()
+
+    def all(self) -> Iterator[_Line]:
+        for lines in self._lines.values():
+            yield from lines.values()
+
+
+class _ServiceClass:
+    """The lines of those who are served alike. A table that has become empty stays: there are at most 64."""
+
+    __slots__ = ("tables", "wholes")
+
+    def __init__(self) -> None:
+        self.tables: dict[Names, _Table] = {}
+        self.wholes: dict[tuple[int, Names], _Table] = {}  # of those who want a whole group or logical message
+
+    def line(self, request: Request, names: Names, value: object) -> _Line:
+        """Where a request for these values of these fields stands in line."""
+        if request.whole:
+            table = self.wholes.setdefault((request.whole, names), _Table(names))
+        else:
+            table = self.tables.get(names) or self.tables.setdefault(names, _Table(names))
+        return table.line(value, _question(request))
+
+    def lines(self, entry: Entry) -> list[_Line]:
+        """The lines of those who may want a message because of `entry`."""
+        lines = [line for table in self.tables.values() for line in table.matching(entry)]
+        if self.wholes:
+            lines += self._lines_of_wholes(entry)
+        return lines
+
+    def _lines_of_wholes(self, entry: Entry) -> Iterable[_Line]:
+        queue = entry.queue
+        lines: dict[_Line, None] = {}
+        for (whole, names), table in self.wholes.items():
+            keys = queue.groups.whole_with(entry, whole)
+            if keys and (not names or table.count < len(keys)):  # it takes less to ask them all
+                lines.update(dict.fromkeys(table.all()))
+                continue
+            for key in keys:
+                lines.update(dict.fromkeys(table.matching(queue.entries[key])))
+        return lines
+
+
+def _key(request: Request) -> tuple[Names, object]:
+    """The names of the fields that a request asks for, and their values as a message would have them."""
+    fields = _fields(request)
+    if request.item is not None:
+        msg_id, correl_id, *_, token = fields
+        fields = (msg_id, correl_id, *request.item, token)
+    elif fields.count(None) == _ALL_BUT_ONE and fields[1] is not None:
+        return _CORREL_ID, fields[1]  # the most frequent, at once
+    names = _names(tuple([value is not None for value in fields]))
+    values = tuple([value for value in fields if value is not None])
+    return names, values[0] if len(values) == 1 else values
+
+
+@lru_cache
+def _names(asked: tuple[bool, ...]) -> Names:
+    return tuple(compress(_NAMES, asked))
+
+
+@lru_cache
+def _values_of(names: Names) -> Callable[[Entry], object]:
+    """What gives the values of these fields of a message."""
+    return attrgetter(*names) if names else _nothing
+
+
+def _nothing(_: Entry) -> tuple[()]:
+    return ()
+
+
+def _question(request: Request) -> tuple[object, ...]:
+    """All by which a request judges messages that have the fields that it asks for."""
+    if request.anything:
+        return _PLAIN
+    return (
+        request.start,
+        request.whole,
+        request.selector,
+        request.unmarked_by,
+        request.after,
+        request.item is not None and (request.group_id, request.msg_seq_number, request.offset),
+    )
+
+
+def _in_line(line: _Line, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
+    """`_in_turn` for one line."""
+    for waiter in line.waiters:
+        found = judge(waiter.request)
+        if found is None:
+            return
+        yield waiter, found
+
+
+def _in_turn(lines: list[_Line], entry: Entry, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
+    """Those in these lines whom the judge gives something, in the order of their arrival."""
+    heads = [_Head(line) for line in lines]
+    heapify(heads)
+    refused: list[_Head] = []
+    while heads:
+        head = heads[0]
+        waiter = head.waiter
+        found = judge(waiter.request)
+        if found is None:
+            refused.append(heappop(heads))
+            continue
+        yield waiter, found
+        if head.advance():
+            heapreplace(heads, head)
+        else:
+            heappop(heads)
+        if refused and (found is not entry or waiter.request.unmarks):  # it may be otherwise for those behind it
+            for head in refused:
+                if head.advance(waiter.number):
+                    heappush(heads, head)
+            refused.clear()
+
+
+class _Head:
+    """The first in a line who has not been judged."""
+
+    __slots__ = ("_rest", "waiter")
+
+    def __init__(self, line: _Line) -> None:
+        self._rest = iter(line.waiters)
+        self.waiter = next(self._rest)
+
+    def advance(self, number: int = 0) -> bool:
+        """Go on to the next one, who came after the one with this number; whether there is one."""
+        for waiter in self._rest:
+            if waiter.number > number:
+                self.waiter = waiter
+                return True
+        return False
+
+    def __lt__(self, other: _Head) -> bool:
+        return self.waiter.number < other.waiter.number

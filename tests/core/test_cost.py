@@ -8,16 +8,19 @@ import pytest
 
 from broker.core import properties
 from broker.core.entry import Entry
+from broker.core.manager import Manager
 from broker.core.selection import Request
-from broker.core.selector import message
+from broker.core.selector import Selector, message
 from broker.interface.properties import with_properties
-from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, MessageDescriptor, folders
-from tests.core.world import World, fails
+from broker.mqi import MQGMO, MQMF, MQMO, MQPMO, MQRC, MessageDescriptor, folders
+from tests.core.world import ALL, World, fails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from broker.mqi.folders import Value
+
+    from broker.core.queue import LocalQueue
 
 NUMBERS = [100, 10_000]
 
@@ -34,6 +37,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
 
     monkeypatch.setattr(Request, "matches", counted)
     return compared
+
+
+@pytest.fixture
+def looked_for(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """The requests for which a queue was searched, one for each time."""
+    looked: list[Request] = []
+    choose = Manager.choose
+
+    def counted(manager: Manager, queue: LocalQueue, request: Request, now: float) -> Entry | None:
+        looked.append(request)
+        return choose(manager, queue, request, now)
+
+    monkeypatch.setattr(Manager, "choose", counted)
+    return looked
 
 
 def number_id(number: int) -> bytes:
@@ -81,6 +98,127 @@ def test_of_many_that_would_take_a_message_only_the_first_is_asked(
     access.put(b"A", 0, MessageDescriptor(msg_id=number_id(2), correl_id=number_id(1)))
     access.put(b"B", 0, MessageDescriptor(correl_id=number_id(1)))
     assert len(asked) == 2
+
+
+def group_md(number: int, *, last: bool = True) -> MessageDescriptor:
+    flags = MQMF.LAST_MSG_IN_GROUP if last else MQMF.MSG_IN_GROUP
+    return MessageDescriptor(group_id=number_id(number), msg_flags=int(flags))
+
+
+@pytest.mark.parametrize("waiters", NUMBERS)
+@pytest.mark.parametrize(
+    ("match", "options"),
+    [
+        (MQMO.MATCH_GROUP_ID, 0),
+        (MQMO.MATCH_GROUP_ID | MQMO.MATCH_MSG_SEQ_NUMBER, 0),
+        (MQMO.MATCH_GROUP_ID | MQMO.MATCH_OFFSET, MQGMO.BROWSE_FIRST),
+        (MQMO.MATCH_GROUP_ID, MQGMO.ALL_MSGS_AVAILABLE),
+        (MQMO.MATCH_GROUP_ID, MQGMO.LOGICAL_ORDER | MQGMO.COMPLETE_MSG),
+    ],
+)
+def test_a_put_asks_only_the_getter_that_waits_for_its_group(
+    world: World, asked: list[Entry], looked_for: list[Request], match: MQMO, options: MQGMO, waiters: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    waits = [access.wait(options, group_md(number + 1), match=match) for number in range(waiters)]
+    asked.clear()
+    looked_for.clear()
+    for number in (waiters // 2, waiters - 1, 0):
+        access.put(b"A", 0, group_md(number + 1))
+        assert waits[number].message is not None
+    access.put(b"of nobody", 0, group_md(waiters + 1))
+    assert len(asked) == 3
+    assert len(looked_for) in (0, 3)
+
+
+@pytest.mark.parametrize("waiters", NUMBERS)
+def test_an_incomplete_group_is_offered_to_nobody_who_wants_all_of_it(
+    world: World, looked_for: list[Request], waiters: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    for _ in range(waiters):
+        access.wait(MQGMO.ALL_MSGS_AVAILABLE, group_md(1), match=MQMO.MATCH_GROUP_ID)
+    looked_for.clear()
+    access.put(b"A", 0, group_md(1, last=False))
+    assert not looked_for
+
+
+@pytest.mark.parametrize("waiters", NUMBERS)
+@pytest.mark.parametrize("browse", [0, MQGMO.BROWSE_FIRST], ids=["get", "browse"])
+@pytest.mark.parametrize("match", [MQMO.MATCH_OFFSET, MQMO.MATCH_MSG_SEQ_NUMBER, MQMO.MATCH_MSG_TOKEN])
+def test_a_put_asks_nobody_who_waits_for_another_place_or_token(
+    world: World, asked: list[Entry], match: MQMO, browse: MQGMO, waiters: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    for number in range(waiters):
+        md = MessageDescriptor(offset=number + 1, msg_seq_number=number + 2)
+        access.wait(browse, md, match=match, token=(number + 1).to_bytes(16, "big"))
+    asked.clear()
+    access.put(b"A")
+    assert not asked
+
+
+@pytest.mark.parametrize("waiters", NUMBERS)
+@pytest.mark.parametrize("browse", [0, MQGMO.BROWSE_FIRST], ids=["get", "browse"])
+def test_a_put_asks_only_one_of_those_who_want_logical_order(
+    world: World, asked: list[Entry], browse: MQGMO, waiters: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    for _ in range(waiters):
+        access.wait(browse | MQGMO.LOGICAL_ORDER)
+    asked.clear()
+    access.put(b"A", 0, MessageDescriptor(msg_flags=int(MQMF.MSG_IN_GROUP), msg_seq_number=2))
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("waiters", NUMBERS)
+@pytest.mark.parametrize("browse", [0, MQGMO.BROWSE_FIRST], ids=["get", "browse"])
+def test_a_put_tries_each_selector_once_however_many_wait_with_it(
+    world: World, monkeypatch: pytest.MonkeyPatch, browse: MQGMO, waiters: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    world.alter_manager(MAXHANDS=100_000)
+    program = world.connect()
+    waits = [
+        program.open("Q", ALL, f"Root.MQMD.Priority = {4 + (number == waiters - 1)}").wait(browse)
+        for number in range(waiters)
+    ]
+    tried: list[Selector] = []
+    matches: Callable[[Selector, Entry], bool] = Selector.matches
+
+    def counted(selector: Selector, entry: Entry) -> bool:
+        tried.append(selector)
+        return matches(selector, entry)
+
+    monkeypatch.setattr(Selector, "matches", counted)
+    access = world.open()
+    access.put(b"A", 0, MessageDescriptor(priority=5))
+    assert len(tried) == 2
+    assert [wait.message is not None for wait in waits[-2:]] == [False, True]
+    access.put(b"B", 0, MessageDescriptor(priority=4))
+    assert len(tried) == 3
+    assert waits[0].message is not None
+
+
+@pytest.mark.parametrize("waiters", NUMBERS)
+def test_a_segment_wakes_only_the_one_who_waits_for_the_whole_message_of_that_correl_id(
+    world: World, looked_for: list[Request], waiters: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    waits = [
+        access.wait(MQGMO.COMPLETE_MSG, MessageDescriptor(correl_id=number_id(number + 1))) for number in range(waiters)
+    ]
+    looked_for.clear()
+    for flags, offset in ((MQMF.SEGMENT, 0), (MQMF.LAST_SEGMENT, 1)):
+        md = MessageDescriptor(correl_id=number_id(waiters), group_id=number_id(1), msg_flags=int(flags), offset=offset)
+        access.put(b"A", 0, md)
+    assert waits[-1].message is not None
+    assert len(looked_for) == 1
 
 
 @pytest.mark.parametrize("hidden", NUMBERS)

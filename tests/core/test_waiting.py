@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core import meeting
-from broker.mqi import MQGMO, MQMO, MQPMO, MQRC, MessageDescriptor, PutMessageOptions
+from broker.mqi import MQGMO, MQMO, MQOO, MQPMO, MQRC, MessageDescriptor, PutMessageOptions
 from tests.core.world import ALL, Access, Wait, World, fails, name_of
 
 BROWSE = MQGMO.BROWSE_FIRST
@@ -133,6 +133,30 @@ def test_a_browser_waits_for_the_id_that_it_asks_for(world: World, access: Acces
     access.put(b"Y", 0, correl("Y"))
     access.put(b"X", 0, correl("X"))
     assert got(wait) == ["X"]
+
+
+def test_a_browse_that_takes_a_mark_off_lets_one_have_the_message_who_waits_for_it(
+    world: World, access: Access
+) -> None:
+    access.put(b"A")
+    together = ALL | MQOO.CO_OP
+    one, other = world.open("Q", together), world.open("Q", together)
+    one.get(BROWSE | MQGMO.MARK_BROWSE_CO_OP)
+    wait = other.wait(BROWSE | MQGMO.UNMARKED_BROWSE_MSG)
+    one.get(BROWSE | MQGMO.UNMARK_BROWSE_CO_OP)
+    world.perform(world.manager.offer_freed(world.now))
+    assert got(wait) == ["A"]
+
+
+def test_an_expired_message_that_comes_back_is_discarded_once_whoever_waits(world: World, access: Access) -> None:
+    access.put(b"A", 0, MessageDescriptor(expiry=10))
+    other = world.open()
+    other.get(MQGMO.SYNCPOINT)
+    waits = [world.open().wait(MQGMO.ALL_MSGS_AVAILABLE), world.open().wait()]
+    world.pass_time(2)
+    other.program.backout()
+    assert got(*waits) == ["waits", "waits"]
+    assert access.queue.depth == 0
 
 
 @pytest.mark.parametrize("options", [MQGMO.MSG_UNDER_CURSOR, MQGMO.BROWSE_MSG_UNDER_CURSOR])

@@ -320,10 +320,12 @@ class Access:
         *,
         match: int = BOTH_IDS,
         max_length: int | None = None,
+        token: bytes = bytes(16),
         wait_interval: int = -1,
     ) -> Wait:
         """MQGET with WAIT, for ever unless said otherwise."""
-        gmo = GetMessageOptions(options=int(options | MQGMO.WAIT), match_options=match, wait_interval=wait_interval)
+        options |= MQGMO.WAIT
+        gmo = GetMessageOptions(options=int(options), match_options=match, msg_token=token, wait_interval=wait_interval)
         found = self._get(md, gmo, max_length)
         return found if isinstance(found, Wait) else Wait(found)
 
