@@ -597,11 +597,10 @@ class Manager:
         for queue in self.queues.values():
             self.triggers.recount(queue)
 
-    def clear(self, queue: LocalQueue) -> Unit:
-        """A unit, not frozen yet, that removes every available message of the queue."""
+    def clear(self, queue: LocalQueue, count: int) -> Unit:
+        """A unit, not frozen yet, that removes the first available messages of the queue: at most `count`."""
         unit = Unit()
-        for key in list(queue.available):
-            entry = queue.entries[key]
+        for entry in queue.heads(count):
             queue.take(entry, unit)
             unit.gets[entry] = True
         return unit

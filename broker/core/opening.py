@@ -51,6 +51,8 @@ def open_queue(hconn: Hconn, name: str, route: Route, options: int, selection_st
 def enter_queue(hconn: Hconn, name: str, route: Route, options: int, selection_string: str = "") -> Handle:
     """Open a queue for a handle that has no number of its own, such as a destination of a distribution list."""
     queue = route.queue
+    if queue.clearing:
+        raise MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is being cleared: open it when that is done")
     handle = Handle(hconn, "QUEUE", name, options, queue)
     handle.route = route
     if selection_string:

@@ -116,6 +116,12 @@ class SortedKeys(Generic[K]):
         """The highest key, or None."""
         return self._lasts[-1] if self._lasts else None
 
+    def count_below(self, key: K) -> int:
+        """How many keys are lower than `key`."""
+        where = bisect_left(self._lasts, key)
+        whole = sum(map(len, self._chunks[:where]))
+        return whole + (bisect_left(self._chunks[where], key) if where < len(self._chunks) else 0)
+
     def after(self, key: K) -> Iterator[K]:
         """The keys greater than `key`, ascending. The set must not change while this runs."""
         where = bisect_right(self._lasts, key)

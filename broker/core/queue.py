@@ -66,6 +66,7 @@ class LocalQueue:
         self.number = number
         self.ids = ids
         self.deleted = False
+        self.clearing = False  # its messages are being removed: nobody may open it
         self.entries: dict[int, Entry] = {}
         self.available: SortedKeys[int] = SortedKeys()
         self.by_msg_id = IdentityIndex()  # given ones; `_made` finds the others

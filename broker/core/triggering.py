@@ -12,7 +12,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from broker.core.entry import AVAILABLE, rank_of
+from broker.core.entry import order_key, rank_of
 from broker.mqi.attribute_values import MQTT
 from broker.mqi.layouts import MQTMC2
 
@@ -101,10 +101,7 @@ class Triggers:
         self.count(queue, 0)
         if not self.fast_path(queue):
             return
-        waiting = sum(
-            entry.state == AVAILABLE and rank_of(entry.key) >= queue.trigger_priority
-            for entry in queue.entries.values()
-        )
+        waiting = queue.available.count_below(order_key(queue.trigger_priority - 1, 0))  # of this priority or higher
         if queue.trigger_type == _EVERY:
             self.count(queue, waiting)
         elif queue.trigger_type == _FIRST and waiting and not queue.input_count:

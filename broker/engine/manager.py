@@ -7,6 +7,7 @@ import os
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Self
@@ -24,6 +25,7 @@ from broker.core.manager import INSTANCE, Manager
 from broker.core.rows import Rows
 from broker.engine.answers import nobody
 from broker.engine.bodies import Bodies
+from broker.engine.clearing import RUN_LENGTH, Clearing
 from broker.engine.command_server import CommandServer
 from broker.engine.conversation import Conversation
 from broker.engine.journal import Journal
@@ -46,6 +48,7 @@ if TYPE_CHECKING:
 
     from broker.core.definitions import Change, Definition
     from broker.core.effects import Effects
+    from broker.core.queue import LocalQueue
     from broker.core.unit import Unit
     from broker.engine.turns import Turns
     from broker.storage.store import Store
@@ -181,30 +184,55 @@ class QueueManager:
 
     def change(self, change: Change, then: Callable[[Exception | None], None]) -> None:
         """Make a change of definitions durable, apply it, then call `then`."""
-        unit = None
-        deleted = self.core.queues.get(change.name) if isinstance(change, Delete) and change.space == "QUEUE" else None
         if isinstance(change, Clear):
-            unit = self.core.clear(self.core.queues[change.name])
-            rows = self.core.commit(unit)
+            self._clear(self.core.queues[change.name], partial(self._apply, change, then))
+        elif isinstance(change, Delete) and change.space == "QUEUE" and change.name in self.core.queues:
+            self._delete(self.core.queues[change.name], change, then)
         else:
             change, rows = self.core.freeze(change)
-        if deleted is not None:
-            deleted.deleted = True  # from now on: a message acknowledged meanwhile would go with the queue
+            self.journal.submit(rows, partial(self._apply, change, then))
 
-        def written(error: Exception | None) -> None:
-            if unit is not None and (error is None or isinstance(error, StoreFullError)):
-                self.settle(unit, committed=error is None)
+    def _apply(self, change: Change, then: Callable[[Exception | None], None], error: Exception | None) -> None:
+        if error is None:
+            self.perform(self.core.apply(change))
+            if isinstance(change, Define) and change.definition.kind == "QMGR":
+                self.marks.rearm()
+        then(error)
+
+    def _clear(self, queue: LocalQueue, done: Callable[[Exception | None], None]) -> None:
+        """Remove the messages of a queue. Nothing of it waits for a trigger monitor meanwhile."""
+        self.core.triggers.count(queue, 0)
+
+        def cleared(error: Exception | None) -> None:
+            if error is not None:
+                self.core.triggers.recount(queue)
+            done(error)
+
+        Clearing(self, queue, cleared).begin()
+
+    def _delete(self, queue: LocalQueue, change: Delete, then: Callable[[Exception | None], None]) -> None:
+        """Delete a local queue with its messages; with many, these go first."""
+        queue.deleted = True  # from now on: a message acknowledged meanwhile would go with the queue
+
+        def cleared(error: Exception | None) -> None:
+            if error is not None:
+                deleted(error)
+            else:
+                self.journal.submit(self.core.freeze(change)[1], deleted)
+
+        def deleted(error: Exception | None) -> None:
             if error is None:
                 self.perform(self.core.apply(change))
-                if isinstance(change, Define) and change.definition.kind == "QMGR":
-                    self.marks.rearm()
-                for entry in deleted.entries.values() if deleted is not None else ():
+                for entry in queue.entries.values():
                     self.bodies.gone(entry)
-            elif deleted is not None:
-                deleted.deleted = False
+            else:
+                queue.deleted = False
             then(error)
 
-        self.journal.submit(rows, written)
+        if len(queue.available) > RUN_LENGTH:
+            self._clear(queue, cleared)
+        else:
+            cleared(None)
 
     # Life
 

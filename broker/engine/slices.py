@@ -12,7 +12,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Iterator
 
     from broker.clock import Clock
 
@@ -22,7 +22,7 @@ SLICE_SECONDS: Final = 0.005
 SLICE_STEPS: Final = 1000
 """It ends after so many steps in any case: under a clock that stands still runs are cut the same way each time."""
 
-Work: TypeAlias = "Generator[None, None, None]"
+Work: TypeAlias = "Iterator[None]"
 
 
 class Slices:
@@ -37,10 +37,11 @@ class Slices:
 
     def run(self, work: Work, done: Callable[[Exception | None], None]) -> None:
         """Do `work` from the next turn of the event loop on, then call `done` with the exception that ended it, or
-        None.
+        None. After the end nothing is begun any more.
         """
-        self._works.append((work, done))
-        self._schedule()
+        if not self._ended:
+            self._works.append((work, done))
+            self._schedule()
 
     def end(self) -> None:
         """Leave all work where it is; nobody is called."""

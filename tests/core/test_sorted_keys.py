@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from bisect import bisect_right, insort
+from bisect import bisect_left, bisect_right, insort
 
 import pytest
 from hypothesis import given, settings
@@ -31,6 +31,7 @@ def compare(held: SortedKeys[int], model: list[int], probe: int) -> None:
     assert held.last() == (model[-1] if model else None)
     assert (probe in held) == (probe in model)
     assert list(held.after(probe)) == model[bisect_right(model, probe) :]
+    assert held.count_below(probe) == bisect_left(model, probe)
 
 
 @settings(derandomize=True, deadline=None)

@@ -158,7 +158,9 @@ class World:
 
     def clear(self, name: str = "Q") -> None:
         """CLEAR QLOCAL."""
-        self.end_unit(self.manager.clear(self.manager.queues[name]), commit=True)
+        queue = self.manager.queues[name]
+        while queue.available:
+            self.end_unit(self.manager.clear(queue, 2), commit=True)
         self._change(Clear(name))
 
     def _altered(self, definition: Definition, attributes: dict[str, int | str]) -> Definition:

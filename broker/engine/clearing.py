@@ -1,0 +1,65 @@
+"""Clearing a queue: CLEAR QLOCAL, and the purge of a queue with many messages that is to be deleted.
+
+The messages go a run at a time, each run one transaction: the event loop is given back between two of them, and no
+transaction grows with the queue. It is over when the last run is durable; what ends it before that leaves the rest of
+the messages on the queue. Meanwhile the queue cannot be opened (OBJECT_IN_USE, 2042).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.storage.store import StoreFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from broker.core.queue import LocalQueue
+    from broker.core.unit import Unit
+    from broker.engine.manager import QueueManager
+
+RUN_LENGTH: Final = 500
+"""Messages that are removed together."""
+
+
+class Clearing:
+    """One such piece of work. `done` is called when it is over, with the error that ended it or None."""
+
+    def __init__(self, manager: QueueManager, queue: LocalQueue, done: Callable[[Exception | None], None]) -> None:
+        self._manager = manager
+        self._queue = queue
+        self._done = done
+        self._run: Unit
+
+    def begin(self) -> None:
+        """From now on nobody opens the queue; the rest is done in later turns of the event loop."""
+        self._queue.clearing = True
+        self._go_on()
+
+    def _go_on(self) -> None:
+        self._manager.slices.run(self._take(), self._taken)
+
+    def _take(self) -> Iterator[None]:
+        self._run = self._manager.core.clear(self._queue, RUN_LENGTH)
+        yield
+
+    def _taken(self, error: Exception | None) -> None:
+        """A run of messages is out of sight, if there were any left: remove them."""
+        if error is not None or not self._run.gets:
+            self._end(error)
+        else:
+            self._manager.journal.submit(self._manager.core.commit(self._run), self._written)
+
+    def _written(self, error: Exception | None) -> None:
+        if error is None:
+            self._manager.settle(self._run, committed=True)
+            self._go_on()
+            return
+        if isinstance(error, StoreFullError):
+            self._queue.deleted = False  # it stays, with what is left
+            self._manager.settle(self._run, committed=False)
+        self._end(error)
+
+    def _end(self, error: Exception | None) -> None:
+        self._queue.clearing = False
+        self._done(error)
