@@ -10,8 +10,9 @@ from broker.core import assembly, context, logical, properties, reports
 from broker.core.effects import Grant, Move
 from broker.core.entry import AVAILABLE
 from broker.core.logical import CLOSED, SEGMENTS, Position
-from broker.core.selection import IF_PERSISTENT, NEVER, START, Request
+from broker.core.selection import IF_PERSISTENT, NEVER, Request
 from broker.core.unit import Unit
+from broker.core.views import START
 from broker.mqi.errors import MQError
 from broker.mqi.packing import KEPT_FIELDS
 from broker.mqi.reasons import MQRC

@@ -237,6 +237,11 @@ class Groups:
         group = self._groups.get(group_id)
         return () if group is None else group.keys.after(key)
 
+    def count(self, group_id: bytes) -> int:
+        """How many messages of a group there are."""
+        group = self._groups.get(group_id)
+        return 0 if group is None else len(group.keys)
+
     def whole_with(self, entry: Entry, whole: int) -> Collection[int] | SortedKeys[int]:
         """The keys of the messages that can be had with all of their group (WHOLE_GROUP) or logical message, as far as
         an available entry has to do with that.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.logical import CLOSED, Position
-from broker.core.selection import START
+from broker.core.views import START
 from broker.mqi.descriptor import MQAT
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQOO
@@ -108,6 +108,7 @@ class Handle:
         self.template: Template | None = None
         self.request: Request | None = None  # of a get that may come again with the same arguments
         self.request_of: tuple[object, ...] = ()
+        self.search: Request | None = None  # of a get that is being looked for, in steps
 
     def usable_queue(self) -> LocalQueue:
         """Its queue; raises HOBJ_ERROR (2019), Q_DELETED (2052), OBJECT_CHANGED (2041)."""

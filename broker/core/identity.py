@@ -60,6 +60,11 @@ class IdentityIndex:
             return (held,) if held > key else ()
         return held.after(key)
 
+    def count(self, identity: bytes) -> int:
+        """How many messages carry `identity`."""
+        held = self._keys.get(identity)
+        return 0 if held is None else 1 if isinstance(held, int) else len(held)
+
     def check_invariants(self, carried: Mapping[int, bytes]) -> None:
         """Raise AssertionError unless the index holds exactly `carried` (key to identifier). For tests."""
         indexed = {}

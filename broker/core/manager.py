@@ -11,6 +11,7 @@ Nothing here awaits or reads a clock: `now` is the wall clock in seconds, `tick`
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgpack
@@ -44,10 +45,11 @@ from broker.core.putting import Prepared
 from broker.core.resolution import resolve, unknown
 from broker.core.routes import Route, Signpost
 from broker.core.rows import ObjectRow, Rows
-from broker.core.selection import choose
+from broker.core.selection import EXPIRED_AT_ONCE, choose
 from broker.core.template import Template, leaves_template
 from broker.core.triggering import Triggers
 from broker.core.unit import Unit
+from broker.core.views import LOOKS_AT_ONCE, Search
 from broker.core.waiters import Waiter
 from broker.mqi import checks
 from broker.mqi.errors import MQError
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
     from broker.core.selection import Request
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
+_EXPIRED_A_STEP = 50
 _SYNCPOINT = MQPMO.SYNCPOINT.value
 _OPEN_FAIL_IF_QUIESCING = MQOO.FAIL_IF_QUIESCING.value
 INSTANCE = "INSTANCE"
@@ -375,8 +378,10 @@ class Manager:
         gmo: GetMessageOptions,
         max_length: int | None,
         now: float,
-    ) -> Grant | Request:
-        """MQGET: a grant, or the request to wait with. Raises NO_MSG_AVAILABLE (2033) and others."""
+    ) -> Grant | Request | Search:
+        """MQGET: a grant, or the request to wait with; or what is to be done before the same call is made again. Raises
+        NO_MSG_AVAILABLE (2033) and others.
+        """
         again = request = getting.remembered(handle, md, gmo, max_length)
         if request is None:
             gmo = checks.get_options(gmo)
@@ -394,9 +399,11 @@ class Manager:
             getting.select(request, handle, md, gmo)
             getting.remember(request, handle, md, gmo, max_length)
         with OwnLocks(handle, self.freed) as lock:
-            entry = self._select(handle, queue, request, gmo, now)
-            if entry is not None:
-                grant = granting.grant(handle, queue, request, entry, self.max_calls, now)
+            found = self._select(handle, queue, request, gmo, now)
+            if isinstance(found, Search):
+                return found
+            if found is not None:
+                grant = granting.grant(handle, queue, request, found, self.max_calls, now)
                 if grant.destructive:
                     self.events.got(queue, len(grant.entries), now)
                 lock.release = request.browse and grant.reason != _TRUNCATED_FAILED
@@ -408,29 +415,51 @@ class Manager:
 
     def _select(
         self, handle: Handle, queue: LocalQueue, request: Request, gmo: GetMessageOptions, now: float
-    ) -> Entry | None:
-        """The message that a get is given now, if there is one."""
+    ) -> Entry | Search | None:
+        """The message that a get is given now, if there is one; or what is to be done before that is known."""
         if int(gmo.options) & getting.UNDER_CURSOR:
             return granting.under_cursor(handle, queue, request, now)
-        entry = self.choose(queue, request, now)
+        queue.find_view(request, handle)
+        entry, discarded = self._choose(queue, request, now, LOOKS_AT_ONCE if request.view is None else None)
+        if entry is None and discarded >= EXPIRED_AT_ONCE:
+            return Search(self.expiry((queue,), now))
+        if entry is None and request.view is None:
+            queue.begin_search(request, handle)
+        view = request.view
+        if entry is None and view is not None and not view.complete:
+            return Search(view.steps(queue.entries, request.after))
+        queue.end_search(request, handle)
         if entry is None:
             getting.explain_none(queue, request)
         return entry
 
     def choose(self, queue: LocalQueue, request: Request, now: float) -> Entry | None:
         """The message that a request may be given now; expired ones that were in its way are discarded."""
+        return self._choose(queue, request, now)[0]
+
+    def _choose(
+        self, queue: LocalQueue, request: Request, now: float, looks: int | None = None
+    ) -> tuple[Entry | None, int]:
+        """That message, if it is among so many that are looked at, and how many were discarded: with EXPIRED_AT_ONCE
+        there may be more in its way.
+        """
         if request.anything:
             first = queue.first()
             if first is None or first.deadline is None:
-                return first
+                return first, 0
         if request.whole:
             self.expire(queue, now)  # an expired part makes the whole incomplete
         if request.unmarked_by and CO_OPERATING in request.unmarked_by:
             queue.drop_old_marks(now - self.mark_seconds)
-        expired: list[Entry] = []
-        entry = choose(queue.candidates(request), request, queue, now, expired)
-        self.discard(expired)
-        return entry
+        discarded = 0
+        while True:
+            expired: list[Entry] = []
+            entry = choose(islice(queue.candidates(request), looks), request, queue, now, expired)
+            parts = _expired_parts(queue, request, entry, now)
+            self.discard((*expired, *parts))
+            discarded += len(expired) + len(parts)
+            if not parts or discarded >= EXPIRED_AT_ONCE:
+                return None if parts else entry, discarded
 
     # Locks and marks
 
@@ -544,9 +573,18 @@ class Manager:
     # Expiry
 
     def expire(self, queue: LocalQueue, now: float) -> None:
-        """Discard every available message whose time is up. A queue that is being deleted takes its own with it."""
+        """Discard available messages whose time is up: all, or EXPIRED_AT_ONCE of them. A queue that is being deleted
+        takes its own with it.
+        """
         if not queue.deleted:
-            self.discard(list(queue.overdue(now)))
+            self.discard(list(islice(queue.overdue(now), EXPIRED_AT_ONCE)))
+
+    def expiry(self, queues: Iterable[LocalQueue], now: float) -> Iterator[None]:
+        """Discard all of them, on these queues, a few in each step."""
+        for queue in queues:
+            while not queue.deleted and queue.is_overdue(now):
+                self.discard(list(islice(queue.overdue(now), _EXPIRED_A_STEP)))
+                yield
 
     def discard(self, expired: Iterable[Entry]) -> None:
         """Take expired messages off their queues, and note them for whoever writes that."""
@@ -651,6 +689,14 @@ def _runs(entries: Sequence[Entry]) -> Iterator[tuple[LocalQueue, Sequence[Entry
         if end == len(entries) or entries[end].queue is not before.queue or entries[end].key < before.key:
             yield before.queue, entries[start:end]
             start = end
+
+
+def _expired_parts(queue: LocalQueue, request: Request, entry: Entry | None, now: float) -> list[Entry]:
+    """What is expired of the whole that begins with `entry`, if the get wants a whole."""
+    if entry is None or not request.whole or not queue.is_overdue(now):
+        return []
+    parts = (queue.entries[key] for key in queue.groups.whole_with(entry, request.whole))
+    return [part for part in parts if part.expired(now)]
 
 
 def _mark_seconds(interval_ms: int) -> float:

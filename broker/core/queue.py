@@ -12,6 +12,7 @@ and GET_PENDING; no waiting getter would be given a message that is available.
 from __future__ import annotations
 
 from collections import OrderedDict
+from functools import partial
 from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -32,15 +33,15 @@ from broker.core.groups import Groups
 from broker.core.handles import CO_OPERATING
 from broker.core.identity import IdentityIndex
 from broker.core.order import SortedKeys
-from broker.core.selection import START, unmarked
-from broker.core.views import PART, WHOLE_GROUP, View, starts
+from broker.core.selection import unmarked
+from broker.core.views import LOOKS_AT_ONCE, PART, WHOLE_GROUP, View, starts
 from broker.core.waiters import Waiters
 from broker.mqi.attribute_values import MQNPM, MQPRT, MQUS
 from broker.mqi.objects import MQQDT
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from broker.core.definitions import Definition
     from broker.core.handles import Handle, Marker
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from broker.core.selector import Selector
     from broker.core.unit import Unit
 
+
+_SEARCH = "search"  # names the view of one request of a handle
 
 _TEMPORARY = MQQDT.TEMPORARY_DYNAMIC.value
 _TRANSMISSION = MQUS.TRANSMISSION.value
@@ -300,26 +303,25 @@ class LocalQueue:
             yield entries[key]
 
     def _path(self, request: Request) -> Iterable[int]:
+        if request.view is not None:
+            return request.view.keys.after(request.after)
         if request.item is not None:
             first = self.groups.first(request.item)
             return () if first is None or first <= request.after else (first,)
         if request.token is not None:
             key = int.from_bytes(request.token, "big")
             return (key,) if key in self.available else ()
+        return self._source(request, request.after)
+
+    def _source(self, request: Request, after: int) -> Iterable[int]:
+        """The keys behind `after` to which the identifiers of a request lead."""
         if request.msg_id is not None:
-            return self._with_msg_id(request.msg_id, request.after)
+            return self._with_msg_id(request.msg_id, after)
         if request.correl_id is not None:
-            return self.by_correl_id.after(request.correl_id, request.after)
+            return self.by_correl_id.after(request.correl_id, after)
         if request.group_id is not None:
-            return self.groups.after(request.group_id, request.after)
-        keys = self.available
-        if request.unmarked_by is not None:
-            keys = self._unmarked(request.unmarked_by).keys
-        elif request.start or request.whole:
-            keys = self._starting(request.start, request.whole).keys
-        elif request.selector is not None:
-            keys = self._selected(request.selector).keys
-        return keys if request.after == START else keys.after(request.after)
+            return self.groups.after(request.group_id, after)
+        return self.available.after(after)
 
     def _with_msg_id(self, msg_id: bytes, after: int) -> Iterable[int]:
         made, given = self._made(msg_id), self.by_msg_id.after(msg_id, after)
@@ -344,19 +346,73 @@ class LocalQueue:
             return True
         return self.groups.whole_from(entry) if start else self.groups.message_complete(entry)
 
-    def _starting(self, start: int, whole: int) -> View:
-        return self._view((start, whole), lambda entry: self.admits(entry, start, whole))
+    def find_view(self, request: Request, handle: Handle) -> None:
+        """Give the request of a get through this handle a view to look in, where its fields do not lead to few
+        messages.
+        """
+        if request.anything or request.item is not None or request.token is not None:
+            return
+        if handle.search is not None and handle.search.asks_as(request):
+            request.view = self.views.get((handle.marker, _SEARCH))
+        elif not self._has_fields(request):
+            request.view = self._shared_view(request)
 
-    def _selected(self, selector: Selector) -> View:
-        return self._view((selector,), selector.matches)
+    def begin_search(self, request: Request, handle: Handle) -> None:
+        """None of the first messages to which its fields lead will do: if there are more, look on in a view of its own,
+        until it is answered (`end_search`).
+        """
+        if request.item is not None or request.token is not None or not self._has_fields(request):
+            return
+        if self._count_of(request) > LOOKS_AT_ONCE:
+            handle.search = request
+            request.view = View(partial(request.accepts, queue=self), partial(self._source, request), request.after)
+            self.views[handle.marker, _SEARCH] = request.view
 
-    def _unmarked(self, markers: tuple[Marker, ...]) -> View:
-        return self._view(markers, lambda entry: unmarked(entry, markers))
+    def end_search(self, request: Request, handle: Handle) -> None:
+        """The get is answered, or will wait."""
+        if handle.search is not None:
+            handle.search = None
+            own = self.views.pop((handle.marker, _SEARCH), None)
+            if request.view is own:
+                request.view = None
 
-    def _view(self, name: tuple[object, ...], admits: Callable[[Entry], bool]) -> View:
+    def _has_fields(self, request: Request) -> bool:
+        return (
+            request.msg_id is not None
+            or request.correl_id is not None
+            or request.group_id is not None
+            or request.msg_seq_number is not None
+            or request.offset is not None
+        )
+
+    def _count_of(self, request: Request) -> int:
+        """How many messages the fields of a request lead to, at most."""
+        if request.msg_id is not None:
+            return self.by_msg_id.count(request.msg_id) + 1
+        if request.correl_id is not None:
+            return self.by_correl_id.count(request.correl_id)
+        if request.group_id is not None:
+            return self.groups.count(request.group_id)
+        return len(self.available)
+
+    def _shared_view(self, request: Request) -> View | None:
+        """The view of all gets that want what this one wants, if that is not just any message."""
+        start, whole, selector, markers = request.start, request.whole, request.selector, request.unmarked_by
+        if not (start or whole) and selector is None and markers is None:
+            return None
+
+        def admits(entry: Entry) -> bool:
+            return (
+                (not (start or whole) or self.admits(entry, start, whole))
+                and (markers is None or unmarked(entry, markers))
+                and (selector is None or selector.matches(entry))
+            )
+
+        name = (start, whole, selector, *(markers or ()))
         view = self.views.get(name)
         if view is None:
-            view = self.views[name] = View(admits, (self.entries[key] for key in self.available))
+            view = self.views[name] = View(admits, self.available.after)
+            view.look(self.entries, LOOKS_AT_ONCE)
         return view
 
     def mark(self, entry: Entry, marker: Marker, now: float) -> None:
@@ -397,16 +453,19 @@ class LocalQueue:
         count = self.selectors[selector] = self.selectors.get(selector, 0) + step
         if not count:
             del self.selectors[selector]
-            self.views.pop((selector,), None)
+            self._drop_views(selector)
 
     def drop_marks_of(self, handle: Handle) -> None:
         """A handle is closed: its marks go, and with the last of the co-operating handles those of the set."""
         for entry in list(handle.marked):
             self.unmark(entry, handle.marker)
-        for name in [name for name in self.views if handle.marker in name]:
-            del self.views[name]
+        self._drop_views(handle.marker)
         if not self.co_op_count:
             self.drop_old_marks(float("inf"))
+
+    def _drop_views(self, about: object) -> None:
+        for name in [name for name in self.views if about in name]:
+            del self.views[name]
 
     def _drop_marks(self, entry: Entry) -> None:
         for handle in entry.marks or ():
@@ -424,6 +483,11 @@ class LocalQueue:
             for name, view in self.views.items():
                 if marker in name:
                     view.refresh(entry)
+
+    def is_overdue(self, now: float) -> bool:
+        """Whether the time of an available message is up."""
+        first = self.expiring.first()
+        return first is not None and first[0] <= now
 
     def overdue(self, now: float) -> Iterator[Entry]:
         """The available messages whose time is up. Discard them after the walk, not during it."""
@@ -447,7 +511,7 @@ class LocalQueue:
         self.by_correl_id.check_invariants({key: self.entries[key].correl_id for key in shown})
         self.groups.check_invariants(self.entries[key] for key in shown)
         for view in self.views.values():
-            assert list(view.keys) == [key for key in shown if view.admits(self.entries[key])]
+            assert list(view.keys) == [key for key in shown if view.has_passed(key) and view.admits(self.entries[key])]
         states = [entry.state for entry in self.entries.values()]
         assert GONE not in states
         assert self.depth == sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states) == sum(self.depths)

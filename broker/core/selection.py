@@ -6,9 +6,10 @@ was walked, which rows were locked) is the business of the queue. The first surv
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from broker.core.views import ANY, PART
+from broker.core.views import ANY, PART, START
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from broker.core.logical import Item
     from broker.core.queue import LocalQueue
     from broker.core.selector import Selector
+    from broker.core.views import View
 
-START = -1  # a cursor before every message
+EXPIRED_AT_ONCE = 500
+"""So many expired messages are discarded within one call; more of them in steps."""
 
 
 class Request:
@@ -51,6 +54,7 @@ class Request:
         "token",
         "unmarked_by",
         "unmarks",
+        "view",
         "whole",
     )
 
@@ -66,6 +70,7 @@ class Request:
         self.whole = PART  # what must be available with it
         self.selector: Selector | None = None  # only messages of which this is true
         self.anything = False  # what `accepts_anything` says, once all else is known
+        self.view: View | None = None  # where to look for it; None: where the fields lead
         self.after = START  # only messages whose key is greater: BROWSE_NEXT
         self.browse = False
         self.browse_first = False
@@ -98,6 +103,10 @@ class Request:
     def part_of_more(self) -> bool:
         """Whether the arrival of one message can make another the one to give."""
         return self.whole != PART
+
+    def asks_as(self, other: Request) -> bool:
+        """Whether the two may be given the same messages."""
+        return _question(self) == _question(other)
 
     def accepts_anything(self) -> bool:
         """Whether no field of a message matters, nor what is on the queue with it: then the first will do."""
@@ -137,6 +146,12 @@ class Request:
         )
 
 
+_question = attrgetter(
+    "msg_id", "correl_id", "group_id", "msg_seq_number", "offset", "token", "item", "start", "whole", "selector",
+    "unmarked_by", "after",
+)  # fmt: skip
+
+
 def unmarked(entry: Entry, markers: Iterable[Marker]) -> bool:
     """Whether none of these has marked the message."""
     return not entry.marks or not any(marker.handle in entry.marks for marker in markers)
@@ -148,10 +163,14 @@ NEVER, ALWAYS, IF_PERSISTENT = range(3)  # whether a get is under syncpoint
 def choose(
     candidates: Iterable[Entry], request: Request, queue: LocalQueue, now: float, expired: list[Entry]
 ) -> Entry | None:
-    """The first candidate that `request` accepts. Expired ones that would have been chosen are added to `expired`."""
+    """The first candidate that `request` accepts. Expired ones that would have been chosen are added to `expired`: with
+    EXPIRED_AT_ONCE of them the look is over.
+    """
     for entry in candidates:
         if request.accepts(entry, queue):
             if entry.deadline is None or entry.deadline > now:
                 return entry
             expired.append(entry)
+            if len(expired) == EXPIRED_AT_ONCE:
+                break
     return None

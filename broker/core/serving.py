@@ -83,6 +83,8 @@ class _Judge:
             found = self._manager.choose(entry.queue, request, self._now)
             related = found is not None and found.key in entry.queue.groups.whole_with(entry, request.whole)
             return found if related else None  # the turn of another comes when that is offered
+        if request.view is not None:  # which has judged it already
+            return entry if entry.key in request.view.keys and request.matches(entry) else None
         if not request.suits(entry, entry.queue):
             return None
         selector = request.selector

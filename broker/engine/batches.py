@@ -15,6 +15,7 @@ from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
 from broker.core.routes import Route
 from broker.core.unit import Unit
+from broker.core.views import Search
 from broker.engine.answers import fail, placed, when_written
 from broker.engine.calls import GettingCall
 from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany
@@ -154,6 +155,8 @@ class GetManyCall(GettingCall[list[Delivery]]):
             self._keep(found)
             self._fill()
             self._collect()
+        elif isinstance(found, Search):
+            self._conversation.turns.prepare(found.steps, self, GetManyCall.make)
         else:
             self._conversation.wait(self, self._handle, queue, found, self._options)
 
@@ -166,7 +169,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
     def _answer(self) -> None:
         self.set_result(self._deliveries)
 
-    def _next(self) -> Grant | Request:
+    def _next(self) -> Grant | Request | Search:
         now = self._conversation.manager.clock.time()
         queue = self._handle.usable_queue()
         return self._conversation.core.get(self._handle, queue, self._md, self._options, None, now)
@@ -201,7 +204,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
             except MQError:
                 return  # nothing there, or an error that the next call meets again
             if not isinstance(found, Grant):
-                return
+                return  # or nothing that is found at once
             self._keep(found)
             room -= _length(found)
 

@@ -17,6 +17,7 @@ from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
 from broker.core.explaining import Wanted, explain
 from broker.core.handles import Hconn
+from broker.core.views import Search
 from broker.engine import batches, returns
 from broker.engine.answers import fail, fail_written, nobody, placed, succeed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
@@ -243,10 +244,14 @@ class Conversation:
         queue = handle.queue
         assert queue is not None
 
+        if not queue.deleted and queue.is_overdue(self.manager.clock.time()):
+            steps = self.core.expiry((queue,), self.manager.clock.time())
+            self.turns.prepare(steps, call, self._close, handle.hobj, options)
+            return
+
         def make() -> Delete | None:
             if queue.deleted:  # by another handle meanwhile
                 return None
-            self.core.expire(queue, self.manager.clock.time())
             dynamic.check_deletable(queue, options)
             return Delete("QUEUE", queue.name)
 
@@ -412,6 +417,8 @@ class Conversation:
         call.form = self.form(md, options, max_length)
         if isinstance(found, Grant):
             call.granted(found)
+        elif isinstance(found, Search):
+            self.turns.prepare(found.steps, call, self._get, hobj, md, options, max_length)
         else:
             self.wait(call, handle, queue, found, options)
 

@@ -43,7 +43,7 @@ from broker.storage.sqlite import SqliteStore
 from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from types import TracebackType
 
     from broker.core.definitions import Change, Definition
@@ -381,10 +381,17 @@ class QueueManager:
             await self.journal.run()
 
     def _scan_expired(self) -> None:
-        now = self.clock.time()
-        for queue in self.core.queues.values():
-            self.core.expire(queue, now)
-        self.follow_up()
+        """Discard what is expired on all queues, and look again when that has been done and the interval is over."""
+        self.slices.run(self._discard_expired(), self._expired_discarded)
+
+    def _discard_expired(self) -> Iterator[None]:
+        for _ in self.core.expiry(list(self.core.queues.values()), self.clock.time()):
+            self.follow_up()
+            yield
+
+    def _expired_discarded(self, error: Exception | None) -> None:
+        if error is not None:
+            logger.error("expired messages not discarded", exc_info=error)
         self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
 
     def _fail(self, error: Exception) -> None:

@@ -22,7 +22,7 @@ from broker.mqi.errors import MQError
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
@@ -83,6 +83,28 @@ class Turns:
             self._resume()
 
         return go_on
+
+    def prepare(self, steps: Iterator[None], call: C, make: Callable[..., None], *arguments: Any) -> None:
+        """Do what must be done before a call can be made, in slices; then make it. All later calls wait behind it. When
+        nobody waits for the call any more, the rest is left undone.
+        """
+        self._deferred.appendleft((call, True, make, arguments))
+        go_on = self.hold()
+
+        def prepared(error: Exception | None) -> None:
+            if error is not None and not call.done():
+                self._deferred.popleft()
+                call.set_exception(error)
+            go_on()
+
+        self._manager.slices.run(self._while_wanted(call, steps), prepared)
+
+    def _while_wanted(self, call: Call[Any], steps: Iterator[None]) -> Iterator[None]:
+        for _ in steps:
+            self._manager.follow_up()
+            if call.done():
+                return
+            yield
 
     def commit(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
         """Freeze a unit and have it written and settled; `then` gives the answer.

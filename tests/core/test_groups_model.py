@@ -157,9 +157,7 @@ class Walk:
         wanted = Wanted() if remove and self.seldom(2) else self.wanted(plain)
         actual: Got | MQRC
         try:
-            grant = self.world.manager.get(
-                core.handle, self.queue, *self.options(wanted), wanted.buffer, self.world.now
-            )
+            grant = self.world.get(core.handle, *self.options(wanted), wanted.buffer)
         except MQError as error:
             actual = MQRC(error.reason)
         else:
@@ -229,9 +227,7 @@ class Walk:
 
     def unlock(self, slot: int) -> None:
         core, plain = self.slots[slot]
-        grant = self.world.manager.get(
-            core.handle, self.queue, None, GetMessageOptions(options=MQGMO.UNLOCK), None, self.world.now
-        )
+        grant = self.world.get(core.handle, None, GetMessageOptions(options=MQGMO.UNLOCK), None)
         assert isinstance(grant, Grant)
         assert (grant.reason == MQRC.NO_MSG_LOCKED) == (not self.model.unlock(plain))
 
@@ -270,7 +266,7 @@ class Walk:
         gmo.options |= MQGMO.WAIT
         gmo.wait_interval = -1
         handle = waiting.access.handle
-        found = self.world.manager.get(handle, self.queue, md, gmo, None, self.world.now)
+        found = self.world.get(handle, md, gmo, None)
         if isinstance(found, Grant):
             self.served.append((waiting, self.world.granted(found)))
         else:
@@ -324,9 +320,53 @@ def bits(flags: Flags) -> int:
     return int(group | segment | (MQMF.SEGMENTATION_ALLOWED if flags.segmentable else 0))
 
 
-def walk(seed: int, steps: int, check_every: int = 1) -> None:
+class SlowWalk(Walk):
+    """A walk on which a get looks at one message at a time, and others put, get and end units of work in between."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.searching: list[int] = []  # the programs whose gets are being looked for
+        self.searches = 0
+        self.world.meanwhile = self.meanwhile
+
+    def get(self, slot: int, *, remove: bool = False) -> None:
+        self.searching.append(SLOTS[slot])
+        super().get(slot, remove=remove)
+        self.searching.pop()
+
+    def meanwhile(self) -> None:
+        self.searches += 1
+        others = [slot for slot in range(len(SLOTS)) if SLOTS[slot] not in self.searching]
+        if not others or self.seldom(3):
+            return
+        slot = self.draw.choice(others)
+        kind = self.draw.randrange(8)
+        if kind < 3:
+            self.put(slot)
+        elif kind < 6:
+            self.get(slot)
+        else:
+            self.end_unit(SLOTS[slot], commit=self.draw.random() < 0.6)
+        self.serve()
+        self.world.manager.check_invariants()
+
+    def end_unit(self, program: int, *, commit: bool) -> None:
+        super().end_unit(program, commit=commit)
+        if self.seldom() and not self.queue.waiters.count:
+            self.queue.views.clear()  # as if nobody had looked yet
+
+
+@pytest.fixture
+def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is found at once."""
+    monkeypatch.setattr("broker.core.queue.LOOKS_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.manager.LOOKS_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.views._STEP", 1)
+
+
+def walk(seed: int, steps: int, check_every: int = 1, kind: type[Walk] = Walk) -> Walk:
     """Random steps from a seed, named in what fails."""
-    both = Walk(seed)
+    both = kind(seed)
     for number in range(steps):
         try:
             both.step()
@@ -335,11 +375,20 @@ def walk(seed: int, steps: int, check_every: int = 1) -> None:
         except Exception as error:
             error.add_note(f"at step {number} of the walk from seed {seed}")
             raise
+    return both
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_on_a_random_walk_groups_are_those_of_the_model(seed: int) -> None:
     walk(seed, 1000)
+
+
+@pytest.mark.usefixtures("slowly")
+@pytest.mark.parametrize("seed", range(100, 115))
+def test_a_get_that_looks_step_by_step_finds_what_is_first_when_it_is_done(seed: int) -> None:
+    both = walk(seed, 1000, kind=SlowWalk)
+    assert isinstance(both, SlowWalk)
+    assert both.searches > 100
 
 
 @pytest.mark.slow

@@ -22,6 +22,7 @@ from broker.core.entry import Entry
 from broker.core.handles import Handle, Hconn
 from broker.core.manager import Manager
 from broker.core.sending import write_off
+from broker.core.views import Search
 from broker.mqi import (
     MQGMO,
     MQMO,
@@ -36,11 +37,12 @@ from broker.mqi import (
 from tests.core.shelf import Shelf
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from broker.core.definitions import Change
     from broker.core.queue import LocalQueue
     from broker.core.rows import Rows
+    from broker.core.selection import Request
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
 
@@ -107,6 +109,7 @@ class World:
     shelf: Shelf = field(default_factory=Shelf)
     journal: deque[Frozen] = field(default_factory=deque)
     held: bool = False
+    meanwhile: Callable[[], None] | None = None  # what others do between the steps of a get's search
 
     def __post_init__(self) -> None:
         self._start()
@@ -183,6 +186,20 @@ class World:
         return self.connect().open(name, options, selection)
 
     # What the engine does
+
+    def get(
+        self, handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
+    ) -> Grant | Request:
+        """MQGET, all that must be done first done at once."""
+        _, queue = handle.hconn.queue(handle.hobj)
+        while True:
+            found = self.manager.get(handle, queue, md, gmo, max_length, self.now)
+            if not isinstance(found, Search):
+                return found
+            for _ in found.steps:
+                self.forget_expired()
+                if self.meanwhile is not None:
+                    self.meanwhile()
 
     def end_unit(self, unit: Unit, *, commit: bool) -> None:
         """Freeze a unit, and settle it unless units are held."""
@@ -334,7 +351,7 @@ class Access:
     def _get(self, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None) -> Message | Wait:
         world = self.world
         try:
-            found = world.manager.get(self.handle, self.queue, md, gmo, max_length, world.now)
+            found = world.get(self.handle, md, gmo, max_length)
         finally:
             world.forget_expired()
         if isinstance(found, Grant):
