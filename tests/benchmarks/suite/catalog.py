@@ -7,6 +7,7 @@ from typing import Final
 from .disk import COMMIT, HOP, INSERT, READ, REMOVE, SYNC
 from .echo import REQUEST, ROUND_TRIP
 from .gets import GET, PUT_AND_GET
+from .held import HELD
 from .puts import PUT_BY_TASKS, PUT_PIPELINED, PUT_SINGLY
 from .recovery import RECOVERY
 from .tasks import INTERPRETER, TASK
@@ -26,6 +27,7 @@ WORKLOADS: Final = {
         WAITERS,
         TRIGGERED,
         RECOVERY,
+        HELD,
     )
 }
 
