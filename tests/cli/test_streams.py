@@ -100,8 +100,32 @@ def test_a_full_disk_under_the_output_is_said_once(daemon: RunningDaemon, queue:
     assert (done.returncode, done.stderr) == (20, "evermq: No space left on device\n")
 
 
-def test_a_daemon_runs_without_standard_streams(tmp_path: Path) -> None:
-    (tmp_path / "broker.toml").write_text("[listener]\nport = 0\nunix = 'mq.sock'\n", "utf-8")
+_PRINTING = """\
+from triggers import process
+
+@process("PRINT")
+async def told(trigger, connection):
+    print("told", flush=True)
+    await connection.put1("PRINTED", b"told")
+"""
+
+_QUEUES = """\
+DEFINE PROCESS(PRINT)
+DEFINE QLOCAL(PRINTED)
+DEFINE QLOCAL(Q) PROCESS(PRINT) TRIGGER TRIGTYPE(EVERY)
+"""
+
+
+def test_a_daemon_runs_without_standard_streams_and_its_handlers_may_print(
+    tmp_path: Path, evermq: Callable[..., Result]
+) -> None:
+    (tmp_path / "broker.toml").write_text(
+        '[queue_manager]\nstartup = ["queues.mqsc"]\n[listener]\nport = 0\n'
+        '[trigger_monitor]\nhandlers = ["printing"]\n',
+        "utf-8",
+    )
+    (tmp_path / "queues.mqsc").write_text(_QUEUES, "utf-8")
+    (tmp_path / "printing.py").write_text(_PRINTING, "utf-8")
     with subprocess.Popen(
         closing((0, 1), "run", "--config", "broker.toml"),
         stderr=subprocess.PIPE,
@@ -110,7 +134,9 @@ def test_a_daemon_runs_without_standard_streams(tmp_path: Path) -> None:
         env=environment(),
     ) as process:
         assert process.stderr is not None
-        ready(process, process.stderr)
+        daemon = ready(process, process.stderr)
+        assert evermq("put", "Q", "print", "--url", daemon.url).exit_code == 0
+        printed = evermq("get", "PRINTED", "--wait", "10", "--url", daemon.url)
         process.send_signal(signal.SIGTERM)
         rest = process.communicate(timeout=30)[1]
-    assert process.returncode == 0, rest
+    assert (printed.stdout, process.returncode) == ("told\n", 0), rest

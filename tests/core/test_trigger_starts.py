@@ -252,6 +252,8 @@ def test_the_leases_of_a_connection_and_of_a_queue_are_found_without_looking_at_
             triggers.give_back(monitor.hconn, lease)
     assert steps.count < 500
     assert (every.pending_starts, triggers.leased(every), triggers.held_by(monitor.hconn)) == (2, 0, [])
+    assert every not in triggers._running
+    assert monitor.hconn not in triggers._held
 
 
 # Starts that are given back for messages that have gone
