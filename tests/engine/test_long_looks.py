@@ -62,7 +62,9 @@ async def loaded(md: MessageDescriptor) -> AsyncIterator[Loaded]:
     async with QueueManager.open(name="QM1", clock=clock) as manager, manager.connect() as connection:
         await connection.mqsc("DEFINE QLOCAL(Q) MAXDEPTH(100000)\nDEFINE QLOCAL(OTHER)")
         async with manager.connect() as putter, putter.open("Q", ALL) as queue:
-            await queue.put_many([b"%d" % number for number in range(MESSAGES)], replace(md, correl_id=A, persistence=0))
+            await queue.put_many(
+                [b"%d" % number for number in range(MESSAGES)], replace(md, correl_id=A, persistence=0)
+            )
         yield Loaded(manager, clock, connection)
         manager.core.check_invariants()
 
