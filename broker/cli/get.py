@@ -14,6 +14,7 @@ import click
 from broker.cli.conversation import converse, with_url
 from broker.cli.messages import as_json, as_line
 from broker.cli.program import DONE
+from broker.cli.seconds import Seconds
 from broker.cli.terminal import warn
 from broker.mqi import MQGMO, MQGS, MQMO, MQOO, MQRC, MQSS, GetMessageOptions, MQError
 
@@ -27,7 +28,7 @@ UNIT_MESSAGES_MAX: Final = 256
 
 @click.command()
 @click.argument("queue")
-@click.option("--wait", type=click.FloatRange(min=0), default=0.0, metavar="S", help="Wait S seconds for a message.")
+@click.option("--wait", type=Seconds(min=0), default=0.0, metavar="S", help="Wait S seconds for a message.")
 @click.option("--all", "everything", is_flag=True, help="Get messages until the queue is empty.")
 @click.option("--json", "in_json", is_flag=True, help="One JSON object a message, with its descriptor.")
 @with_url

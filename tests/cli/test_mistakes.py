@@ -66,6 +66,14 @@ def test_without_a_command_there_is_help(evermq: Evermq) -> None:
         (["put", "Q", "text", "--correl-id", "xyz"], "'xyz' is not hexadecimal digits, two a byte"),
         (["put", "Q", "text", "--correl-id", "00" * 25], "an identifier has at most 24 bytes, 48 digits"),
         (["get", "Q", "--wait", "-1"], "Invalid value for '--wait': -1.0 is not in the range x>=0."),
+        (
+            ["get", "Q", "--wait", "nan"],
+            "Invalid value for '--wait': nan is not a number of seconds up to 2147483, or inf.",
+        ),
+        (
+            ["get", "Q", "--wait", "1e9"],
+            "Invalid value for '--wait': 1e9 is not a number of seconds up to 2147483, or inf.",
+        ),
         (["mqsc", "no-such-file"], "File 'no-such-file' does not exist"),
         (["demo", "no-such-file"], "File 'no-such-file' does not exist"),
         (["bench", "--only", "nonsense"], "no benchmark has the name 'nonsense': there are put-pipelined, "),
