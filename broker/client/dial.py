@@ -12,6 +12,7 @@ from broker.client.line import Line
 from broker.clock import Clock
 from broker.interface.connection import Connection
 from broker.interface.port import answer
+from broker.interface.users import process_user
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -29,14 +30,14 @@ async def connect(
 
     `url` is `mq://host[:port][/QM]`, port 1414 unless it says otherwise, or `mq+unix:///path/to.sock[?name=QM]`;
     without a name any queue manager there will do. `connection.connect()` opens further connections on the same socket,
-    which closes with the last of them.
+    which closes with the last of them. Messages bear `user`, the one that this process runs as unless another is given.
 
     Raises ValueError for a URL that is none, and MQError: HOST_NOT_AVAILABLE (2538) when nobody listens there,
     Q_MGR_NOT_AVAILABLE (2059) when what listens does not answer as a queue manager, Q_MGR_NAME_ERROR (2058) when its
     name is another, Q_MGR_QUIESCING (2161), MAX_CONNS_LIMIT_REACHED (2025). When the line breaks, all calls raise
     CONNECTION_BROKEN (2009), and the queue manager backs out the unit of work.
     """
-    port = await _dial(parse(url), appl_name, user, clock or Clock())
+    port = await _dial(parse(url), appl_name, user or process_user(), clock or Clock())
     async with Connection(port) as connection:
         yield connection
 

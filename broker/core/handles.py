@@ -34,7 +34,7 @@ class Hconn:
 
     def __init__(self, appl_name: str = "", user: str = "") -> None:
         self.appl_name = appl_name[:28]
-        self.appl_type = MQAT.USER.value
+        self.appl_type = MQAT.UNIX.value
         self.user = user[:12]
         self.channel = ""  # where it comes from; empty in the queue manager's own process
         self.handles: dict[int, Handle] = {}

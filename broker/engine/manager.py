@@ -36,6 +36,7 @@ from broker.engine.monitors import Monitors
 from broker.engine.objects import LiveCatalog
 from broker.engine.slices import Slices
 from broker.interface.connection import Connection
+from broker.interface.users import process_user
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.memory import MemoryStore
@@ -120,9 +121,11 @@ class QueueManager:
 
     # Connections
 
-    def connect(self, appl_name: str = "") -> Connection:
-        """A connection to enter with `async with`. Raises Q_MGR_QUIESCING (2161), Q_MGR_STOPPING (2162)."""
-        return Connection(self.converse(appl_name))
+    def connect(self, appl_name: str = "", user: str = "") -> Connection:
+        """A connection to enter with `async with`, of the program `appl_name`. Its messages bear `user`, the one that
+        this process runs as unless another is given. Raises Q_MGR_QUIESCING (2161), Q_MGR_STOPPING (2162).
+        """
+        return Connection(self.converse(appl_name, user or process_user()))
 
     def converse(self, appl_name: str = "", user: str = "", channel: str = "") -> Conversation:
         """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`."""

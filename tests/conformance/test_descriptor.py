@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import struct
 from typing import TYPE_CHECKING, Any
 
@@ -404,3 +406,20 @@ async def test_structures_of_versions_that_do_not_exist_are_refused(queue: Queue
     assert await reason_of(queue.put(b"A", options=PutMessageOptions(version=4))) == MQRC.PMO_ERROR
     assert await reason_of(queue.get(options=GetMessageOptions(version=5))) == MQRC.GMO_ERROR
     assert await reason_of(queue.get(MessageDescriptor(version=3))) == MQRC.MD_ERROR
+
+
+async def test_a_message_bears_the_user_that_its_program_runs_as(system: System, queue: Queue) -> None:
+    await queue.put(b"")
+    md = (await queue.get()).md
+    assert (md.user_identifier, md.put_appl_type) == (pwd.getpwuid(os.geteuid()).pw_name[:12], MQAT.UNIX)
+
+
+async def test_a_message_bears_the_user_that_its_connection_was_given(system: System, queue: Queue) -> None:
+    async with system.reached.connect("orders", user="alice") as connection:
+        await connection.put1("Q", b"")
+        further = await connection.connect("another")
+        await further.put1("Q", b"")
+        await further.disconnect()
+    for appl_name in ("orders", "another"):
+        md = (await queue.get()).md
+        assert (md.user_identifier, md.put_appl_name) == ("alice", appl_name)

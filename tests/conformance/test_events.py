@@ -218,7 +218,7 @@ async def test_inhibited_calls_make_events(system: System, connection: Connectio
     told: dict[int, int | str] = {
         MQCA.Q_MGR_NAME: "QM1",
         MQCA.Q_NAME: "Q",
-        MQIA.APPL_TYPE: MQAT.USER,
+        MQIA.APPL_TYPE: MQAT.UNIX,
         MQCACF_APPL_NAME: "scenario",
     }
     assert [event_of(await events.get()) for _ in range(2)] == [

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class Way(Protocol):
     """How programs reach one queue manager."""
 
-    def connect(self, appl_name: str) -> AbstractAsyncContextManager[Connection]:
+    def connect(self, appl_name: str, user: str = "") -> AbstractAsyncContextManager[Connection]:
         """A new connection, with a line of its own if there are lines."""
 
     def cut(self, connection: Connection) -> None:
@@ -37,8 +37,8 @@ class Embedded:
     def __init__(self, manager: QueueManager) -> None:
         self._manager = manager
 
-    def connect(self, appl_name: str) -> AbstractAsyncContextManager[Connection]:
-        return self._manager.connect(appl_name)
+    def connect(self, appl_name: str, user: str = "") -> AbstractAsyncContextManager[Connection]:
+        return self._manager.connect(appl_name, user)
 
     def cut(self, connection: Connection) -> None:
         assert isinstance(connection.port, Conversation)
@@ -53,8 +53,8 @@ class Tcp:
         self._clock = manager.clock
         self._server = server
 
-    def connect(self, appl_name: str) -> AbstractAsyncContextManager[Connection]:
-        return connect(self._url, appl_name=appl_name, clock=self._clock)
+    def connect(self, appl_name: str, user: str = "") -> AbstractAsyncContextManager[Connection]:
+        return connect(self._url, appl_name=appl_name, user=user, clock=self._clock)
 
     def cut(self, connection: Connection) -> None:
         assert isinstance(connection.port, RemotePort)
