@@ -209,7 +209,9 @@ class Conversation:
         route = handle.route
         if route is None:
             return Opened(handle.hobj, handle.name, handle.name, self.core.name, 0)
-        defaults = route.first.answers_puts_later, bool(route.first.default_persistence)
+        first = route.first
+        read_ahead = int(first.definition.attributes.get("DEFREADA", 0))  # the definition of a remote queue has none
+        defaults = first.answers_puts_later, bool(first.default_persistence), read_ahead
         return Opened(handle.hobj, handle.name, route.q_name, route.q_mgr_name, 0, *defaults)
 
     def _open_model(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
@@ -347,7 +349,10 @@ class Conversation:
         entry, unit, reason = self.core.put(
             self.hconn, handle, queue, md, options, data, clock.time(), clock.monotonic(), route
         )
-        self._placed(call, placed(entry, reason), unit)
+        answer = placed(entry, reason)
+        if route is not None:
+            answer = answer._replace(resolved_q_name=route.q_name, resolved_q_mgr_name=route.q_mgr_name)
+        self._placed(call, answer, unit)
 
     def _distribute(
         self,
@@ -374,7 +379,7 @@ class Conversation:
             given.priority,
             given.persistence,
             put.reason,
-            Distribution(put.records, put.unknown_count),
+            distribution=Distribution(put.records, put.unknown_count),
         )
         self._placed(call, answer, put.unit)
 
@@ -554,7 +559,7 @@ class Conversation:
 def _opened_list(handle: DistributionList) -> Opened:
     persistent = any(each.route is not None and each.route.first.default_persistence for each in handle.opened)
     found = Distribution(handle.records, handle.unknown_count)
-    return Opened(handle.hobj, "", "", "", handle.reason, False, persistent, found)
+    return Opened(handle.hobj, "", "", "", handle.reason, persistent=persistent, distribution=found)
 
 
 def _break_unclaimed(port: Port) -> None:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from broker.groups.resumable import Resumable
 from broker.groups.status import StatusInfo
-from broker.mqi import MQGMO, MQGS, MQMO, MQOO, MQRC, MQSS, MQWI, GetMessageOptions, MessageDescriptor, MQError
+from broker.interface.options import milliseconds
+from broker.mqi import MQGMO, MQGS, MQMO, MQOO, MQRC, MQSS, GetMessageOptions, MessageDescriptor, MQError
 
 if TYPE_CHECKING:
     from broker.groups.status import StatusForm
@@ -66,7 +67,7 @@ class GroupGetter(Resumable):
         )
         self._by_segment = by_segment
         self._complete_groups = complete_groups
-        self._wait_interval = MQWI.UNLIMITED.value if wait == FOREVER else round(wait * 1000)
+        self._wait_interval = milliseconds(wait)
 
     def __aiter__(self) -> GroupGetter:
         return self

@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack, contextmanager, suppress
 from typing import TYPE_CHECKING, Self
 
 from broker.groups.status import status_on
+from broker.interface import UnitOfWork
 from broker.mqi import MQOO, MQRC, MQError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Resumable:
         self._in_order = False  # the handle stands at `_info`, so that LOGICAL_ORDER goes on from there
         self._ended = False  # the message at `_info` is the last of its group, and not committed yet
         self._pending = 0  # messages of the unit of work
+        self._unit = UnitOfWork(connection, "a resumable group")  # which nobody is inside: its calls name syncpoint
         self._interrupted = False  # nobody knows how far the unit of work has come
         self._queue: Queue
         self._status: Status
@@ -121,8 +123,9 @@ class Resumable:
     async def __aenter__(self) -> Self:
         if self._connection.in_unit_of_work:
             raise MQError(MQRC.UOW_IN_PROGRESS, "a resumable group makes its own units of work")
-        await self._connection.begin()
+        await self._unit.begin()
         async with AsyncExitStack() as handles:
+            handles.callback(self._unit.end)
             opened = self._connection.open(self._status_q_name, _STATUS_OPTIONS)
             self._status = status_on(await handles.enter_async_context(opened), self._form)
             self._queue = await handles.enter_async_context(self._connection.open(self._q_name, self._open_options))

@@ -6,7 +6,6 @@ is the client's. Nothing here knows which.
 
 from broker.interface.async_puts import AsyncStatus as AsyncStatus
 from broker.interface.connection import Connection as Connection
-from broker.interface.connection import UnitOfWork as UnitOfWork
 from broker.interface.message import Message as Message
 from broker.interface.message import PutResult as PutResult
 from broker.interface.port import Call as Call
@@ -21,3 +20,4 @@ from broker.interface.port import Port as Port
 from broker.interface.queue import Queue as Queue
 from broker.interface.starts import TriggerStart as TriggerStart
 from broker.interface.starts import TriggerStarts as TriggerStarts
+from broker.interface.units import UnitOfWork as UnitOfWork

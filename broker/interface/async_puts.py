@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQCC, MQRC
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker.interface.port import Call, Placed
     from broker.mqi.structures import MessageDescriptor
+
+    Counter: TypeAlias = Callable[[Placed], None]
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 """How much may be under way; each put counts a little more than its data."""
@@ -58,21 +62,21 @@ class AsyncPuts:
     """The asynchronous puts of one connection."""
 
     def __init__(self) -> None:
-        self._calls: dict[asyncio.Future[Placed], tuple[str, int]] = {}  # under way: queue, what it counts
+        self._calls: dict[asyncio.Future[Placed], tuple[str, int, Counter | None]] = {}  # under way: queue, its weight
         self._bytes = 0
         self._status = AsyncStatus()
 
-    async def follow(self, call: Call[Placed], name: str, length: int) -> None:
-        """Count the outcome of this put when it is known. Raises what keeps it from being made at all:
-        CONNECTION_BROKEN (2009), HCONN_ERROR (2018), DATA_LENGTH_ERROR (2010).
+    async def follow(self, call: Call[Placed], name: str, length: int, counter: Counter | None) -> None:
+        """Count the outcome of this put when it is known; `counter` is told of a success. Raises what keeps it from
+        being made at all: CONNECTION_BROKEN (2009), HCONN_ERROR (2018), DATA_LENGTH_ERROR (2010).
         """
         if call.done():
             error = call.exception()
             if isinstance(error, MQError) and error.reason in _AT_ONCE:
                 raise error
-            self._count(call, name)
+            self._count(call, name, counter)
             return
-        self._calls[call] = name, length + _PUT_BYTES
+        self._calls[call] = name, length + _PUT_BYTES, counter
         self._bytes += length + _PUT_BYTES
         call.add_done_callback(self._over)
         while self._bytes > IN_FLIGHT_BYTES:
@@ -86,18 +90,21 @@ class AsyncPuts:
         return status
 
     def _over(self, call: asyncio.Future[Placed]) -> None:
-        name, weight = self._calls.pop(call)
+        name, weight, counter = self._calls.pop(call)
         self._bytes -= weight
-        self._count(call, name)
+        self._count(call, name, counter)
 
-    def _count(self, call: asyncio.Future[Placed], name: str) -> None:
+    def _count(self, call: asyncio.Future[Placed], name: str, counter: Counter | None) -> None:
         status = self._status
         error = MQError(MQRC.CONNECTION_BROKEN) if call.cancelled() else call.exception()
         if error is not None:
             reason = error.reason if isinstance(error, MQError) else MQRC.UNEXPECTED_ERROR
             status = replace(status, put_failure_count=status.put_failure_count + 1)
             self._status = _first(status, MQCC.FAILED, reason, name)
-        elif call.result().reason:
+            return
+        if counter is not None:
+            counter(call.result())
+        if call.result().reason:
             status = replace(status, put_warning_count=status.put_warning_count + 1)
             self._status = _first(status, MQCC.WARNING, call.result().reason, name)
         else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from broker.interface.message import PutResult
 from broker.interface.port import PUT_MANY_MAX, PlacedMany, answer
@@ -17,7 +17,9 @@ from broker.mqi.errors import MQError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from broker.interface.port import Call, Port
+    from broker.interface.connection import Connection
+    from broker.interface.port import Call, Opened
+    from broker.interface.units import UnitOfWork
     from broker.mqi.structures import MessageDescriptor, PutMessageOptions
 
     Prepared: TypeAlias = tuple[MessageDescriptor | None, bytes]
@@ -29,14 +31,23 @@ CALLS_MAX: Final = 2
 """The most calls of one batch under way."""
 
 
-class BatchPuts:
-    """One batch on its way to the queue that `hobj` is open for."""
+class _Sent(NamedTuple):
+    """One call: its messages, its options, and the unit of work that was open when it was made."""
 
-    def __init__(self, port: Port, hobj: int, options: PutMessageOptions) -> None:
-        self._port = port
-        self._hobj = hobj
+    call: Call[PlacedMany]
+    part: list[Prepared]
+    options: int
+    unit: UnitOfWork | None
+
+
+class BatchPuts:
+    """One batch on its way to the queue that is open. Each call is in the unit of work that is open when it is made."""
+
+    def __init__(self, connection: Connection, opened: Opened, options: PutMessageOptions | int) -> None:
+        self._connection = connection
+        self._opened = opened
         self._options = options
-        self._under_way: deque[tuple[Call[PlacedMany], list[Prepared]]] = deque()
+        self._under_way: deque[_Sent] = deque()
         self._results: list[PutResult] = []
 
     async def put(self, messages: Iterable[Prepared]) -> list[PutResult]:
@@ -49,26 +60,33 @@ class BatchPuts:
             while self._under_way:
                 await self._settle()
         finally:
-            for call, _ in self._under_way:
-                call.withdraw()
+            for sent in self._under_way:
+                sent.call.withdraw()
         return self._results
 
     def _send(self, part: list[Prepared]) -> None:
-        before = self._under_way[-1][0] if self._under_way else None
-        self._under_way.append((self._port.put_many(self._hobj, part, self._options, before), part))
+        before = self._under_way[-1].call if self._under_way else None
+        connection = self._connection
+        options = connection.put_options(self._options)
+        call = connection.port.put_many(self._opened.hobj, part, options, before)
+        self._under_way.append(_Sent(call, part, int(options.options), connection.unit))
 
     async def _settle(self) -> None:
         """Wait for the call made first of those under way."""
-        call, part = self._under_way.popleft()
+        call, part, options, unit = self._under_way.popleft()
         try:
             answered: PlacedMany = await answer(call)
         except MQError as failed:
             answered = PlacedMany([], failed)
-        self._results += [PutResult(md, each) for (md, _), each in zip(part, answered.placed, strict=False)]
+        opened = self._opened
+        self._results += [PutResult(md, each, opened) for (md, _), each in zip(part, answered.placed, strict=False)]
+        if unit is not None:
+            for each in answered.placed:
+                unit.count_put(options, each)
         if answered.error is not None:
             while self._under_way:  # these put nothing, but are not over before they say so
                 with suppress(MQError):
-                    await answer(self._under_way.popleft()[0])
+                    await answer(self._under_way.popleft().call)
             raise stopped(answered.error, self._results) from answered.error
 
 

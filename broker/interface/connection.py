@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from asyncio import CancelledError
-from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from broker.interface.async_puts import AsyncPuts, AsyncStatus, asynchronous
 from broker.interface.data import prepared
 from broker.interface.message import PutResult, known_reason
+from broker.interface.options import answered_later, flags, get_options, put_options
 from broker.interface.port import answer
 from broker.interface.properties import with_properties
-from broker.interface.queue import Queue, answered_later, get_options, put_options
+from broker.interface.queue import Queue
 from broker.interface.starts import TriggerStarts
+from broker.interface.units import UnitOfWork, entered
 from broker.mqi.connections import MQSTAT
 from broker.mqi.errors import CommandFailedError, MQError
 from broker.mqi.options import MQGMO, MQPMO
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from broker.mqi.replies import CommandReply
 
 
+_OPEN_FORMS: Final = "MQOO flags, such as MQOO.INPUT_SHARED | MQOO.OUTPUT"
 _PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
 
@@ -47,10 +50,11 @@ class Connection:
 
     def __init__(self, port: Port) -> None:
         self.port = port
-        self.in_unit_of_work = False
+        self.unit: UnitOfWork | None = None  # the unit_of_work() that is open, whoever entered it
         self._works = False  # under syncpoint: something was put or got since the last commit or backout
         self.async_puts = AsyncPuts()
-        self.reading: set[ReadAhead] = set()  # of the loops that have read something ahead
+        self.loops: set[ReadAhead] = set()  # `async for`, from the first step until it is left
+        self.reading: set[ReadAhead] = set()  # those that have read something ahead
         self.before_backout: Callable[[], Awaitable[object]] | None = None
 
     @property
@@ -58,13 +62,21 @@ class Connection:
         """The name of the queue manager."""
         return self.port.q_mgr_name
 
+    @property
+    def in_unit_of_work(self) -> bool:
+        """Whether a put or get of this task that names no syncpoint option is under syncpoint: the task has entered
+        `unit_of_work()`, or was started inside it.
+        """
+        unit = self.unit
+        return unit is not None and unit.joined
+
     def open(self, name: str | ObjectDescriptor, options: int) -> OpenCall:
         """Open an object (MQOPEN) by name or descriptor with MQOO options.
 
         Await it for the `Queue`, or use it in `async with`, which closes the queue. Raises MQError, among others
-        UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042), OPTIONS_ERROR (2046).
+        UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042), OPTIONS_ERROR (2046); TypeError for options that are no flags.
         """
-        return OpenCall(self, name, options)
+        return OpenCall(self, descriptor(name), flags(options, _OPEN_FORMS))
 
     async def put1(
         self,
@@ -83,10 +95,15 @@ class Connection:
         pmo = self.put_options(options)
         od = descriptor(name)
         sent, body = (md, body) if not properties else with_properties(md, body, properties)
+        unit = self.unit
         if not asynchronous(int(pmo.options), md, by_default=False, persistent=True):
             placed = await answer(self.port.put1(od, sent, pmo, body))
+            if unit is not None:
+                unit.count_put(pmo.options, placed)
             return PutResult(md, placed)
-        await self.async_puts.follow(self.port.put1(od, sent, answered_later(pmo), body), od.object_name, len(body))
+        call = self.port.put1(od, sent, answered_later(pmo), body)
+        counter = None if unit is None else partial(unit.count_put, pmo.options)
+        await self.async_puts.follow(call, od.object_name, len(body), counter)
         return PutResult(md, None)
 
     async def stat(self, type: int = MQSTAT.TYPE_ASYNC_ERROR) -> AsyncStatus:
@@ -103,22 +120,27 @@ class Connection:
         return known_reason(await answer(self.port.begin()))
 
     async def commit(self) -> MQRC | int:
-        """Commit the unit of work (MQCMIT); returns when it is durable. Raises BACKED_OUT (2003) when it was undone."""
-        self._give_back()
-        self._works = False
+        """Commit the unit of work (MQCMIT), which is the connection's, whatever tasks have put and got in it; returns
+        when it is durable. Raises BACKED_OUT (2003) when it was undone.
+        """
+        self._unit_ends()
         return known_reason(await answer(self.port.commit()))
 
     async def backout(self) -> MQRC | int:
-        """Back out the unit of work (MQBACK)."""
-        self._give_back()
-        self._works = False
+        """Back out the unit of work (MQBACK), which is the connection's."""
+        self._unit_ends()
         return known_reason(await answer(self.port.backout()))
 
     def unit_of_work(self) -> UnitOfWork:
-        """`async with connection.unit_of_work():` commits on a clean exit and backs out on any other.
+        """`async with connection.unit_of_work() as unit:` commits on a clean exit and backs out on any other.
 
-        Inside, a put or get that names no syncpoint option is under syncpoint. A unit open at entry is
-        UOW_IN_PROGRESS (2128).
+        Inside, a put or get that names no syncpoint option is under syncpoint. Inside are the task that has entered it
+        and those that it starts there, until the block is left; a call of any other task on this connection is outside
+        syncpoint unless it says SYNCPOINT. A unit open at entry, this task's or another's, is UOW_IN_PROGRESS (2128) at
+        once: tasks that each want units of their own take a connection each, by `connection.connect()`.
+
+        `unit.puts` and `unit.gets` tell how many messages are in it, and an exception that backs it out bears a note of
+        what was undone. A get that still waits when the block is left ends with NO_MSG_AVAILABLE (2033).
         """
         return UnitOfWork(self)
 
@@ -180,23 +202,32 @@ class Connection:
 
     def put_options(self, options: PutMessageOptions | int) -> PutMessageOptions:
         """The whole structure for a put that is made now."""
-        pmo = put_options(options, in_unit=self.in_unit_of_work)
+        unit = self.unit
+        pmo = put_options(options, in_unit=unit is not None and unit in entered.get())
         if int(pmo.options) & _PUT_SYNCPOINT and not self.port.broken:
             self._works = True
         return pmo
 
     def get_options(self, options: GetMessageOptions | int, wait: float | None) -> GetMessageOptions:
         """The whole structure for a get that is made now."""
-        gmo = get_options(options, wait, in_unit=self.in_unit_of_work)
+        unit = self.unit
+        gmo = get_options(options, wait, in_unit=unit is not None and unit in entered.get())
         if int(gmo.options) & _GET_SYNCPOINT and not self.port.broken:
             self._works = True
         return gmo
 
-    async def _hold(self, kind: type[BaseException] | None) -> None:
+    async def hold_backout(self, kind: type[BaseException] | None) -> None:
         """Await `before_backout`, if an exception of this kind is about to back out the unit of work, once."""
         before_backout, self.before_backout = self.before_backout, None
         if before_backout is not None and kind is not None and not issubclass(kind, CancelledError):
             await before_backout()
+
+    def _unit_ends(self) -> None:
+        """The unit of work is committed or backed out now."""
+        self._give_back()
+        self._works = False
+        if self.unit is not None:
+            self.unit.begin_anew()
 
     def _give_back(self) -> None:
         """What loops have read ahead is in no unit of work that ends now."""
@@ -209,7 +240,7 @@ class Connection:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._hold(kind)
+        await self.hold_backout(kind)
         try:
             await self._end(commit=kind is None)
         except MQError:
@@ -222,15 +253,19 @@ class Connection:
 
 def descriptor(name: str | ObjectDescriptor) -> ObjectDescriptor:
     """The object descriptor for a queue's name; a descriptor stays what it is."""
-    return name if isinstance(name, ObjectDescriptor) else ObjectDescriptor(object_name=name)
+    if isinstance(name, ObjectDescriptor):
+        return name
+    if not isinstance(name, str):
+        raise TypeError(f"the name is a str or an ObjectDescriptor, not {name!r}")
+    return ObjectDescriptor(object_name=name)
 
 
 class OpenCall:
     """An MQOPEN to make: `await` it for the queue, or enter it with `async with`."""
 
-    def __init__(self, connection: Connection, name: str | ObjectDescriptor, options: int) -> None:
+    def __init__(self, connection: Connection, od: ObjectDescriptor, options: int) -> None:
         self._connection = connection
-        self._descriptor = descriptor(name)
+        self._descriptor = od
         self._options = options
         self._queue: Queue | None = None
 
@@ -250,32 +285,3 @@ class OpenCall:
     ) -> None:
         if self._queue is not None:
             await self._queue.__aexit__(kind, error, trace)
-
-
-class UnitOfWork:
-    """The unit of work of one `async with` block."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    async def __aenter__(self) -> Self:
-        if self._connection.in_unit_of_work:
-            raise MQError(MQRC.UOW_IN_PROGRESS, "this connection is inside a unit_of_work() already")
-        self._connection.in_unit_of_work = True
-        try:
-            await self._connection.begin()
-        except BaseException:
-            self._connection.in_unit_of_work = False
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._connection.in_unit_of_work = False
-        if kind is None:
-            await self._connection.commit()
-            return
-        await self._connection._hold(kind)
-        with suppress(MQError):  # what ended the block matters more; without a connection it is backed out all the same
-            await self._connection.backout()

@@ -23,6 +23,8 @@ def prepared(
     data: Data, md: MessageDescriptor | None, persistence: int | None
 ) -> tuple[MessageDescriptor | None, bytes]:
     """The descriptor and the bytes to send."""
+    if md is not None and not isinstance(md, MessageDescriptor):
+        raise wrong_descriptor(md)
     if persistence is None and type(data) is bytes:
         return md, data
     return described(md, persistence, text=isinstance(data, str)), encoded(data)
@@ -39,9 +41,9 @@ def each_prepared(
     default = None if md is None else md.to_tuple()
     before: tuple[Any, ...] | None = default
     made: dict[bool, MessageDescriptor | None] = {}
-    for each in messages:
+    for number, each in enumerate(messages):
         if isinstance(each, tuple):
-            data, own = each
+            data, own = pair(each, number)
             fields = None if own is None else own.to_tuple()
         else:
             data, fields = each, default
@@ -51,7 +53,32 @@ def each_prepared(
         if text not in made:
             read = None if fields is None else MessageDescriptor.from_tuple(fields)
             made[text] = described(read, persistence, text=text)
-        yield made[text], encoded(data)
+        yield made[text], data if type(data) is bytes else encoded(data, f"messages[{number}]")
+
+
+def many(messages: Iterable[Item], md: MessageDescriptor | None) -> Iterable[Item]:
+    """The messages of a batch. Raises TypeError for one string, which is a message and not many, and for a descriptor
+    that is none.
+    """
+    if isinstance(messages, str | bytes | bytearray | memoryview):
+        kind = type(messages).__name__
+        raise TypeError(f"put_many takes an iterable of messages, not one {kind}: put(data), or put_many([data])")
+    if md is not None and not isinstance(md, MessageDescriptor):
+        raise wrong_descriptor(md)
+    return messages
+
+
+def pair(item: tuple[Any, ...], number: int) -> tuple[Data, MessageDescriptor | None]:
+    """Data and its own descriptor, as they stand at this place of a batch."""
+    if len(item) != 2 or not isinstance(item[1], MessageDescriptor | None):
+        what = ", ".join(type(part).__name__ for part in item)
+        raise TypeError(f"messages[{number}] is data, or a pair of data and MessageDescriptor, not ({what})")
+    return item
+
+
+def wrong_descriptor(md: object) -> TypeError:
+    """The error for what is given as a descriptor."""
+    return TypeError(f"md is a MessageDescriptor or None, not {type(md).__name__}")
 
 
 def described(md: MessageDescriptor | None, persistence: int | None, *, text: bool) -> MessageDescriptor | None:
@@ -80,8 +107,12 @@ def _changed(md: MessageDescriptor, persistence: int | None, *, text: bool) -> M
     return md
 
 
-def encoded(data: Data) -> bytes:
-    """The bytes to send: text as UTF-8."""
-    if isinstance(data, bytes):
-        return data
-    return data.encode() if isinstance(data, str) else bytes(data)
+def encoded(data: Data, what: str = "data") -> bytes:
+    """The bytes to send: text as UTF-8. Raises TypeError for what is neither bytes-like nor str."""
+    if isinstance(data, str):
+        return data.encode()
+    try:
+        return bytes(memoryview(data))
+    except TypeError:
+        kind = type(data).__name__
+        raise TypeError(f"{what} is bytes-like or str, not {kind}; json.dumps() makes a str of most objects") from None

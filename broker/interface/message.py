@@ -17,7 +17,7 @@ from broker.mqi.structures import MessageDescriptor
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from broker.interface.port import Delivery, Distribution, Placed
+    from broker.interface.port import Delivery, Distribution, Opened, Placed
     from broker.mqi.folders import Value
     from broker.mqi.structures import ResponseRecord
 
@@ -37,10 +37,11 @@ class Message:
     `reason` is MQRC.NONE or the warning with which the get did its work, such as TRUNCATED_MSG_ACCEPTED (2079).
     """
 
-    __slots__ = ("_delivery", "_md", "_properties")
+    __slots__ = ("_delivery", "_md", "_opened", "_properties")
 
-    def __init__(self, delivery: Delivery) -> None:
+    def __init__(self, delivery: Delivery, opened: Opened | None = None) -> None:
         self._delivery = delivery
+        self._opened = opened
         self._md: MessageDescriptor | None = None
         self._properties: Mapping[str, Value] | None = None
 
@@ -65,6 +66,16 @@ class Message:
         if self._md is None:
             self._md = _descriptor(self._delivery)
         return self._md
+
+    @property
+    def resolved_q_name(self) -> str:
+        """The local queue that it was got from, where the name opened is that of an alias."""
+        return "" if self._opened is None else self._opened.resolved_q_name
+
+    @property
+    def resolved_q_mgr_name(self) -> str:
+        """The queue manager of that queue."""
+        return "" if self._opened is None else self._opened.resolved_q_mgr_name
 
     @property
     def properties(self) -> Mapping[str, Value]:
@@ -106,16 +117,31 @@ class PutResult:
     each destination made of them. Of an asynchronous put nothing is known yet: `md` is a copy of the caller's.
     """
 
-    __slots__ = ("_asked", "_md", "_placed")
+    __slots__ = ("_asked", "_md", "_opened", "_placed")
 
-    def __init__(self, asked: MessageDescriptor | None, placed: Placed | None) -> None:
+    def __init__(self, asked: MessageDescriptor | None, placed: Placed | None, opened: Opened | None = None) -> None:
         self._asked = asked
         self._placed = placed
+        self._opened = opened
         self._md: MessageDescriptor | None = None
 
     @property
     def reason(self) -> MQRC | int:
         return MQRC.NONE if self._placed is None else known_reason(self._placed.reason)
+
+    @property
+    def resolved_q_name(self) -> str:
+        """The queue that the message is for, where the name opened has led to: a local queue, or one of another queue
+        manager. Blank after a put to a distribution list, and after an asynchronous MQPUT1.
+        """
+        resolved = self._opened or self._placed
+        return "" if resolved is None else resolved.resolved_q_name
+
+    @property
+    def resolved_q_mgr_name(self) -> str:
+        """The queue manager of that queue."""
+        resolved = self._opened or self._placed
+        return "" if resolved is None else resolved.resolved_q_mgr_name
 
     @property
     def records(self) -> tuple[ResponseRecord, ...]:

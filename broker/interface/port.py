@@ -88,9 +88,9 @@ NO_LIST = Distribution()
 
 
 class Opened(NamedTuple):
-    """The answer to MQOPEN: the handle, what the name resolved to, and two attributes of the queue as they were then:
-    whether puts that do not say are asynchronous (DEFPRESP), and messages persistent (DEFPSIST). `distribution` is for
-    distribution lists.
+    """The answer to MQOPEN: the handle, what the name resolved to, and attributes of the queue as they were then:
+    whether puts that do not say are asynchronous (DEFPRESP), and messages persistent (DEFPSIST), and whether messages
+    are read ahead (DEFREADA, a value of MQREADA). `distribution` is for distribution lists.
     """
 
     hobj: int
@@ -100,12 +100,14 @@ class Opened(NamedTuple):
     reason: int
     answers_puts_later: bool = False
     persistent: bool = False
+    read_ahead: int = 0
     distribution: Distribution = NO_LIST
 
 
 class Placed(NamedTuple):
     """The answer to MQPUT: the fields of the descriptor that the put completed. `kept` is packed
-    (`broker.mqi.packing`). `distribution` is for distribution lists.
+    (`broker.mqi.packing`). What the name resolved to is for MQPUT1, since that of a put is its handle's, and
+    `distribution` for distribution lists.
     """
 
     kept: bytes
@@ -118,6 +120,8 @@ class Placed(NamedTuple):
     priority: int
     persistence: int
     reason: int
+    resolved_q_name: str = ""
+    resolved_q_mgr_name: str = ""
     distribution: Distribution = NO_LIST
 
 

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import lru_cache
-from operator import index
+from functools import partial
 from typing import TYPE_CHECKING, Self
 
 from broker.interface.async_puts import ASYNC_RESPONSE, asynchronous
 from broker.interface.batch_puts import BatchPuts, stopped
-from broker.interface.data import each_prepared, prepared
+from broker.interface.data import each_prepared, many, pair, prepared, wrong_descriptor
 from broker.interface.message import Message, PutResult, known_reason
+from broker.interface.options import answered_later
 from broker.interface.port import answer
 from broker.interface.properties import with_properties
 from broker.interface.read_ahead import SINGLY, Loop
+from broker.mqi.attribute_values import MQREADA
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQCO, MQGMO, MQPMO, MQWI
+from broker.mqi.options import MQCO, MQOO
 from broker.mqi.reasons import MQRC
-from broker.mqi.structures import GetMessageOptions, PutMessageOptions
+from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping
@@ -27,16 +27,11 @@ if TYPE_CHECKING:
     from broker.interface.data import Data, Item
     from broker.interface.port import Opened
     from broker.mqi.folders import Value
-    from broker.mqi.structures import MessageDescriptor, ResponseRecord
+    from broker.mqi.structures import ResponseRecord
 
-_WAIT = MQGMO.WAIT.value
-_GET_SYNCPOINT = MQGMO.SYNCPOINT.value
-_GET_NOT_IN_UNIT = (
-    MQGMO.SYNCPOINT | MQGMO.NO_SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT | MQGMO.BROWSE_FIRST | MQGMO.BROWSE_NEXT
-    | MQGMO.BROWSE_MSG_UNDER_CURSOR | MQGMO.UNLOCK
-).value  # fmt: skip
-_PUT_SYNCPOINT = MQPMO.SYNCPOINT.value
-_PUT_NOT_IN_UNIT = (MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT).value
+_READ_AHEAD = MQOO.READ_AHEAD.value
+_READ_AHEAD_YES = MQREADA.YES.value
+_READ_AHEAD_DISABLED = MQREADA.DISABLED.value
 
 
 class Queue:
@@ -49,51 +44,52 @@ class Queue:
     def __init__(self, connection: Connection, opened: Opened, options: int) -> None:
         self._connection = connection
         self._port = connection.port
-        self._opened = opened
-        self.reads_singly = bool(options & SINGLY)
+        self.opened = opened
+        self.reads_singly = bool(options & SINGLY) or opened.read_ahead == _READ_AHEAD_DISABLED
+        self.asks_to_read_ahead = bool(options & _READ_AHEAD) or opened.read_ahead == _READ_AHEAD_YES
         self._closed = False
 
     @property
     def hobj(self) -> int:
         """The number of the handle on its connection."""
-        return self._opened.hobj
+        return self.opened.hobj
 
     @property
     def name(self) -> str:
-        return self._opened.name
+        return self.opened.name
 
     @property
     def resolved_q_name(self) -> str:
-        return self._opened.resolved_q_name
+        return self.opened.resolved_q_name
 
     @property
     def resolved_q_mgr_name(self) -> str:
-        return self._opened.resolved_q_mgr_name
+        return self.opened.resolved_q_mgr_name
 
     @property
     def reason(self) -> MQRC | int:
         """MQRC.NONE, or the warning with which the open did its work."""
-        return known_reason(self._opened.reason)
+        return known_reason(self.opened.reason)
 
     @property
     def records(self) -> tuple[ResponseRecord, ...]:
         """How the open of a distribution list went, a record for each destination; empty for anything else."""
-        return self._opened.distribution.records
+        return self.opened.distribution.records
 
     @property
     def known_dest_count(self) -> int:
         """How many destinations of the list are queues of this queue manager and could be opened."""
-        return self._opened.distribution.known_dest_count
+        return self.opened.distribution.known_dest_count
 
     @property
     def unknown_dest_count(self) -> int:
         """How many destinations of the list are queues of other queue managers and could be opened."""
-        return self._opened.distribution.unknown_dest_count
+        return self.opened.distribution.unknown_dest_count
 
     @property
     def invalid_dest_count(self) -> int:
         """How many destinations of the list could not be opened."""
-        return self._opened.distribution.invalid_dest_count
+        return self.opened.distribution.invalid_dest_count
 
     async def put(
         self,
@@ -114,18 +110,22 @@ class Queue:
         others, Q_FULL (2053), PUT_INHIBITED (2051), MSG_TOO_BIG_FOR_Q (2030).
         """
         md, body = prepared(data, md, persistence)
-        pmo = self._connection.put_options(options)
+        connection = self._connection
+        pmo = connection.put_options(options)
         sent, body = (md, body) if not properties else with_properties(md, body, properties)
-        opened = self._opened
+        opened, unit = self.opened, connection.unit
         later = opened.answers_puts_later
         if (later or int(pmo.options) & ASYNC_RESPONSE) and asynchronous(
             int(pmo.options), md, by_default=later, persistent=opened.persistent
         ):
             call = self._port.put(opened.hobj, sent, answered_later(pmo), body)
-            await self._connection.async_puts.follow(call, opened.name, len(body))
-            return PutResult(md, None)
+            counter = None if unit is None else partial(unit.count_put, pmo.options)
+            await connection.async_puts.follow(call, opened.name, len(body), counter)
+            return PutResult(md, None, opened)
         placed = await answer(self._port.put(opened.hobj, sent, pmo, body))
-        return PutResult(md, placed)
+        if unit is not None:
+            unit.count_put(pmo.options, placed)
+        return PutResult(md, placed, opened)
 
     async def put_many(
         self,
@@ -142,14 +142,17 @@ class Queue:
         of them. Outside syncpoint the call returns when all that are persistent are durable. It is not one unit of
         work: the first message that cannot be put ends it, and those before it stay put. The MQError then says which
         it was, and `error.results` are those of the messages before it. Where a write fails, as with
-        STORAGE_MEDIUM_FULL (2192), up to 128 messages fail together. A cancelled call leaves put what has been sent.
+        STORAGE_MEDIUM_FULL (2192), up to 128 messages fail together. A cancelled call leaves put what has been sent; so
+        does one whose `messages` raise, or hold what is no message (TypeError).
 
         DEFPRESP of the queue is not looked at: the answers are waited for, unless `options` have ASYNC_RESPONSE.
         """
+        messages = many(messages, md)
         pmo = self._connection.put_options(options)
-        if int(pmo.options) & ASYNC_RESPONSE or self._opened.distribution.records:
+        if int(pmo.options) & ASYNC_RESPONSE or self.opened.distribution.records:
             return await self._put_singly(messages, md, options, persistence)
-        return await BatchPuts(self._port, self.hobj, pmo).put(each_prepared(messages, md, persistence))
+        batch = BatchPuts(self._connection, self.opened, options)
+        return await batch.put(each_prepared(messages, md, persistence))
 
     async def _put_singly(
         self,
@@ -159,8 +162,8 @@ class Queue:
         persistence: int | None,
     ) -> list[PutResult]:
         results: list[PutResult] = []
-        for each in messages:
-            data, own = each if isinstance(each, tuple) else (each, md)
+        for number, each in enumerate(messages):
+            data, own = pair(each, number) if isinstance(each, tuple) else (each, md)
             try:
                 results.append(await self.put(data, own, options, persistence=persistence))
             except MQError as error:
@@ -182,14 +185,23 @@ class Queue:
         without one, any length fits. Raises MQError, among others NO_MSG_AVAILABLE (2033), GET_INHIBITED (2016),
         Q_DELETED (2052), TRUNCATED_MSG_FAILED (2080, `error.message` holds what fitted).
         """
-        self._give_back()
-        gmo = self._connection.get_options(options, wait)
+        if md is not None and not isinstance(md, MessageDescriptor):
+            raise wrong_descriptor(md)
+        connection, opened = self._connection, self.opened
+        gmo = connection.get_options(options, wait)
+        if connection.reading:
+            self._meet()
+        unit = connection.unit
+        call = self._port.get(opened.hobj, md, gmo, max_length)
         try:
-            return Message(await answer(self._port.get(self._opened.hobj, md, gmo, max_length)))
+            delivery = await (answer(call) if unit is None or call.done() else unit.answer(call, gmo.options))
         except MQError as error:
             if error.reason == MQRC.TRUNCATED_MSG_FAILED and isinstance(error.message, tuple):
-                error.message = Message(error.message)  # type: ignore[arg-type]  # a Delivery, as Port.get promises
+                error.message = Message(error.message, opened)  # type: ignore[arg-type]  # a Delivery: see Port.get
             raise
+        if unit is not None:
+            unit.count_get(gmo.options, delivery)
+        return Message(delivery, opened)
 
     async def get_many(
         self,
@@ -208,10 +220,18 @@ class Queue:
         """
         if count < 1:
             raise ValueError(f"count={count}: 1 or more")
-        self._give_back()
-        gmo = self._connection.get_options(options, wait)
-        deliveries = await answer(self._port.get_many(self.hobj, md, gmo, count))
-        return list(map(Message, deliveries))
+        if md is not None and not isinstance(md, MessageDescriptor):
+            raise wrong_descriptor(md)
+        connection, opened = self._connection, self.opened
+        gmo = connection.get_options(options, wait)
+        if connection.reading:
+            self._meet()
+        unit = connection.unit
+        call = self._port.get_many(opened.hobj, md, gmo, count)
+        deliveries = await (answer(call) if unit is None or call.done() else unit.answer(call, gmo.options))
+        if unit is not None:
+            unit.count_gets(gmo.options, deliveries)
+        return [Message(each, opened) for each in deliveries]
 
     async def messages(
         self,
@@ -234,20 +254,21 @@ class Queue:
 
     async def inquire(self, *selectors: int) -> dict[int, int | str]:
         """Attributes of the object by MQIA and MQCA selectors (MQINQ)."""
-        return await answer(self._port.inquire(self._opened.hobj, selectors))
+        return await answer(self._port.inquire(self.opened.hobj, selectors))
 
     async def set(self, values: Mapping[int, int | str]) -> None:
         """Change attributes by MQIA and MQCA selectors (MQSET)."""
-        await answer(self._port.set(self._opened.hobj, values))
+        await answer(self._port.set(self.opened.hobj, values))
 
     async def close(self, options: int = MQCO.NONE) -> MQRC | int:
         """Close the handle (MQCLOSE) and return the reason: NONE, or a warning. Harmless when closed already."""
         if self._closed:
             return MQRC.NONE
-        self._give_back()
+        for ahead in [each for each in self._connection.loops if each.queue is self]:
+            ahead.leave()
         self._closed = True
         try:
-            return known_reason(await answer(self._port.close(self._opened.hobj, options)))
+            return known_reason(await answer(self._port.close(self.opened.hobj, options)))
         except MQError as error:
             self._closed = error.reason not in _STILL_OPEN
             raise
@@ -256,13 +277,14 @@ class Queue:
         """`async for message in queue`: each step is a get with unlimited wait, until the handle is closed.
 
         Outside a unit of work each message is removed when it is given. Inside `unit_of_work()` they join it, and some
-        are got ahead of the loop in one call; those not given to it by the time it is left go back.
+        are got ahead of the loop in one call (`broker.interface.read_ahead` says when); those not given to it by the
+        time it is left go back.
         """
         return Loop(self)
 
-    def _give_back(self) -> None:
-        """What loops over this queue have read ahead goes back."""
-        for ahead in [each for each in self._connection.reading if each.queue is self]:
+    def _meet(self) -> None:
+        """What loops of this connection have read ahead of this queue goes back: a get is about to look at it."""
+        for ahead in [each for each in self._connection.reading if each.queue.resolved_q_name == self.resolved_q_name]:
             ahead.give_back()
 
     async def __aenter__(self) -> Self:
@@ -284,54 +306,3 @@ class Queue:
 
 
 _STILL_OPEN = frozenset({MQRC.OPTION_NOT_VALID_FOR_TYPE, MQRC.Q_NOT_EMPTY, MQRC.OPTIONS_ERROR})
-
-
-def put_options(options: PutMessageOptions | int, *, in_unit: bool) -> PutMessageOptions:
-    """The whole structure, under syncpoint inside `unit_of_work()` where it names no syncpoint option."""
-    given = options.options if isinstance(options, PutMessageOptions) else options
-    wanted = given | _PUT_SYNCPOINT if in_unit and not given & _PUT_NOT_IN_UNIT else given
-    if not isinstance(options, PutMessageOptions):
-        return _put_flags_alone(index(wanted))
-    context = options.context.hobj if isinstance(options.context, Queue) else options.context
-    if wanted == given and context == options.context:
-        return options
-    return replace(options, options=wanted, context=context)
-
-
-@lru_cache
-def _put_flags_alone(options: int) -> PutMessageOptions:
-    """The structure for a put that names flags alone: nobody changes it."""
-    return PutMessageOptions(options=options)
-
-
-@lru_cache
-def _get_flags_alone(options: int) -> GetMessageOptions:
-    """The structure for a get that names flags alone."""
-    return GetMessageOptions(options=options)
-
-
-def answered_later(pmo: PutMessageOptions) -> PutMessageOptions:
-    """The options of an asynchronous put, which they name."""
-    return replace(pmo, options=pmo.options | ASYNC_RESPONSE)
-
-
-def get_options(options: GetMessageOptions | int, wait: float | None, *, in_unit: bool) -> GetMessageOptions:
-    """The whole structure, with `wait` and the syncpoint of `unit_of_work()` worked in."""
-    gmo = options if isinstance(options, GetMessageOptions) else _get_flags_alone(index(options))
-    wanted, interval = gmo.options, gmo.wait_interval
-    if in_unit and not wanted & _GET_NOT_IN_UNIT:
-        wanted |= _GET_SYNCPOINT
-    if wait is not None:
-        if isinstance(options, GetMessageOptions) and wanted & _WAIT:
-            raise ValueError("wait= is given beside options that have WAIT already: use one of them")
-        wanted |= _WAIT
-        interval = MQWI.UNLIMITED.value if wait == float("inf") else round(wait * 1000)
-    if wanted == gmo.options and interval == gmo.wait_interval:
-        return gmo
-    return GetMessageOptions(
-        options=wanted,
-        wait_interval=interval,
-        match_options=gmo.match_options,
-        msg_token=gmo.msg_token,
-        version=gmo.version,
-    )

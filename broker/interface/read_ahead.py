@@ -3,10 +3,20 @@
 A message is removed from its queue when it is given to the loop. Outside a unit of work that is what a get is, one a
 step: the removal of each message must be durable before the loop has it, so there is nothing to gain by reading ahead.
 
-Inside `unit_of_work()` a message is removed by the commit, so several are got in one call, the more the longer the loop
-goes on. What the loop has not been given yet is not its own. It goes back, in order and with its backout count as it
-was, before anything that would make it so, or that would meet it: a commit, a backout, the end of the connection, the
-close of the handle or another get with it. It also goes back when the loop is left.
+Inside `unit_of_work()` a message is removed by the commit, so several may be got in one call, the more the longer the
+loop goes on. What the loop has not been given yet is not its own. It goes back, in order and with its backout count as
+it was, before anything that would make it so, or that would look for it: a commit, a backout, the end of the
+connection, the close of the handle, another get of the connection from that queue. It also goes back when the loop is
+left.
+
+Messages are read ahead for a loop
+
+1. never, where the queue has DEFREADA(DISABLED) or was opened with NO_READ_AHEAD or SAVE_ALL_CONTEXT;
+2. never, while another loop of the connection is over the same queue: neither may starve for what the other holds;
+3. where the queue has DEFREADA(YES) or was opened with READ_AHEAD;
+4. otherwise, while it is the only loop of its connection.
+
+When a second loop takes its first step, what others have read ahead and may not any more goes back.
 """
 
 from __future__ import annotations
@@ -56,6 +66,7 @@ class Loop:
             return await self._ahead.next()
         except MQError as error:
             if self._queue._closed and error.reason == MQRC.HOBJ_ERROR:
+                self._ahead.leave()
                 raise StopAsyncIteration from None
             raise
 
@@ -64,13 +75,13 @@ class Loop:
         if not self._ahead.begun:
             return
         if _running_loop() is self._loop:
-            self._ahead.give_back()
+            self._ahead.leave()
         elif not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._ahead.give_back)
+            self._loop.call_soon_threadsafe(self._ahead.leave)
 
 
 class ReadAhead:
-    """The messages that one loop over a queue has got in a unit of work and not been given yet."""
+    """One loop over a queue, and the messages that it has got in a unit of work and not been given yet."""
 
     def __init__(self, queue: Queue, connection: Connection) -> None:
         self.queue = queue
@@ -82,18 +93,47 @@ class ReadAhead:
 
     @property
     def begun(self) -> bool:
-        """Whether it has got anything since the last time that it gave back."""
-        return self in self._connection.reading
+        """Whether the loop has taken a step, and has not been left."""
+        return self in self._connection.loops
+
+    @property
+    def allowed(self) -> bool:
+        """Whether more than the next message may be got now."""
+        queue, loops = self.queue, self._connection.loops
+        if queue.reads_singly:
+            return False
+        if len(loops) == 1:
+            return True
+        if not queue.asks_to_read_ahead:
+            return False
+        return all(each is self or each.queue.resolved_q_name != queue.resolved_q_name for each in loops)
 
     async def next(self) -> Message:
         """The next message."""
+        connection = self._connection
+        if not self.begun:
+            self._begin()
         while not self._messages:
-            if not self._connection.in_unit_of_work or self.queue.reads_singly:
+            if not connection.in_unit_of_work:
                 return await self.queue.get(options=_NEXT)
             await self._fetch()
         message = self._messages.popleft()
         self._last = message.token
+        if connection.unit is not None:
+            connection.unit.gets += 1
         return message
+
+    def leave(self) -> None:
+        """The loop is over."""
+        self._connection.loops.discard(self)
+        self.give_back()
+
+    def _begin(self) -> None:
+        """The loop takes its first step."""
+        connection = self._connection
+        connection.loops.add(self)
+        for ahead in [each for each in connection.reading if not each.allowed]:
+            ahead.give_back()
 
     def give_back(self) -> None:
         """What has not been given to the loop goes back to the queue; the next message is got by itself."""
@@ -111,7 +151,7 @@ class ReadAhead:
 
     async def _fetch(self) -> None:
         """Get messages, unless they are given back meanwhile."""
-        window = self._window
+        window = self._window if self.allowed else 1
         call = self._call = self._connection.port.get_many(self.queue.hobj, None, _NEXT_IN_UNIT, window)
         self._connection.reading.add(self)
         try:
@@ -122,10 +162,10 @@ class ReadAhead:
         if self._call is not call:
             return
         self._call = None
-        self._messages.extend(map(Message, call.result()))
+        opened = self.queue.opened
+        self._messages.extend(Message(each, opened) for each in call.result())
         call.take()
-        if len(self._messages) == window:
-            self._window = min(2 * window, WINDOW_MAX)
+        self._window = min(2 * window, WINDOW_MAX) if len(self._messages) == window else window
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

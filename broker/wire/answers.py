@@ -43,8 +43,17 @@ def _distributed(result: Opened | Placed) -> tuple[Any, ...]:
     return result[:-1] if result[-1] is NO_LIST else result
 
 
+_PUT_FIELDS: Final = Placed._fields.index("resolved_q_name")
+"""How many fields of Placed a put by a handle sends: what its name resolved to was said when it was opened."""
+
+
+def _put(result: Placed) -> tuple[Any, ...]:
+    fields = result[:_PUT_FIELDS]
+    return fields if result.distribution is NO_LIST else (*fields, result.distribution)
+
+
 def _placed_many(result: PlacedMany) -> tuple[Any, ...]:
-    placed = [each[:-1] for each in result.placed]  # without a distribution: batches are not for lists
+    placed = [each[:_PUT_FIELDS] for each in result.placed]  # batches are not for lists
     return placed, None if result.error is None else error_fields(result.error)
 
 
@@ -80,7 +89,7 @@ _FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.DISCONNECT: _single,
     Verb.OPEN: _distributed,
     Verb.CLOSE: _single,
-    Verb.PUT: _distributed,
+    Verb.PUT: _put,
     Verb.PUT1: _distributed,
     Verb.PUT_MANY: _placed_many,
     Verb.GET: _same,
@@ -184,6 +193,13 @@ def _opened(items: Frame) -> Opened:
 
 
 def _placed(items: Frame) -> Placed:
+    if len(items) == _PUT_FIELDS:
+        return Placed(*items)
+    *fields, distribution = _with_distribution(items, _PUT_FIELDS + 1)
+    return Placed(*fields)._replace(distribution=distribution)
+
+
+def _placed_once(items: Frame) -> Placed:
     return Placed(*_with_distribution(items, len(Placed._fields)))
 
 
@@ -214,7 +230,7 @@ _RESULTS: Final[dict[int, Callable[[Frame], Any]]] = {
     Verb.OPEN: _opened,
     Verb.CLOSE: _number,
     Verb.PUT: _placed,
-    Verb.PUT1: _placed,
+    Verb.PUT1: _placed_once,
     Verb.PUT_MANY: _all_placed,
     Verb.GET: Delivery._make,
     Verb.GET_MANY: _deliveries,

@@ -52,7 +52,7 @@ class Verb(IntEnum):
     DISCONNECT = 17  # whether to commit -> reason
     OPEN = 18  # object descriptor, options -> the fields of Opened
     CLOSE = 19  # handle, options -> reason
-    PUT = 20  # handle, descriptor or nil, put message options, data -> the fields of Placed
+    PUT = 20  # handle, descriptor or nil, put message options, data -> the fields of Placed up to the reason
     PUT1 = 21  # object descriptor, descriptor or nil, put message options, data -> the fields of Placed
     GET = 22  # handle, descriptor or nil, get message options, max length or nil -> the fields of Delivery
     BEGIN = 23  # nothing -> reason
@@ -68,7 +68,7 @@ class Verb(IntEnum):
     TRIGGER_DONE = 33  # lease numbers; call 0, no answer
     TRIGGER_RETURN = 34  # lease numbers; call 0, no answer
     PUT_MANY = 35  # handle, put message options, number of the call before it in the batch or 0, and for each message:
-    # descriptor or nil, or true for that of the message before it; data -> the fields of Placed of each, error or nil
+    # descriptor or nil, or true for that of the message before it; data -> the fields of PUT of each, error or nil
     GET_MANY = 36  # handle, descriptor or nil, get message options, count -> the fields of Delivery of each
     GIVE_BACK = 37  # handle, tokens, token of the message got before these; call 0, no answer
 

@@ -13,7 +13,7 @@ from broker.mqi import MQGMO, MQOO, MQRC
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterator
 
-    from broker import Queue
+    from broker import Connection, Queue
 
 ALL = MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.BROWSE | MQOO.INQUIRE | MQOO.SET
 
@@ -29,6 +29,17 @@ def fails(reason: MQRC) -> Iterator[pytest.ExceptionInfo[MQError]]:
     with pytest.raises(MQError) as caught:
         yield caught
     assert caught.value.reason == reason
+
+
+@contextmanager
+def inside_unit(connection: Connection) -> Iterator[None]:
+    """As inside `unit_of_work()`, but without the end of it, which is the test's."""
+    connection.unit = unit = connection.unit_of_work()
+    unit.join()
+    try:
+        yield
+    finally:
+        unit.end()
 
 
 async def reason_of(call: Awaitable[object]) -> MQRC | int:

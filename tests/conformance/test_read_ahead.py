@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import pytest
 
 from broker import MQError
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor, PutMessageOptions
-from tests.conformance.expect import ALL, drained, name_of, reason_of
+from tests.conformance.expect import ALL, drained, inside_unit, name_of, reason_of
 from tests.conformance.grouping import LO, MIG, SYNC, place
 
 if TYPE_CHECKING:
@@ -152,24 +153,214 @@ async def test_two_loops_over_one_queue_give_each_message_once(
     assert sorted([*found, *await drained(other_queue)], key=int) == bodies(40)
 
 
+asking = pytest.mark.parametrize(
+    ("defreada", "option"),
+    [("NO", 0), ("YES", 0), ("NO", MQOO.READ_AHEAD), ("YES", MQOO.READ_AHEAD), ("NO", MQOO.NO_READ_AHEAD)],
+)
+
+
+@asking
+@pytest.mark.parametrize("way", ["own handles", "one handle", "an alias"])
+async def test_two_loops_over_one_queue_in_turn_give_all_that_is_there(
+    system: System, connection: Connection, other_queue: Queue, defreada: str, option: int, way: str
+) -> None:
+    """Whatever was asked for, no loop starves for what the other holds."""
+    await system.mqsc(f"ALTER QLOCAL(Q) DEFREADA({defreada})\nDEFINE QALIAS(A) TARGET(Q) DEFREADA({defreada})")
+    await other_queue.put_many(bodies(40))
+    first_handle = await connection.open("Q", ALL | option)
+    second = (
+        first_handle if way == "one handle" else await connection.open("A" if way == "an alias" else "Q", ALL | option)
+    )
+    async with connection.unit_of_work() as unit:
+        one, two = aiter(first_handle), aiter(second)
+        found = [(await anext(one)).data for _ in range(10)]  # by now more is read ahead, if it may be
+        found += [(await anext(each)).data for _ in range(15) for each in (two, one)]
+        assert (found, held(system)) == (bodies(40), 40)
+        assert unit.gets == 40
+    del one, two
+
+
+async def test_a_loop_that_waits_to_read_ahead_gives_way_to_another(
+    system: System, connection: Connection, queue: Queue, other_queue: Queue
+) -> None:
+    await other_queue.put_many(bodies(3))
+    second = await connection.open("Q", ALL)
+    async with connection.unit_of_work():
+        one, two = aiter(queue), aiter(second)
+        assert [(await anext(one)).data for _ in range(3)] == bodies(3)
+        waiting = [asyncio.ensure_future(anext(each)) for each in (one, two)]  # the first would get four at once
+        await system.waiting("Q", 2)
+        await other_queue.put_many(bodies(5)[3:])
+        assert sorted([(await each).data for each in waiting]) == bodies(5)[3:]
+        del one, two
+
+
+async def test_a_loop_reads_ahead_again_when_the_other_is_left(
+    system: System, connection: Connection, queue: Queue, other_queue: Queue
+) -> None:
+    await other_queue.put_many(bodies(40))
+    second = await connection.open("Q", ALL)
+    async with connection.unit_of_work():
+        one, two = aiter(queue), aiter(second)
+        for each in (one, two, one):
+            await anext(each)
+        assert held(system) == 3
+        del two
+        holds = []
+        for _ in range(5):
+            await anext(one)
+            holds.append(held(system))
+        assert holds == [5, 5, 9, 9, 9]
+        del one
+
+
+async def test_a_loop_of_a_handle_that_is_closed_is_in_nobodys_way(
+    system: System, connection: Connection, queue: Queue, other_queue: Queue
+) -> None:
+    await other_queue.put_many(bodies(10))
+    second = await connection.open("Q", ALL)
+    async with connection.unit_of_work():
+        one, two = aiter(queue), aiter(second)
+        await anext(two)
+        await second.close()
+        for _ in range(2):
+            await anext(one)
+        assert held(system) == 4
+        assert await anext(two, None) is None
+        del one, two
+
+
+@pytest.mark.parametrize(
+    ("defreada", "option", "reads_ahead"),
+    [
+        ("NO", 0, False),
+        ("YES", 0, True),
+        ("NO", MQOO.READ_AHEAD, True),
+        ("YES", MQOO.NO_READ_AHEAD, False),
+        ("DISABLED", MQOO.READ_AHEAD, False),
+    ],
+)
+async def test_beside_a_loop_over_another_queue_only_who_asks_reads_ahead(
+    system: System, connection: Connection, other_queue: Queue, defreada: str, option: int, reads_ahead: bool
+) -> None:
+    await system.mqsc(f"ALTER QLOCAL(Q) DEFREADA({defreada})\nDEFINE QLOCAL(R)")
+    await other_queue.put_many(bodies(10))
+    elsewhere = await connection.open("R", ALL)
+    await elsewhere.put_many(bodies(3))
+    queue = await connection.open("Q", ALL | option)
+    async with connection.unit_of_work():
+        beside, loop = aiter(elsewhere), aiter(queue)
+        await anext(beside)
+        for _ in range(4):
+            await anext(loop)
+        assert held(system) == (7 if reads_ahead else 4)
+        await anext(beside)
+        assert system.manager.core.queues["R"].uncommitted == 2
+        del beside, loop
+
+
+async def test_what_was_read_ahead_unasked_goes_back_when_a_loop_over_another_queue_begins(
+    system: System, connection: Connection, queue: Queue, other_queue: Queue
+) -> None:
+    await system.mqsc("DEFINE QLOCAL(R)")
+    await other_queue.put_many(bodies(10))
+    elsewhere = await connection.open("R", ALL)
+    await elsewhere.put(b"")
+    async with connection.unit_of_work():
+        loop, beside = aiter(queue), aiter(elsewhere)
+        for _ in range(4):
+            await anext(loop)
+        assert held(system) == 7
+        await anext(beside)
+        assert held(system) == 4
+        del loop, beside
+
+
+@pytest.mark.parametrize("name", ["Q", "A"])
+async def test_defreada_disabled_reads_nothing_ahead(
+    system: System, connection: Connection, other_queue: Queue, name: str
+) -> None:
+    """The first definition on the way from the name to the queue decides."""
+    disabled = "ALTER QLOCAL(Q) DEFREADA(DISABLED)" if name == "Q" else "ALTER QALIAS(A) DEFREADA(DISABLED)"
+    await system.mqsc(f"DEFINE QALIAS(A) TARGET(Q)\n{disabled}")
+    await other_queue.put_many(bodies(6))
+    queue = await connection.open(name, MQOO.INPUT_SHARED | MQOO.READ_AHEAD)
+    async with connection.unit_of_work():
+        holds = []
+        async for _ in queue:
+            holds.append(held(system))
+            if len(holds) == 6:
+                break
+    assert holds == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("by", ["get", "get_many", "browse", "messages"])
+async def test_a_get_with_another_handle_is_given_what_a_loop_has_read_ahead(
+    connection: Connection, queue: Queue, other_queue: Queue, by: str
+) -> None:
+    await other_queue.put_many(bodies(12))
+    second = await connection.open("Q", ALL)
+    async with connection.unit_of_work():
+        loop = aiter(queue)
+        for _ in range(4):
+            await anext(loop)
+        match by:
+            case "get":
+                found = await second.get()
+            case "get_many":
+                (found,) = await second.get_many(1)
+            case "browse":
+                found = await second.get(options=MQGMO.BROWSE_FIRST)
+            case _:
+                found = await anext(second.messages())
+        assert found.data == b"4"
+        del loop
+
+
+async def test_a_loop_outside_the_unit_does_not_starve_for_what_one_inside_has_read_ahead(
+    connection: Connection, queue: Queue, other_queue: Queue
+) -> None:
+    await other_queue.put_many(bodies(40))
+    second = await connection.open("Q", ALL)
+    outside = aiter(second)
+    turns: asyncio.Queue[None] = asyncio.Queue()
+    found: list[bytes] = []
+
+    async def loop_outside() -> None:
+        for _ in range(20):
+            await turns.get()
+            found.append((await anext(outside)).data)
+            turns.task_done()
+
+    task = asyncio.create_task(loop_outside())
+    async with connection.unit_of_work():
+        loop = aiter(queue)
+        for _ in range(20):
+            found.append((await anext(loop)).data)
+            turns.put_nowait(None)
+            await turns.join()
+        del loop
+    await task
+    assert found == bodies(40)
+
+
 @pytest.mark.parametrize("end", ["close", "disconnect", "commit", "backout"])
 async def test_what_a_loop_in_mid_course_has_read_ahead_is_in_nothing_that_ends(
     system: System, connection: Connection, queue: Queue, other_queue: Queue, end: str
 ) -> None:
     await other_queue.put_many(bodies(20))
-    connection.in_unit_of_work = True  # as inside unit_of_work(), without the end of it
-    loop = aiter(queue)
-    for _ in range(4):
-        await anext(loop)
-    if end == "close":
-        await queue.close()
-        await connection.commit()
-    else:
-        await getattr(connection, end)()
-    await system.until(lambda: held(system) == 0)
-    backed_out = [(each, 1) for each in bodies(4)] if end == "backout" else []
-    assert await left_on(other_queue) == backed_out + [(each, 0) for each in bodies(20)[4:]]
-    connection.in_unit_of_work = False
+    with inside_unit(connection):
+        loop = aiter(queue)
+        for _ in range(4):
+            await anext(loop)
+        if end == "close":
+            await queue.close()
+            await connection.commit()
+        else:
+            await getattr(connection, end)()
+        await system.until(lambda: held(system) == 0)
+        backed_out = [(each, 1) for each in bodies(4)] if end == "backout" else []
+        assert await left_on(other_queue) == backed_out + [(each, 0) for each in bodies(20)[4:]]
     del loop
 
 
@@ -281,15 +472,14 @@ async def test_a_loop_ends_when_the_handle_is_closed(system: System, connection:
 async def test_a_loop_raises_what_ends_its_wait(
     system: System, connection: Connection, queue: Queue, reason: MQRC, in_unit: bool
 ) -> None:
-    connection.in_unit_of_work = in_unit
-    looping = asyncio.ensure_future(reason_of(anext(aiter(queue))))
-    await system.waiting("Q", 1)
-    if reason == MQRC.GET_INHIBITED:
-        await system.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
-    else:
-        system.manager.perform(system.manager.core.quiesce())
-    assert await looping == reason
-    connection.in_unit_of_work = False
+    with inside_unit(connection) if in_unit else nullcontext():
+        looping = asyncio.ensure_future(reason_of(anext(aiter(queue))))
+        await system.waiting("Q", 1)
+        if reason == MQRC.GET_INHIBITED:
+            await system.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
+        else:
+            system.manager.perform(system.manager.core.quiesce())
+        assert await looping == reason
 
 
 async def leave_by_break(queue: Queue) -> None:
@@ -316,12 +506,11 @@ async def test_however_a_loop_is_left_a_later_commit_covers_what_it_was_given(
     system: System, connection: Connection, queue: Queue, other_queue: Queue, leave: Callable[[Queue], object]
 ) -> None:
     await other_queue.put_many(bodies(10))
-    connection.in_unit_of_work = True
-    task = asyncio.ensure_future(leave(queue))  # type: ignore[call-overload]  # a coroutine function
-    await asyncio.wait([task])
-    assert task.cancelled() == (leave is leave_by_cancellation)
-    assert task.cancelled() or isinstance(task.exception(), ZeroDivisionError | None)
-    connection.in_unit_of_work = False
+    with inside_unit(connection):
+        task = asyncio.ensure_future(leave(queue))  # type: ignore[call-overload]  # a coroutine function
+        await asyncio.wait([task])
+        assert task.cancelled() == (leave is leave_by_cancellation)
+        assert task.cancelled() or isinstance(task.exception(), ZeroDivisionError | None)
     await connection.commit()
     assert await left_on(other_queue) == [(each, 0) for each in bodies(10)[3:]]
 
@@ -330,15 +519,14 @@ async def test_a_loop_that_nobody_goes_on_with_is_left_when_it_is_collected(
     system: System, connection: Connection, queue: Queue, other_queue: Queue
 ) -> None:
     await other_queue.put_many(bodies(10))
-    connection.in_unit_of_work = True
-    loop = aiter(queue)
-    assert [(await anext(loop)).data for _ in range(2)] == bodies(2)
-    cycle = [loop]
-    cycle.append(cycle)  # type: ignore[arg-type]  # so that only the collector finds it
-    del loop, cycle
-    await asyncio.to_thread(gc.collect)
-    await system.until(lambda: held(system) == 2)
-    connection.in_unit_of_work = False
+    with inside_unit(connection):
+        loop = aiter(queue)
+        assert [(await anext(loop)).data for _ in range(2)] == bodies(2)
+        cycle = [loop]
+        cycle.append(cycle)  # type: ignore[arg-type]  # so that only the collector finds it
+        del loop, cycle
+        await asyncio.to_thread(gc.collect)
+        await system.until(lambda: held(system) == 2)
     await connection.backout()
 
 
@@ -346,15 +534,14 @@ async def test_a_cut_line_leaves_every_message_on_the_queue(
     system: System, connection: Connection, queue: Queue, other_queue: Queue
 ) -> None:
     await other_queue.put_many(bodies(10))
-    connection.in_unit_of_work = True
-    loop = aiter(queue)
-    for _ in range(3):
-        await anext(loop)
-    system.cut(connection)
-    await system.until(lambda: held(system) == 0)
-    assert await drained(other_queue) == bodies(10)
-    assert await reason_of(anext(loop)) == MQRC.CONNECTION_BROKEN
-    connection.in_unit_of_work = False
+    with inside_unit(connection):
+        loop = aiter(queue)
+        for _ in range(3):
+            await anext(loop)
+        system.cut(connection)
+        await system.until(lambda: held(system) == 0)
+        assert await drained(other_queue) == bodies(10)
+        assert await reason_of(anext(loop)) == MQRC.CONNECTION_BROKEN
 
 
 async def test_what_goes_back_to_a_hardened_queue_has_not_been_in_anybodys_hands(durable: DurableSystem) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from broker import MQError
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC
+from tests.conformance.expect import inside_unit
 from tests.engine.test_cancellation import BEFORE, INTERRUPTIONS, TURNS_MAX, interrupted, trial
 from tests.engine.trial import Work, turns
 
@@ -62,14 +63,11 @@ async def move_many(program: Program) -> None:
 
 async def loop_and_commit(program: Program) -> None:
     """Two steps, with the third message read ahead."""
-    program.connection.in_unit_of_work = True
-    try:
+    with inside_unit(program.connection):
         async for message in program.queue:
             program.unit.got.append(message.data)
             if len(program.unit.got) == 2:
                 break
-    finally:
-        program.connection.in_unit_of_work = False
     await program.commit()
 
 

@@ -75,10 +75,10 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
 RESULTS: dict[Verb, Any] = {
     Verb.CONNECT: "QM1",
     Verb.DISCONNECT: 0,
-    Verb.OPEN: Opened(7, "ORDERS", "ORDERS", "QM1", 0, True, True),
+    Verb.OPEN: Opened(7, "ORDERS", "ORDERS", "QM1", 0, True, True, 1),
     Verb.CLOSE: 2422,
     Verb.PUT: PLACED,
-    Verb.PUT1: PLACED,
+    Verb.PUT1: PLACED._replace(resolved_q_name="ORDERS", resolved_q_mgr_name="QM1"),
     Verb.GET: DELIVERY,
     Verb.BEGIN: 2121,
     Verb.COMMIT: 0,
@@ -130,7 +130,7 @@ LIST_CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
 """The calls that can be for distribution lists."""
 
 LIST_RESULTS: dict[Verb, Any] = {
-    Verb.OPEN: Opened(7, "", "", "", 2136, False, True, Distribution(RECORDS, 1)),
+    Verb.OPEN: Opened(7, "", "", "", 2136, False, True, 0, Distribution(RECORDS, 1)),
     Verb.PUT: PLACED._replace(reason=2136, distribution=Distribution(RECORDS, 1)),
     Verb.PUT1: PLACED._replace(reason=2136, distribution=Distribution(RECORDS, 0)),
 }
