@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Never
 
 from broker.client.address import Address, parse
 from broker.client.line import Line
@@ -17,15 +16,14 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from types import TracebackType
 
     from broker.interface.port import Port
 
+_ENTER: Final = "async with broker.connect(url) as connection"
 
-@asynccontextmanager
-async def connect(
-    url: str, *, appl_name: str = "", user: str = "", clock: Clock | None = None
-) -> AsyncIterator[Connection]:
+
+def connect(url: str, *, appl_name: str = "", user: str = "", clock: Clock | None = None) -> ConnectCall:
     """Connect to a queue manager (MQCONN): `async with broker.connect("mq://127.0.0.1:1414/QM1") as connection`.
 
     `url` is `mq://host[:port][/QM]`, port 1414 unless it says otherwise, or `mq+unix:///path/to.sock[?name=QM]`;
@@ -37,9 +35,37 @@ async def connect(
     name is another, Q_MGR_QUIESCING (2161), MAX_CONNS_LIMIT_REACHED (2025). When the line breaks, all calls raise
     CONNECTION_BROKEN (2009), and the queue manager backs out the unit of work.
     """
-    port = await _dial(parse(url), appl_name, user or process_user(), clock or Clock())
-    async with Connection(port) as connection:
-        yield connection
+    return ConnectCall(parse(url), appl_name, user or process_user(), clock or Clock())
+
+
+class ConnectCall:
+    """An MQCONN to make: enter it with `async with` for the connection."""
+
+    def __init__(self, address: Address, appl_name: str, user: str, clock: Clock) -> None:
+        self._address = address
+        self._appl_name = appl_name
+        self._user = user
+        self._clock = clock
+        self._connection: Connection
+
+    async def __aenter__(self) -> Connection:
+        self._connection = Connection(await _dial(self._address, self._appl_name, self._user, self._clock))
+        return self._connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._connection.__aexit__(kind, error, trace)
+
+    if not TYPE_CHECKING:  # for who takes it for the connection
+
+        def __await__(self) -> Never:
+            raise TypeError(f"connect() is entered, not awaited: {_ENTER}")
+
+        def __getattr__(self, name: str) -> Never:
+            if hasattr(Connection, name):
+                raise RuntimeError(f"there is no connection yet, and so no {name}: {_ENTER}")
+            raise AttributeError(name)
 
 
 async def _dial(address: Address, appl_name: str, user: str, clock: Clock) -> Port:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_NAME = re.compile(r"(?!.*\.toml$)[A-Za-z0-9._%]{1,48}")  # of a queue manager, not of a configuration
+
 EXPIRY_SCAN_INTERVAL = 60.0
 """Seconds between two searches for expired messages that nobody has met."""
 
@@ -107,6 +110,11 @@ class QueueManager:
             raise ValueError("name=, data= and defaults= are for a queue manager without a file, which has them all")
         if defaults is not None and defaults not in DEFAULTS:
             raise ValueError(f"defaults={defaults!r}: one of {', '.join(DEFAULTS)}")
+        if isinstance(config, str) and _NAME.fullmatch(config) and not Path(config).exists():
+            raise ValueError(
+                f"there is no file {config}: the first argument is the path of a broker.toml; "
+                f"a queue manager without one is QueueManager.open(name={config!r}, data=...)"
+            )
         if isinstance(config, str | Path):
             config = load(Path(config), os.environ)
         if store is None:
@@ -129,6 +137,7 @@ class QueueManager:
 
     def converse(self, appl_name: str = "", user: str = "", channel: str = "") -> Conversation:
         """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`."""
+        self._check_entered()
         if self._stopping.is_set():
             raise MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping")
         if self.core.quiescing:
@@ -264,6 +273,7 @@ class QueueManager:
         """Refuse new connections, end the waits that asked for it with Q_MGR_QUIESCING (2161), and return when the last
         connection has gone, or after `timeout` seconds.
         """
+        self._check_entered()
         logger.info("queue manager quiesces name=%s connections=%d", self.name, len(self._conversations))
         self.perform(self.core.quiesce())
         self.monitors.end(MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing"))
@@ -275,11 +285,13 @@ class QueueManager:
 
     async def stopped(self) -> Exception | None:
         """Wait until the queue manager has to stop because its store failed (journal rule 7); the error."""
+        self._check_entered()
         await self._stopping.wait()
         return self.journal.error
 
     def status(self) -> dict[str, Any]:
         """The queue manager in figures."""
+        self._check_entered()
         core = self.core
         return {
             "name": self.name,
@@ -307,6 +319,10 @@ class QueueManager:
             "bodies": {"bytes": self.bodies.bytes, "budget": self.config.limits.body_bytes},
             "store": self._store.status(),
         }
+
+    def _check_entered(self) -> None:
+        if not hasattr(self, "core"):
+            raise RuntimeError(f"{self.name} is not open yet: enter it, `async with QueueManager.open(...) as manager`")
 
     async def _load(self) -> None:
         """Take over what the store holds, and create what a queue manager has from the beginning and is not there."""
