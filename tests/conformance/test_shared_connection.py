@@ -9,6 +9,7 @@ import pytest
 
 from broker import MQError
 from broker.groups import GroupPutter
+from broker.interface.units import entered
 from broker.mqi import (
     MQGMO,
     MQMO,
@@ -452,3 +453,12 @@ async def test_a_resumable_group_is_refused_while_a_unit_is_open(
                 await attempt
     async with GroupPutter(connection, "Q", "ST", messages_per_unit=10) as putter:
         await putter.put(b"A", last=True)
+
+
+async def test_a_unit_that_has_ended_is_remembered_by_no_task(connection: Connection, other: Connection) -> None:
+    """A task that lives long enters many."""
+    async with other.unit_of_work() as open_one:
+        async with connection.unit_of_work() as unit:
+            assert entered.get() == (open_one, unit)
+        assert entered.get() == (open_one,)
+    assert entered.get() == ()
