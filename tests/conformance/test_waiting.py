@@ -226,7 +226,7 @@ async def test_disconnecting_ends_the_waits(system: System, connection: Connecti
         await system.waiting("Q", 1)
         await connection.disconnect()
         assert await ended in (MQRC.HCONN_ERROR, MQRC.CONNECTION_BROKEN)
-    with fails(MQRC.HCONN_ERROR if system.way == "embedded" else MQRC.CONNECTION_BROKEN):
+    with fails(MQRC.HCONN_ERROR):
         await queue.get()
 
 
