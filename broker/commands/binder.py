@@ -5,6 +5,7 @@ Everything that can be said of a command by its text alone is decided here; what
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,10 @@ if TYPE_CHECKING:
     from broker.core.definitions import Attributes
 
 COMMAND_LENGTH_MAX = 32768
+COMMAND_TOKENS_MAX = 1000
+"""More than any command has that means something; to parse them takes some 30 ms."""
+
+_TOKEN = re.compile(r"""'(?:[^']|'')*+'?|"(?:[^"]|"")*+"?|[()]|[^\s,()'"]+""")
 NOT_FOR_WHERE = ("TYPE", "QSGDISP")
 
 
@@ -47,6 +52,8 @@ def read(text: str) -> Request:
     """The request that one complete command makes, in either language; raises CommandError."""
     if len(text) > COMMAND_LENGTH_MAX:
         raise errors.segment_error(text[:COMMAND_LENGTH_MAX], f"A command has up to {COMMAND_LENGTH_MAX} characters.")
+    if len(text) > COMMAND_TOKENS_MAX and len(_TOKEN.findall(text)) > COMMAND_TOKENS_MAX:
+        raise errors.segment_error(text, f"A command has up to {COMMAND_TOKENS_MAX} words, values and parentheses.")
     tpf = is_zmqsc(text)
     refusal = None if tpf else not_supported(text)
     if refusal is not None:

@@ -23,26 +23,28 @@ if TYPE_CHECKING:
     from broker.core.definitions import Definition
 
 
-def display(request: DisplayRequest, catalog: Catalog) -> CommandReply:
-    """The reply: each object under a heading of its own. Raises CommandError (AMQ8147E) when none fits."""
+def display(request: DisplayRequest, catalog: Catalog) -> Iterator[CommandReply | None]:
+    """The reply in parts: each object under a heading of its own, and None for an object that is not meant. Raises
+    CommandError (AMQ8147E) when none fits.
+    """
     noun = SHOWN[request.noun]
     token = zmqsc_token if request.tpf else mqsc_token
-    texts = []
-    attributes = []
+    none_fits = True
     for definition in _definitions(request, catalog):
-        shown = _shown(request, definition, catalog)
+        shown = None if definition is None else _shown(request, definition, catalog)
         if shown is None:
+            yield None
             continue
+        none_fits = False
         printed = (token(row, value) for row, value in shown if _is_printed(request, row, value))
-        texts.append(layout(f"{noun.code}: {noun.heading}", printed))
-        attributes.append(dictionary(shown))
-    if not texts:
+        text = layout(f"{noun.code}: {noun.heading}", printed)
+        yield CommandReply(code=noun.code, text=text, attributes=(dictionary(shown),))
+    if none_fits:
         raise errors.not_found(request.pattern)
-    return CommandReply(code=noun.code, text="\n".join(texts), attributes=tuple(attributes))
 
 
-def _definitions(request: DisplayRequest, catalog: Catalog) -> Iterator[Definition]:
-    """The objects whose names and kinds fit, in order of their names."""
+def _definitions(request: DisplayRequest, catalog: Catalog) -> Iterator[Definition | None]:
+    """The objects in order of their names; None for each whose name or kind does not fit."""
     if request.noun == "QMGR":
         yield catalog.queue_manager
         return
@@ -50,8 +52,7 @@ def _definitions(request: DisplayRequest, catalog: Catalog) -> Iterator[Definiti
     names = catalog.names(space) if request.pattern.endswith("*") else (request.pattern,)
     for name in names:
         definition = catalog.find(space, name) if generic_match(request.pattern, name) else None
-        if definition is not None and definition.kind in request.kinds:
-            yield definition
+        yield definition if definition is not None and definition.kind in request.kinds else None
 
 
 def _shown(request: DisplayRequest, definition: Definition, catalog: Catalog) -> list[Shown] | None:

@@ -6,7 +6,7 @@ Nothing is changed here. The engine makes the changes durable and applies them, 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.commands import errors
 from broker.commands.attributes import TABLE, altered, create, not_acted_on
@@ -16,9 +16,10 @@ from broker.commands.kinds import KINDS
 from broker.commands.requests import AlterRequest, ClearRequest, DefineRequest, DeleteRequest, DisplayRequest
 from broker.commands.row import Origin
 from broker.core.definitions import Clear, Define, Definition, Delete
-from broker.mqi.replies import CommandReply
+from broker.mqi.replies import CommandReply, joined
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import datetime
 
     from broker.commands.catalog import Catalog
@@ -37,12 +38,22 @@ class Outcome:
     changes: tuple[Change, ...] = ()
 
 
+Parts: TypeAlias = "Iterator[CommandReply | None]"
+"""The reply to a DISPLAY, object by object; None where an object was looked at that is not shown."""
+
+
 def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome:
     """Carry out one complete command, MQSC or ZMQSC; whatever its text, the answer is a reply.
 
     `now` becomes the time of creation and alteration, in the zone that it carries. `warned` has the warnings that
     replies to earlier commands of the script bore: they are not repeated, and new ones are added.
     """
+    begun = begin(text, catalog, now, warned)
+    return begun if isinstance(begun, Outcome) else Outcome(joined([part for part in begun if part is not None]))
+
+
+def begin(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome | Parts:
+    """As `interpret`, but for a DISPLAY, which may show very many objects: its reply comes in parts."""
     try:
         request = read(text)
         match request:
@@ -55,9 +66,20 @@ def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | Non
             case ClearRequest():
                 return _clear(request, catalog)
             case DisplayRequest():
-                return Outcome(display(request, catalog))
+                return _displayed(request, catalog)
     except errors.CommandError as error:
-        return Outcome(CommandReply(code=error.code, text=error.text, ok=False, syntax_error=error.syntax_error))
+        return Outcome(_refused(error))
+
+
+def _displayed(request: DisplayRequest, catalog: Catalog) -> Parts:
+    try:
+        yield from display(request, catalog)
+    except errors.CommandError as error:
+        yield _refused(error)
+
+
+def _refused(error: errors.CommandError) -> CommandReply:
+    return CommandReply(code=error.code, text=error.text, ok=False, syntax_error=error.syntax_error)
 
 
 def _warned(request: DefineRequest | AlterRequest, outcome: Outcome, warned: set[str] | None) -> Outcome:

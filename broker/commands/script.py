@@ -6,6 +6,10 @@ What a command says is not looked at. A line may be of any length. Commands of b
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 BLANKS = " \t\r"
 CONTINUATIONS = ("+", "-")
@@ -37,36 +41,42 @@ class ScriptReader:
 
     def feed(self, line: str) -> list[str]:
         """The commands that this line, given without its line end, completes: mostly none or one."""
+        return list(self.commands(line))
+
+    def commands(self, line: str) -> Iterator[str]:
+        """As `feed`, one command at a time: a line may hold very many."""
         if self.ended or self.ignores(line):
-            return []
+            return
         line = line.rstrip(BLANKS)
         if self._continuation == "+":
             line = line.lstrip(BLANKS)
         self._continuation = line[-1] if line.endswith(CONTINUATIONS) else ""
-        commands = self._take(line.removesuffix(self._continuation))
+        for text in self._take(line.removesuffix(self._continuation)):
+            if self._ends(text):
+                return
+            if text:
+                yield text
         if not self._continuation:
-            commands.append(self._completed())
-        return self._until_end(commands)
+            yield from self.finish()
 
     def finish(self) -> list[str]:
         """The command that the end of the script completes, if one was still going on."""
-        return [] if self.ended else self._until_end([self._completed()])
+        text = "" if self.ended else self._completed()
+        return [text] if text and not self._ends(text) else []
 
-    def _take(self, line: str) -> list[str]:
+    def _take(self, line: str) -> Iterator[str]:
         """Add the line to the command begun; the commands that semicolons outside quotes end in it (L12)."""
-        commands = []
         start = 0
         for mark in _MARKS.finditer(line):
             if self._quote:
                 self._quote = "" if mark[0] == self._quote else self._quote
             elif mark[0] == ";":
                 self._pieces.append(line[start : mark.start()])
-                commands.append(self._completed())
+                yield self._completed()
                 start = mark.end()
             else:
                 self._quote = mark[0]
         self._pieces.append(line[start:])
-        return commands
 
     def _completed(self) -> str:
         text = "".join(self._pieces).strip(BLANKS)
@@ -74,20 +84,32 @@ class ScriptReader:
         self._quote = ""
         return text
 
-    def _until_end(self, commands: list[str]) -> list[str]:
-        """The commands before END (L13), without empty ones."""
-        for position, text in enumerate(commands):
-            if text.upper() in END_WORDS:
-                self.ended = True
-                self._continuation = ""
-                return list(filter(None, commands[:position]))
-        return list(filter(None, commands))
+    def _ends(self, text: str) -> bool:
+        """Whether this command ends the script (L13)."""
+        if text.upper() in END_WORDS:
+            self.ended = True
+            self._continuation = ""
+        return self.ended
 
 
 def commands_of(text: str) -> list[str]:
     """The commands of a whole script."""
+    return list(filter(None, steps(text)))
+
+
+def steps(text: str) -> Iterator[str]:
+    """The commands of a whole script, one at a time, and an empty text at each line: a script may have very many of
+    either, and whoever reads it something else to do.
+    """
     reader = ScriptReader()
-    return [command for line in text.split("\n") for command in reader.feed(line)] + reader.finish()
+    start = 0
+    while start <= len(text) and not reader.ended:
+        end = text.find("\n", start)
+        end = len(text) if end < 0 else end
+        yield from reader.commands(text[start:end])
+        yield ""
+        start = end + 1
+    yield from reader.finish()
 
 
 def located(text: str) -> list[tuple[int, str]]:

@@ -133,7 +133,38 @@ class LimitsConfig:
         default=16 * MIB,
         metadata=about(
             Whole(64 * KIB, 1 << 30),
-            "Most bytes of calls not yet answered on one socket, before reading pauses.",
+            "Most bytes of calls and their answers under way on one socket, before reading pauses.",
+            "bytes",
+        ),
+    )
+    server_bytes: int = field(
+        default=128 * MIB,
+        metadata=about(
+            Whole(MIB, 1 << 40),
+            "As in_flight_bytes, for all sockets together; beyond it each still has room for 32 KiB, and one of them "
+            "for a long message.",
+            "bytes",
+        ),
+    )
+    frame_timeout: float = field(
+        default=60.0,
+        metadata=about(
+            Seconds(0.1), "How long a program may take to send a call that it has begun to send.", "seconds"
+        ),
+    )
+    send_timeout: float = field(
+        default=60.0,
+        metadata=about(Seconds(0.1), "How long a program may leave answers unread before its line is cut.", "seconds"),
+    )
+    script_bytes: int = field(
+        default=4 * MIB,
+        metadata=about(Whole(KIB, 1 << 30), "Longest text of commands in one call; a longer one fails.", "bytes"),
+    )
+    replies_bytes: int = field(
+        default=64 * MIB,
+        metadata=about(
+            Whole(KIB, 1 << 40),
+            "Most bytes of replies to one text of commands; at that point its run ends and says so.",
             "bytes",
         ),
     )

@@ -44,6 +44,12 @@ class Grant:
     move: Move | None = None
     form: int = 0
 
+    @property
+    def length(self) -> int:
+        """How many bytes the message has."""
+        entries = self.entries
+        return entries[0].length if len(entries) == 1 else sum(entry.length for entry in entries)
+
 
 @dataclass(slots=True)
 class Effects:

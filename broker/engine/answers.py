@@ -59,9 +59,13 @@ def fail(call: Call[Any], reason: int, detail: str = "") -> None:
 
 
 def fail_written(call: Call[Any], error: Exception, full: MQRC) -> None:
-    """Answer a call whose rows could not be written: with `full` when there was no room (journal rule 6)."""
+    """Answer a call whose rows could not be written, with `full` when there was no room (journal rule 6), or whose unit
+    could not be settled.
+    """
     if isinstance(error, StoreFullError):
         fail(call, full, f"the store is full: {error}")
+    elif isinstance(error, MQError):
+        fail(call, error.reason, error.detail)
     else:
         fail(call, MQRC.CONNECTION_BROKEN, "the store failed; the outcome of this call is unknown")
 

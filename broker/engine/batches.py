@@ -18,6 +18,7 @@ from broker.core.unit import Unit
 from broker.core.views import Search
 from broker.engine.answers import fail, placed, when_written
 from broker.engine.calls import GettingCall
+from broker.engine.mistakes import mistake
 from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany
 from broker.mqi import checks
 from broker.mqi.errors import MQError
@@ -183,9 +184,12 @@ class GetManyCall(GettingCall[list[Delivery]]):
             self._undo()
             fail(self, ended)
             return
-        if self._same_unit():
-            self._fill()
-        self._collect()
+        try:
+            if self._same_unit():
+                self._fill()
+            self._collect()
+        except Exception as wrong:
+            self.spoiled(mistake(wrong, "a batch of gets"))
         self._conversation.manager.follow_up()
 
     def _same_unit(self) -> bool:
@@ -197,7 +201,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
 
     def _fill(self) -> None:
         """Get what else is there, up to the bounds of an answer."""
-        room = self._take_run(ANSWER_BYTES - _length(self._grants[0]))
+        room = self._take_run(ANSWER_BYTES - self._grants[0].length)
         while len(self._grants) < self._count and room > 0:
             try:
                 found = self._next()
@@ -206,7 +210,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
             if not isinstance(found, Grant):
                 return  # or nothing that is found at once
             self._keep(found)
-            room -= _length(found)
+            room -= found.length
 
     def _take_run(self, room: int) -> int:
         """Get the first messages together, as far as that may be; what is left of the room."""
@@ -220,7 +224,3 @@ class GetManyCall(GettingCall[list[Delivery]]):
             self._keep(Grant([entry], 0, True, implicit, form=form))
             implicit = None  # one grant stands for all that is in it
         return room - sum(entry.length for entry in entries)
-
-
-def _length(grant: Grant) -> int:
-    return sum(entry.length for entry in grant.entries)

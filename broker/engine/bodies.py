@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.entry import AVAILABLE, GONE
+from broker.engine.mistakes import contained, mistake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,17 +102,24 @@ class Bodies:
             for entry in entries:
                 if self._runs.get(entry) is run:
                     del self._runs[entry]
-                if entry.data is None and entry.id in bodies:
-                    entry.data = bodies[entry.id]
-                    self._hold(entry)
-            middle = entries[len(entries) // 2]
-            if middle in self._held:
-                self._held[middle] = entries[-1]
+            try:
+                self._take_in(entries, bodies)
+            except Exception as wrong:
+                error = mistake(wrong, "the return of bodies to memory")
             self._answer(run, error)
             self.trim()
 
         self._journal.read([entry.id for entry in entries], arrived)
         return run
+
+    def _take_in(self, entries: Sequence[Entry], bodies: dict[int, bytes]) -> None:
+        for entry in entries:
+            if entry.data is None and entry.id in bodies:
+                entry.data = bodies[entry.id]
+                self._hold(entry)
+        middle = entries[len(entries) // 2]
+        if middle in self._held:
+            self._held[middle] = entries[-1]
 
     def _answer(self, run: Run, error: Exception | None) -> None:
         """Tell those who wait. Messages that are only browsed may have lost their bodies again while others were read:
@@ -121,7 +129,7 @@ class Bodies:
             if error is None and any(entry.data is None for entry in entries):
                 self._read(entries).waiting.append((entries, fetched))
             else:
-                fetched(error)
+                contained(fetched, error)
 
     def _next(self, entry: Entry, length: int, room: int) -> list[Entry]:
         """The messages behind `entry` whose bodies are on disk: at most `length` of them, of `room` bytes."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.engine.answers import fail, fail_written
 from broker.engine.delivery import NOTHING, delivery
 from broker.engine.hardening import mark
+from broker.engine.mistakes import contained, mistake
+from broker.engine.room import BOUNDLESS
 from broker.engine.undelivered import put_back
 from broker.interface.port import Call, Delivery, T
 from broker.mqi.errors import MQError
@@ -61,6 +63,25 @@ class WaitingCall(ReceivingCall[T]):
             self.waiter = None
 
 
+class Got:
+    """What a call has got and its program has not taken yet, when the answer is on its way."""
+
+    def __init__(self, conversation: Conversation, grants: list[Grant], got: list[tuple[Entry, Unit]]) -> None:
+        self._conversation = conversation
+        self._grants = grants
+        self._got = got
+
+    def take(self) -> None:
+        """The answer has reached the program."""
+        self._grants, self._got = [], []
+
+    def abandon(self) -> None:
+        """Nobody takes the answer: put everything back."""
+        grants, self._grants = self._grants, []
+        got, self._got = self._got, []
+        _undo(self._conversation, grants, got)
+
+
 class GettingCall(WaitingCall[T]):
     """A call that gets messages, on its way: they are granted, have their bodies fetched, and their removal or their
     marks made durable; then it is answered.
@@ -102,6 +123,16 @@ class GettingCall(WaitingCall[T]):
     def unclaimed(self, result: T) -> None:
         self._undo()
 
+    @property
+    def receipt(self) -> Got:
+        return Got(self._conversation, self._grants, self._got)
+
+    def spoiled(self, error: MQError) -> None:
+        """A step of this call has failed by a mistake of ours."""
+        self._stop_waiting()
+        contained(self._undo)
+        fail(self, error.reason, error.detail)
+
     def _answer(self) -> None:
         """Answer with the deliveries."""
         raise NotImplementedError
@@ -109,6 +140,11 @@ class GettingCall(WaitingCall[T]):
     def _keep(self, grant: Grant) -> None:
         self._grants.append(grant)
         self._got += [(entry, entry.unit) for entry in grant.entries if entry.unit is not None]
+        room = self._conversation.room
+        if room is not BOUNDLESS:
+            size = grant.length
+            self.held += size
+            room.add(size)
 
     def _collect(self) -> None:
         """Nothing more is got: one implicit unit of work for what is outside syncpoint, then the bodies."""
@@ -129,7 +165,10 @@ class GettingCall(WaitingCall[T]):
         if error is not None:
             fail_written(self, error, MQRC.CONNECTION_BROKEN)
         elif not self.done():
-            self._secure()
+            try:
+                self._secure()
+            except Exception as wrong:
+                self.spoiled(mistake(wrong, "a get"))
 
     def _secure(self) -> None:
         """Make what the answer stands for durable: the "got" marks (journal rule 8), then the removal."""
@@ -142,7 +181,10 @@ class GettingCall(WaitingCall[T]):
         """The marks are on disk, or could not be written."""
         if error is None:
             if not self.done():
-                self._remove()
+                try:
+                    self._remove()
+                except Exception as wrong:
+                    self.spoiled(mistake(wrong, "a get"))
             return
         if isinstance(error, StoreFullError):
             self._undo()
@@ -156,10 +198,13 @@ class GettingCall(WaitingCall[T]):
 
     def _removed(self, error: Exception | None) -> None:
         """The implicit unit is over."""
-        if error is None:
-            self._reply()
-        else:
+        if error is not None:
             fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
+            return
+        try:
+            self._reply()
+        except Exception as wrong:
+            self.spoiled(mistake(wrong, "a get"))
 
     def _deliver(self) -> None:
         now = self._conversation.manager.clock.time()
@@ -173,10 +218,7 @@ class GettingCall(WaitingCall[T]):
         """Put everything back."""
         grants, self._grants = self._grants, []
         got, self._got = self._got, []
-        for grant in reversed(grants):
-            if grant.move is not None:
-                grant.move.undo()
-        put_back(self._conversation, got)
+        _undo(self._conversation, grants, got)
 
 
 class GetCall(GettingCall[Delivery]):
@@ -208,3 +250,18 @@ class HeldCall(ReceivingCall[T]):
 
     def unclaimed(self, result: T) -> None:
         self._release(result)
+
+
+def _undo(conversation: Conversation, grants: list[Grant], got: list[tuple[Entry, Unit]]) -> None:
+    for grant in reversed(grants):
+        if grant.move is not None:
+            grant.move.undo()
+    put_back(conversation, got)
+
+
+def spoil(call: Call[Any], error: MQError) -> None:
+    """A call has failed by a mistake of ours: it is answered with that, and what it has got goes back."""
+    if isinstance(call, GettingCall):
+        call.spoiled(error)
+    else:
+        fail(call, error.reason, error.detail)

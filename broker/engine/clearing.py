@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.engine.mistakes import mistake
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
@@ -43,22 +44,31 @@ class Clearing:
         self._run = self._manager.core.clear(self._queue, RUN_LENGTH)
         yield
 
-    def _taken(self, error: Exception | None) -> None:
+    def _taken(self, wrong: Exception | None) -> None:
         """A run of messages is out of sight, if there were any left: remove them."""
-        if error is not None or not self._run.gets:
-            self._end(error)
+        if wrong is not None:
+            self._end(mistake(wrong, "the clearing of a queue"))
+        elif not self._run.gets:
+            self._end(None)
         else:
             self._manager.journal.submit(self._manager.core.commit(self._run), self._written)
 
     def _written(self, error: Exception | None) -> None:
+        try:
+            self._settle(error)
+        except Exception as wrong:
+            error = mistake(wrong, "the clearing of a queue")
+        if error is None:
+            self._go_on()
+        else:
+            self._end(error)
+
+    def _settle(self, error: Exception | None) -> None:
         if error is None:
             self._manager.settle(self._run, committed=True)
-            self._go_on()
-            return
-        if isinstance(error, StoreFullError):
+        elif isinstance(error, StoreFullError):
             self._queue.deleted = False  # it stays, with what is left
             self._manager.settle(self._run, committed=False)
-        self._end(error)
 
     def _end(self, error: Exception | None) -> None:
         self._queue.clearing = False

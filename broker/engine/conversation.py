@@ -7,6 +7,7 @@ same name with an underscore.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,10 +22,13 @@ from broker.core.views import Search
 from broker.engine import batches, returns
 from broker.engine.answers import fail, fail_written, nobody, placed, succeed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
-from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
+from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall, spoil
 from broker.engine.delivery import Form
 from broker.engine.doom import Doom
+from broker.engine.mistakes import contained, mistake
 from broker.engine.objects import inquire, settings
+from broker.engine.room import BOUNDLESS
+from broker.engine.scripts import ScriptCall
 from broker.engine.turns import Turns
 from broker.interface.port import (
     Call,
@@ -55,8 +59,9 @@ if TYPE_CHECKING:
     from broker.core.selection import Request
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
+    from broker.engine.room import Room
+    from broker.engine.slices import Work
     from broker.interface.port import Port
-    from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 logger = logging.getLogger(__name__)
@@ -73,12 +78,13 @@ _OWN_CCSID = (MQCCSI.Q_MGR.value, MQCCSI.APPL.value)
 class Conversation:
     """One connection to the queue manager."""
 
-    def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str) -> None:
+    def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:
         self.manager = manager
         self.core: Manager = manager.core
         self.hconn = Hconn(appl_name, user)
         self.hconn.channel = self.channel = channel
-        self.turns = Turns(manager)
+        self.room = room
+        self.turns = Turns(manager, room)
         self._doom = Doom()
 
     @property
@@ -150,8 +156,9 @@ class Conversation:
     def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]:
         return self.turns.issue(Call(), True, self._set, hobj, values)
 
-    def mqsc(self, text: str, check: bool = False) -> Call[list[CommandReply]]:
-        return self.turns.issue(Call(), True, self._mqsc, text, check)
+    def mqsc(self, text: str, check: bool = False) -> ScriptCall:
+        call = ScriptCall(self.manager.config.limits.replies_bytes)
+        return self.turns.issue(call, True, self._mqsc, text, check)
 
     def status(self) -> Call[dict[str, Any]]:
         return self.turns.issue(Call(), True, self._status)
@@ -185,14 +192,25 @@ class Conversation:
     def disconnect(self, *, commit: bool) -> Call[int]:
         return self.turns.issue(Call(), False, self._disconnect, commit)
 
-    def break_(self, reason: MQRC = MQRC.CONNECTION_BROKEN) -> None:
-        """The line is cut, or the queue manager stops: calls end with `reason`, the unit of work is backed out."""
-        if self.broken:
+    def break_(self, reason: MQRC = MQRC.CONNECTION_BROKEN, *, at_once: bool = False) -> None:
+        """The line is cut, or the queue manager stops: calls end with `reason`, the unit of work is backed out.
+
+        Where there are very many calls that takes more than one turn of the event loop, unless it must be `at_once`.
+        """
+        if self.broken and not at_once:
             return
         unit, self.hconn.unit = self.hconn.unit, None
-        self._leave(reason)
-        if unit is not None:
-            self.turns.back_out(unit, nobody)
+        self.turns.end(reason)
+
+        def left() -> None:
+            if unit is not None:
+                self.turns.back_out(unit, nobody)
+
+        if at_once:
+            deque(self._leaving(reason), maxlen=0)
+            left()
+        else:
+            self._leave(reason, left)
 
     # Objects
 
@@ -295,24 +313,22 @@ class Conversation:
         go_on = self.turns.hold()
 
         def done(error: Exception | None) -> None:
-            if error is None:
-                made()
-            elif isinstance(error, MQError):
-                fail(call, error.reason, error.detail)
-            else:
-                fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
+            try:
+                if error is None:
+                    made()
+                else:
+                    fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
+            except MQError as refused:
+                fail(call, refused.reason, refused.detail)
+            except Exception as wrong:
+                spoil(call, mistake(wrong, "a call that changes definitions"))
             go_on()
 
         self.manager.commands.submit(make, done)
 
-    def _mqsc(self, call: Call[list[CommandReply]], text: str, check: bool) -> None:
-        go_on = self.turns.hold()
-
-        def done(replies: list[CommandReply]) -> None:
-            succeed(call, replies)
-            go_on()
-
-        self.manager.commands.run(text, done, check=check)
+    def _mqsc(self, call: ScriptCall, text: str, check: bool) -> None:
+        self.manager.commands.check(text)
+        self.manager.commands.run(text, call, self.turns.hold(), up_to_failure=check)
 
     def _open_for(self, hobj: int, option: int, reason: MQRC) -> Handle:
         handle = self.hconn.handle(hobj)
@@ -531,26 +547,49 @@ class Conversation:
         call.set_result(Explanation(q_name=route.queue.name, findings=findings))
 
     def _connect(self, call: Call[Port], appl_name: str) -> None:
-        call.set_result(self.manager.converse(appl_name or self.hconn.appl_name, self.hconn.user, self.channel))
+        call.set_result(
+            self.manager.converse(appl_name or self.hconn.appl_name, self.hconn.user, self.channel, self.room)
+        )
 
     def _disconnect(self, call: Call[int], commit: bool) -> None:
         unit, self.hconn.unit = self.hconn.unit, None
-        self._leave(MQRC.HCONN_ERROR)
-        if commit:
-            self._commit_or_back_out(call, unit)
-        elif unit is None:
-            call.set_result(0)
-        else:
-            self.turns.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
+        self.turns.end(MQRC.HCONN_ERROR)
 
-    def _leave(self, reason: MQRC) -> None:
+        def left() -> None:
+            if commit:
+                self._commit_or_back_out(call, unit)
+            elif unit is None:
+                succeed(call, 0)
+            else:
+                self.turns.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
+
+        self._leave(MQRC.HCONN_ERROR, left)
+
+    def _leave(self, reason: MQRC, left: Callable[[], None]) -> None:
+        """Leave the queue manager, in slices; then call `left`."""
+
+        def done(error: Exception | None) -> None:
+            if error is not None:
+                mistake(error, "the end of a connection")
+            late, self.hconn.unit = self.hconn.unit, None
+            if late is not None:  # a wait came to its end in between
+                self.turns.back_out(late, nobody)
+            contained(left)
+
+        self.manager.slices.start(self._leaving(reason), done)
+
+    def _leaving(self, reason: MQRC) -> Work:
         """End all calls with `reason`, close all handles, give back the leases."""
-        self.turns.end(reason)
+        yield from self.turns.dropping(reason)
         for handle in list(self.hconn.handles.values()):
             for waiter in list(handle.waiting):
                 self.turns.told = True
-                waiter.owner.ended(reason)
-            self._close_handle(handle)
+                if waiter in handle.waiting:
+                    waiter.owner.ended(reason)
+                yield
+            if handle.hobj in self.hconn.handles:
+                self._close_handle(handle)
+            yield
         self.manager.monitors.leave(self, reason)
         self.trigger_return(self.core.triggers.held_by(self.hconn))
         self.manager.forget(self)

@@ -44,6 +44,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.core.rows import Rows
+from broker.engine.mistakes import contained
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class Journal:
     def _settle(self, batch: list[Submission], errors: list[Exception | None]) -> None:
         self.units += len(batch)
         for submission, error in zip(batch, errors, strict=True):
-            submission.settled(error)
+            contained(submission.settled, error)
         if self._falling:
             waiting = {each.caller for each in self._submissions}
             self._falling = {caller: full for caller, full in self._falling.items() if caller in waiting}
@@ -251,7 +252,7 @@ class Journal:
 
 def _answer(readings: Iterable[Reading], bodies: dict[int, bytes], error: Exception | None) -> None:
     for reading in readings:
-        reading.fetched(bodies, error)
+        contained(reading.fetched, bodies, error)
 
 
 def _refused(batch: Iterable[Submission], full: StoreFullError) -> list[Exception | None]:

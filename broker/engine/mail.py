@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from broker.core import sending
 from broker.core.reports import EXPIRATION, unread
 from broker.engine.bodies import RUN_LENGTH
+from broker.engine.mistakes import contained, mistake
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
@@ -41,14 +42,28 @@ class Mail:
         core = self._manager.core
         if core.expired:
             expired, core.expired = core.expired, []
-            self._write_off(expired, _done_for(caller))
+            self._take(self._write_off, expired, done=_done_for(caller))
         if core.events.letters:
-            clock = self._manager.clock
-            self._submit(*sending.publish(core, clock.time(), clock.monotonic()), _done_for(caller))
+            self._take(self._publish, done=_done_for(caller))
         if core.lost:
             lost, core.lost = core.lost, []
             for letter, error in lost:
                 logger.warning("message lost queue=%s feedback=%s: %s", letter.q_name, letter.md.feedback, error)
+
+    def _take(self, step: Callable[..., None], *arguments: Any, done: Callable[[], None]) -> None:
+        """Take a step that leads to `done`, now or later. One that fails by a mistake of ours is over: nobody waits for
+        it for good.
+        """
+        try:
+            step(*arguments, done)
+        except Exception as error:
+            mistake(error, "mail of the queue manager")
+            done()
+
+    def _publish(self, done: Callable[[], None]) -> None:
+        """Send the events that have gathered."""
+        core, clock = self._manager.core, self._manager.clock
+        self._submit(*sending.publish(core, clock.time(), clock.monotonic()), done)
 
     def _write_off(self, expired: Sequence[Entry], done: Callable[[], None]) -> None:
         """Remove discarded messages and put the reports on them; call `done` when that has taken effect."""
@@ -60,16 +75,16 @@ class Mail:
             return
         left_out = set(on_disk)
         others = [entry for entry in expired if entry not in left_out]
-        self._write(others, partial(self._read, on_disk, done))
+        self._write(others, partial(self._take, self._read, on_disk, done=done))
 
     def _read(self, entries: Sequence[Entry], done: Callable[[], None]) -> None:
         """Go on with messages whose bodies are to be read."""
         run, rest = entries[:RUN_LENGTH], entries[RUN_LENGTH:]
-        then = partial(self._read, rest, done) if rest else done
+        then = partial(self._take, self._read, rest, done=done) if rest else done
 
         def fetched(error: Exception | None) -> None:
             if error is None:
-                self._write(run, then)
+                self._take(self._write, run, done=then)
             else:
                 logger.error("expired messages not removed messages=%d: %s", len(entries), error)
                 done()
@@ -86,7 +101,7 @@ class Mail:
 
         def written(error: Exception | None) -> None:
             if error is None or isinstance(error, StoreFullError):
-                manager.settle(unit, committed=error is None)
+                contained(partial(manager.settle, unit, committed=error is None))
             then()
 
         if rows:

@@ -33,8 +33,10 @@ from broker.engine.journal import Journal
 from broker.engine.loading import load_messages
 from broker.engine.mail import Mail
 from broker.engine.marks import Marks
+from broker.engine.mistakes import mistake
 from broker.engine.monitors import Monitors
 from broker.engine.objects import LiveCatalog
+from broker.engine.room import BOUNDLESS, Room
 from broker.engine.slices import Slices
 from broker.interface.connection import Connection
 from broker.interface.users import process_user
@@ -135,14 +137,16 @@ class QueueManager:
         """
         return Connection(self.converse(appl_name, user or process_user()))
 
-    def converse(self, appl_name: str = "", user: str = "", channel: str = "") -> Conversation:
-        """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`."""
+    def converse(self, appl_name: str = "", user: str = "", channel: str = "", room: Room = BOUNDLESS) -> Conversation:
+        """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`; `room`
+        is what it has for calls and answers.
+        """
         self._check_entered()
         if self._stopping.is_set():
             raise MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping")
         if self.core.quiescing:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
-        conversation = Conversation(self, appl_name, user, channel)
+        conversation = Conversation(self, appl_name, user, channel, room)
         self._conversations[conversation] = None
         return conversation
 
@@ -172,13 +176,19 @@ class QueueManager:
     def hand_over(self, unit: Unit) -> None:
         """Let a put and the waiting get that takes its message take effect together (journal rule 5)."""
         waiter, grant = meeting.hand_over(self.core, unit, self.clock.time())
-        waiter.owner.handed(grant)
+        try:
+            waiter.owner.handed(grant)
+        except Exception as error:
+            waiter.owner.spoiled(mistake(error, "a get"))
         self.follow_up()
 
     def perform(self, effects: Effects) -> None:
         """Carry out what a step of the core lets happen."""
         for waiter, grant in effects.grants:
-            waiter.owner.granted(grant)
+            try:
+                waiter.owner.granted(grant)
+            except Exception as error:
+                waiter.owner.spoiled(mistake(error, "a get"))
         for waiter, reason in effects.ended:
             waiter.owner.ended(reason)
         self.follow_up()
@@ -205,11 +215,18 @@ class QueueManager:
             self.journal.submit(rows, partial(self._apply, change, then))
 
     def _apply(self, change: Change, then: Callable[[Exception | None], None], error: Exception | None) -> None:
-        if error is None:
+        """A change of definitions is durable, or could not be made so."""
+        then(self._take_effect(change) if error is None else error)
+
+    def _take_effect(self, change: Change) -> Exception | None:
+        """Apply a change of definitions; the mistake that kept it from taking effect."""
+        try:
             self.perform(self.core.apply(change))
             if isinstance(change, Define) and change.definition.kind == "QMGR":
                 self.marks.rearm()
-        then(error)
+        except Exception as wrong:
+            return mistake(wrong, "a change of definitions")
+        return None
 
     def _clear(self, queue: LocalQueue, done: Callable[[Exception | None], None]) -> None:
         """Remove the messages of a queue. Nothing of it waits for a trigger monitor meanwhile."""
@@ -229,12 +246,17 @@ class QueueManager:
         def cleared(error: Exception | None) -> None:
             if error is not None:
                 deleted(error)
+                return
+            try:
+                rows = self.core.freeze(change)[1]
+            except Exception as wrong:
+                deleted(mistake(wrong, "a change of definitions"))
             else:
-                self.journal.submit(self.core.freeze(change)[1], deleted)
+                self.journal.submit(rows, deleted)
 
         def deleted(error: Exception | None) -> None:
             if error is None:
-                self.perform(self.core.apply(change))
+                error = self._take_effect(change)
                 for entry in queue.entries.values():
                     self.bodies.gone(entry)
             else:
@@ -422,8 +444,9 @@ class QueueManager:
     def _end(self) -> None:
         self._stopping.set()
         self._expiry_timer.cancel()
+        self.commands.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
         for conversation in list(self._conversations):
-            conversation.break_(MQRC.Q_MGR_STOPPING)
+            conversation.break_(MQRC.Q_MGR_STOPPING, at_once=True)
         self.marks.end()
         self.slices.end()
         self.monitors.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))

@@ -9,11 +9,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.engine.mistakes import mistake
+
 if TYPE_CHECKING:
     from broker.clock import Timer
     from broker.core.queue import LocalQueue
     from broker.engine.manager import QueueManager
 
+_AGAIN = 1.0  # seconds until the next look where one has failed
 _SOONEST = 0.001  # seconds: a timer of the monotonic clock may come a little early for the wall clock
 
 
@@ -45,7 +48,13 @@ class Marks:
 
     def _look(self, queue: LocalQueue) -> None:
         del self._timers[queue]
-        if queue.waiters.count:
+        if not queue.waiters.count:
+            return
+        try:
             self._manager.core.end_marks(queue, self._manager.clock.time())
             self._manager.follow_up()
+        except Exception as error:
+            mistake(error, "the end of browse marks")
+            self._timers[queue] = self._manager.clock.call_later(_AGAIN, partial(self._look, queue))
+        else:
             self.watch(queue)

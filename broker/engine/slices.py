@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock
 
-SLICE_SECONDS: Final = 0.005
+SLICE_SECONDS: Final = 0.001
 """A slice ends with the step that reaches this age."""
 
 SLICE_STEPS: Final = 1000
@@ -43,6 +43,10 @@ class Slices:
             self._works.append((work, done))
             self._schedule()
 
+    def start(self, work: Work, done: Callable[[Exception | None], None]) -> None:
+        """As `run`, but the first slice is done now, and when that is all `done` is called now."""
+        self._one(work, done)
+
     def end(self) -> None:
         """Leave all work where it is; nobody is called."""
         self._ended = True
@@ -57,7 +61,10 @@ class Slices:
         self._due = False
         if not self._works:
             return
-        work, done = self._works.popleft()
+        self._one(*self._works.popleft())
+
+    def _one(self, work: Work, done: Callable[[Exception | None], None]) -> None:
+        """One slice of this work."""
         error = None
         try:
             over = self._steps(work)

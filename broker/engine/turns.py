@@ -3,20 +3,21 @@
 Each call takes effect when it is made, in issue order (journal rule 3). There is one exception to "when it is made":
 a call that looks at queues (get, open, inquire) must see what this connection's own earlier calls made visible, so
 while those are being written it waits its turn, and all later calls wait behind it. All wait for one that changes
-definitions.
+definitions. Where many have waited they are made in slices, and only as far as the connection has room for answers.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from broker.core import meeting
 from broker.core.reports import unread
 from broker.core.rows import Rows
 from broker.engine.answers import fail
-from broker.engine.calls import ReceivingCall
+from broker.engine.calls import ReceivingCall, spoil
+from broker.engine.mistakes import contained, mistake
 from broker.interface.port import Call
 from broker.mqi.errors import MQError
 from broker.storage.store import StoreFullError
@@ -26,22 +27,30 @@ if TYPE_CHECKING:
 
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
+    from broker.engine.room import Room
+    from broker.engine.slices import Work
     from broker.mqi.reasons import MQRC
 
 C = TypeVar("C", bound=Call[Any])
+
+Deferred: TypeAlias = "tuple[Call[Any], bool, Callable[..., None], tuple[Any, ...]]"
+"""A call that waits its turn: whether it looks at queues, what makes it, and with which arguments."""
 
 
 class Turns:
     """The calls of one connection that wait their turn, and its units that are not settled yet."""
 
-    def __init__(self, manager: QueueManager) -> None:
+    def __init__(self, manager: QueueManager, room: Room) -> None:
         self.ended: MQRC | None = None
         self.told = False  # a call has failed because of that
         self._manager = manager
+        self._room = room
         self._unsettled = 0  # units of this connection in the journal
         self._revealing = 0  # those among them, and other steps, that will make messages visible
         self._changing = 0  # 1 while a call of this connection changes definitions, or a commit reads bodies
-        self._deferred: deque[tuple[Call[Any], bool, Callable[..., None], tuple[Any, ...]]] = deque()
+        self._deferred: deque[Deferred] = deque()
+        self._dropped: deque[Deferred] = deque()  # since the connection ended
+        self._resuming = False
 
     def issue(self, call: C, looks: bool, make: Callable[..., None], *arguments: Any) -> C:
         """Make a call now, or in its turn when it looks at queues. What it raises is its answer."""
@@ -55,32 +64,44 @@ class Turns:
         return call
 
     def end(self, reason: MQRC) -> None:
-        """The connection ends: the calls that wait their turn, and later ones, fail with `reason`."""
+        """The connection ends: later calls fail with `reason`, and none that waits its turn is made any more."""
         self.ended = reason
         self.told = bool(self._deferred or self._unsettled)
-        deferred, self._deferred = self._deferred, deque()
-        for call, *_ in deferred:
-            fail(call, reason)
+        self._dropped, self._deferred = self._deferred, deque()
+
+    def dropping(self, reason: MQRC) -> Work:
+        """The calls that waited their turn when the connection ended fail with `reason`."""
+        while self._dropped:
+            fail(self._dropped.popleft()[0], reason)
+            yield
 
     def reveal(self) -> Callable[[], None]:
         """Something is under way that makes messages visible: until the function returned is called, calls that look
-        at queues wait their turn.
+        at queues wait their turn. To call it again is harmless.
         """
         self._revealing += 1
+        over = False
 
         def revealed() -> None:
-            self._revealing -= 1
-            self._resume()
+            nonlocal over
+            if not over:
+                over = True
+                self._revealing -= 1
+                self._resume()
 
         return revealed
 
     def hold(self) -> Callable[[], None]:
-        """Until the function returned is called, all later calls wait their turn."""
+        """Until the function returned is called, all later calls wait their turn. To call it again is harmless."""
         self._changing += 1
+        over = False
 
         def go_on() -> None:
-            self._changing -= 1
-            self._resume()
+            nonlocal over
+            if not over:
+                over = True
+                self._changing -= 1
+                self._resume()
 
         return go_on
 
@@ -120,13 +141,21 @@ class Turns:
         go_on = self.hold()
 
         def fetched(error: Exception | None) -> None:
-            if error is None:
-                self.commit(unit, then)
-            else:
-                then(error)
-            go_on()
+            try:
+                if error is None:
+                    self.commit(unit, then)
+                else:
+                    then(error)
+            except Exception as wrong:
+                then(mistake(wrong, "a commit"))
+            finally:
+                go_on()
 
-        self._manager.bodies.fetch(on_disk, fetched)
+        try:
+            self._manager.bodies.fetch(on_disk, fetched)
+        except Exception:
+            go_on()
+            raise
 
     def hand_over(self, unit: Unit, then: Callable[[Exception | None], None]) -> bool:
         """Give the message that an implicit unit puts to a get that waits for it, without a write, if that may be
@@ -141,7 +170,7 @@ class Turns:
         def a_turn_later() -> None:
             self._unsettled -= 1
             if manager.journal.idle:
-                then(None)
+                contained(then, None)
                 self._resume()
             else:
                 self.write(Rows(), then, reveals=False)
@@ -161,16 +190,16 @@ class Turns:
         """Have rows written; later calls that look at queues wait for it if it `reveals` messages. What `keeps_order`
         does not take effect when an earlier call of this connection found the store full (journal rule 6).
         """
-        self._unsettled += 1
-        self._revealing += reveals
 
         def written(error: Exception | None) -> None:
             self._unsettled -= 1
             self._revealing -= reveals
-            then(error)
+            contained(then, error)
             self._resume()
 
         self._manager.journal.submit(rows, written, self if keeps_order else None)
+        self._unsettled += 1
+        self._revealing += reveals
 
     def _settle(self, unit: Unit, rows: Rows, then: Callable[[Exception | None], None], *, committed: bool) -> None:
         """Settle a frozen unit when it is durable, after this connection's earlier ones."""
@@ -181,11 +210,14 @@ class Turns:
 
         def written(error: Exception | None) -> None:
             full = isinstance(error, StoreFullError)
-            if full and committed and unit.owner is not None and unit.gets:
-                self._settle(unit, self._manager.core.give_up(unit), lambda _: then(error), committed=False)
-                return
-            if error is None or full:
-                self._manager.settle(unit, committed=committed and not full)
+            try:
+                if full and committed and unit.owner is not None and unit.gets:
+                    self._settle(unit, self._manager.core.give_up(unit), lambda _: then(error), committed=False)
+                    return
+                if error is None or full:
+                    self._manager.settle(unit, committed=committed and not full)
+            except Exception as wrong:
+                error = mistake(wrong, "the settlement of a unit of work")
             then(error)
 
         self.write(rows, written, reveals=bool(unit.puts if committed else unit.gets), keeps_order=committed)
@@ -195,16 +227,37 @@ class Turns:
             make(call, *arguments)
         except MQError as error:
             call.set_exception(error)
-        self._manager.follow_up(self)
+        except Exception as error:
+            spoil(call, mistake(error, "a call"))
+        try:
+            self._manager.follow_up(self)
+        except Exception as error:
+            mistake(error, "what follows a call")
+
+    @property
+    def _next_may_be_made(self) -> bool:
+        return bool(self._deferred) and not self._changing and not (self._revealing and self._deferred[0][1])
 
     def _resume(self) -> None:
         """Make the calls that waited their turn, as far as they need not wait on."""
-        while self._deferred and not self._changing and not (self._revealing and self._deferred[0][1]):
+        if self._next_may_be_made and not self._resuming:
+            self._resuming = True
+            self._manager.slices.start(self._resumed(), self._resumed_so_far)
+
+    def _resumed(self) -> Work:
+        while self._next_may_be_made:
+            if self._room.full:
+                self._room.wait(self._resume)
+                return
             call, _, make, arguments = self._deferred.popleft()
             if not call.cancelled():
                 self._make(call, make, arguments)
             elif not isinstance(call, ReceivingCall):
                 self._make(_unheard(), make, arguments)  # who made it is not there to hear, and decides nothing
+            yield
+
+    def _resumed_so_far(self, _: Exception | None) -> None:
+        self._resuming = False
 
 
 def _unheard() -> Call[Any]:

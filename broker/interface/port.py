@@ -30,10 +30,20 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class Receipt(Protocol):
+    """What somebody must say of an answer: one of these two."""
+
+    def take(self) -> None: ...
+    def abandon(self) -> None: ...
+
+
 class Call(asyncio.Future[T]):
     """The answer to a call, to come."""
 
     __slots__ = ()
+
+    held = 0
+    """How many bytes of messages the call has got on the way to its answer."""
 
     def take(self) -> None:
         """The answer has reached the program."""
@@ -51,6 +61,11 @@ class Call(asyncio.Future[T]):
 
     def unclaimed(self, result: T) -> None:
         """The answer is there, and nobody takes it: undo what only makes sense with it."""
+
+    @property
+    def receipt(self) -> Receipt:
+        """In place of a call that is answered, whose answer is on its way: what remains to be said of it."""
+        return self
 
 
 async def answer(call: Call[T]) -> T:

@@ -1,0 +1,27 @@
+"""The room that a connection has for its calls and their answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Room:
+    """Room without bounds, for programs in the process of the queue manager. A session has another."""
+
+    @property
+    def full(self) -> bool:
+        """Whether calls that wait their turn wait on, until some answers have gone."""
+        return False
+
+    def add(self, size: int) -> None:
+        """A call has got messages of so many bytes, which its answer is to hold (`Call.held`)."""
+
+    def wait(self, go_on: Callable[[], None]) -> None:
+        """Call `go_on` when the room is no longer full."""
+        raise NotImplementedError
+
+
+BOUNDLESS: Final = Room()
