@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.interface.port import Call, Lease, Opened, PlacedMany, Port, T
+from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.wire import answers
 
 if TYPE_CHECKING:
@@ -114,6 +115,19 @@ class RemoteTake(RemoteCall[list[Lease]]):
 
     def unclaimed(self, result: list[Lease]) -> None:
         self.port.trigger_return([lease.id for lease in result])
+
+
+class RemoteScript(RemoteCall[list[CommandReply]]):
+    """MQSC, whose replies come in `parts`, the last of them with the answer."""
+
+    __slots__ = ("parts",)
+
+    def __init__(self, line: Line, verb: int, number: int, port: RemotePort) -> None:
+        super().__init__(line, verb, number, port)
+        self.parts: list[ReplyPart] = []
+
+    def result_of(self, frame: Frame) -> list[CommandReply]:
+        return replies_of(self.parts + answers.replies(frame))
 
 
 class RemoteConnect(RemoteCall[Port]):

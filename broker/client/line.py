@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from broker.client.calls import RemoteCall, RemoteConnect
+from broker.client.calls import RemoteCall, RemoteConnect, RemoteScript
 from broker.client.port import RemotePort
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -62,6 +62,7 @@ class Line(asyncio.Protocol):
         self._listeners: dict[int, Callable[[Frame], None]] = {
             Verb.ANSWER: self._answered,
             Verb.FAILED: self._failed,
+            Verb.REPLIES: self._replies,
             Verb.CANCELLED: self._cancelled,
             Verb.ENDED: self._ended,
             Verb.HEARTBEAT: lambda frame: None,
@@ -262,6 +263,12 @@ class Line(asyncio.Protocol):
         result = call.result_of(frame)  # where it makes no sense, the call ends with the line
         del self._calls[frame[2]]
         call.answered(result)
+
+    def _replies(self, frame: Frame) -> None:
+        call = self._call(frame[2])
+        if not isinstance(call, RemoteScript):
+            raise WireError(f"command replies for call {frame[2]}, which asked for none")
+        call.parts += answers.replies(frame)
 
     def _failed(self, frame: Frame) -> None:
         call = self._call(frame[2])

@@ -11,6 +11,7 @@ from broker.client.calls import (
     RemoteGet,
     RemoteOpen,
     RemotePutMany,
+    RemoteScript,
     RemoteTake,
     RemoteWait,
 )
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from broker.client.line import Line
     from broker.interface.port import Call, Delivery, Opened, PendingStarts, Placed, PlacedMany
     from broker.mqi.explanations import Explanation
-    from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 _PUT: Final = Verb.PUT.value
@@ -124,8 +124,8 @@ class RemotePort:
     def set(self, hobj: int, values: Mapping[int, int | str]) -> RemoteCall[int]:
         return self.line.request(RemoteCall, self, Verb.SET, hobj, sendable(answers.pairs(values)))
 
-    def mqsc(self, text: str, check: bool = False) -> RemoteCall[list[CommandReply]]:
-        return self.line.request(RemoteCall, self, Verb.MQSC, *([True] if check else []), text)
+    def mqsc(self, text: str, check: bool = False) -> RemoteScript:
+        return self.line.request(RemoteScript, self, Verb.MQSC, *([True] if check else []), text)
 
     def status(self) -> RemoteCall[dict[str, Any]]:
         return self.line.request(RemoteCall, self, Verb.STATUS)

@@ -4,10 +4,12 @@ it.
 
 from __future__ import annotations
 
-import logging
+import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from broker.interface.port import Port
+from broker.engine.mistakes import mistake
+from broker.engine.scripts import UNREAD_BYTES, ScriptCall
+from broker.interface.port import Delivery, Port
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.wire.arguments import PUT_MANY_HEAD
@@ -15,16 +17,21 @@ from broker.wire.frames import Frame, Verb
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
 
-    from broker.interface.port import Call
+    from broker.interface.port import Call, Receipt
     from broker.server.session import Session
 
-logger = logging.getLogger(__name__)
-
 _CALL_WEIGHT: Final = 512
-_WAITING: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value, Verb.TRIGGER_WAIT.value})
+_KNOWN_BYTES: Final = 1024  # of structures that many calls share, or that are short
+_UNPACKED: Final = 16  # times as long as msgpack a small structure is as objects
+_TEXT: Final = 4  # times as long as UTF-8 a text may be as an object
+WAITING: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value, Verb.TRIGGER_WAIT.value})
+"""The calls that may wait for another call to end their wait."""
+
+_PUTS: Final = frozenset({Verb.PUT.value, Verb.PUT1.value})
 _PUT_MANY: Final = Verb.PUT_MANY.value
-_HEAVY: Final = frozenset({Verb.PUT.value, Verb.PUT1.value, Verb.MQSC.value})
+_MQSC: Final = Verb.MQSC.value
 
 
 class ServedPort(Port, Protocol):
@@ -35,49 +42,95 @@ class ServedPort(Port, Protocol):
 
 
 class Request:
-    """A call of a conversation. `answered` tells that its final frame is written, or that nobody wants one any more.
+    """A call of a conversation. `answered` tells that its final frame is written, or that nobody wants one any more;
+    `receipt` is what then remains of it.
 
-    Its `weight` is what it counts for among the bytes in flight while it is not answered: nothing, where it may wait
-    for another call to end its wait.
+    Its `weight` is what it makes the line hold: its arguments, and from when it is done its answer, until that is
+    written. While it waits for another call to end its wait, its `weight` counts apart, and `waits` says so.
     """
 
-    __slots__ = ("answered", "call", "conversation", "number", "session", "verb", "weight")
+    __slots__ = ("answered", "call", "conversation", "number", "receipt", "session", "verb", "waits", "weight")
 
-    def __init__(self, session: Session, frame: Frame, call: Call[Any]) -> None:
+    def __init__(self, session: Session, frame: Frame, call: Call[Any], weight: int) -> None:
         self.session = session
         self.verb: int = frame[0]
         self.conversation: int = frame[1]
         self.number: int = frame[2]
-        self.call = call
+        self.call: Call[Any] = call
+        self.receipt: Receipt = call
         self.answered = False
-        self.weight = _weight(frame)
+        self.weight = weight
+        self.waits = False
 
     def finished(self, call: asyncio.Future[Any]) -> None:
         """The callback of the call."""
         self.session.finished(self)
+
+    def parted(self) -> None:
+        """There are command replies to write, before the answer."""
+        self.session.parted(self)
 
     def error(self) -> MQError:
         """Why the call failed, for its program. An error that is none of MQ's is a mistake of ours, and logged."""
         if self.call.cancelled():
             return MQError(MQRC.CONNECTION_BROKEN, "the queue manager has dropped the call")
         error = self.call.exception()
-        if isinstance(error, MQError):
-            return error
-        logger.error("%s failed by a mistake of the queue manager", Verb(self.verb).name, exc_info=error)
-        return MQError(MQRC.UNEXPECTED_ERROR, f"{type(error).__name__} in the queue manager, see its log")
+        assert error is not None
+        return error if isinstance(error, MQError) else mistake(error, Verb(self.verb).name)
 
     def withdraw(self) -> None:
         """Nobody wants the outcome any more, which may be there, come later, or never."""
-        self.answered = True
-        self.call.withdraw()
+        if self.answered:
+            self.receipt.abandon()
+        else:
+            self.answered = True
+            self.call.withdraw()
 
 
-def _weight(frame: Frame) -> int:
+def weight_of(frame: Frame, length: int) -> int:
+    """How many bytes a call of `length` bytes makes the queue manager hold, at most, while it is not answered. For a
+    call that may wait for another call to end its wait, these are the bytes of descriptors that it keeps meanwhile.
+    """
     verb = frame[0]
-    if verb in _HEAVY:
-        return _CALL_WEIGHT + len(frame[-1])
-    if verb in _WAITING:
-        return 0
+    if verb in WAITING:
+        return 0 if length <= _KNOWN_BYTES else _TEXT * length
+    if verb in _PUTS:
+        data = frame[-1]
+        rest = length - len(data) if type(data) is bytes else length
+        return _CALL_WEIGHT + length + (0 if rest <= _KNOWN_BYTES else _UNPACKED * rest)
     if verb == _PUT_MANY:
-        return sum(_CALL_WEIGHT + len(data) for data in frame[-1:PUT_MANY_HEAD:-2] if type(data) is bytes)
-    return _CALL_WEIGHT
+        data_bytes = sum(len(data) for data in frame[-1:PUT_MANY_HEAD:-2] if type(data) is bytes)
+        return _CALL_WEIGHT * (len(frame) // 2) + length + _TEXT * (length - data_bytes)
+    if verb == _MQSC:
+        return _CALL_WEIGHT + sys.getsizeof(frame[-1]) + UNREAD_BYTES
+    return _CALL_WEIGHT + _UNPACKED * length
+
+
+def answer_weight(verb: int, call: Call[Any]) -> int:
+    """How many bytes the outcome of a call holds, roughly, of those whose answers may be long."""
+    if call.cancelled():
+        return 0
+    error = call.exception()
+    if error is None:
+        return _CALL_WEIGHT + LONG_ANSWERS[verb](call.result())
+    partial = getattr(error, "message", None)
+    return _CALL_WEIGHT + (_delivery_weight(partial) if isinstance(partial, Delivery) else 0)
+
+
+def _delivery_weight(delivery: Delivery) -> int:
+    return len(delivery.data) + len(delivery.kept) + len(delivery.properties)
+
+
+LONG_ANSWERS: Final[dict[int, Callable[[Any], int]]] = {
+    Verb.GET: _delivery_weight,
+    Verb.GET_MANY: lambda deliveries: sum(map(_delivery_weight, deliveries)),
+    Verb.PUT_MANY: lambda result: sum(len(placed.kept) for placed in result.placed),
+    Verb.STATUS: lambda figures: 1024 * len(figures.get("queues", ())),
+    Verb.TRIGGER_PENDING: lambda pending: 512 * len(pending.queues),
+    Verb.TRIGGER_TAKE: lambda leases: 1024 * len(leases),
+}
+
+
+def script_of(call: Call[Any]) -> ScriptCall | None:
+    """The call as one whose answer comes in parts."""
+    return call if isinstance(call, ScriptCall) else None

@@ -19,6 +19,7 @@ import anyio
 
 from broker.mqi.reasons import MQRC
 from broker.server.errors import StartError
+from broker.server.flow import Reserve
 from broker.server.session import CLOSE_SECONDS, Session
 from broker.wire.frames import HEARTBEAT_SECONDS
 
@@ -57,6 +58,7 @@ class Server:
         self._listener = listener
         self._servers: list[asyncio.Server] = []
         self._sessions: set[Session] = set()
+        self.reserve = Reserve(limits.server_bytes)
         self._empty = anyio.Event()
         self._unix: tuple[Path, int] | None = None  # the socket's file and its inode, which tells it from a successor's
 

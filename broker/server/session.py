@@ -10,10 +10,11 @@ others a callback queues the reply, and the replies of one turn of the event loo
 2. When the line breaks, what was not answered is abandoned and every conversation is broken: the queue manager backs
    out its unit of work. A get that was answered and not confirmed counts as delivered: under syncpoint it is backed out
    with its unit, outside syncpoint it is delivered at most once (journal rule 11).
-3. What a client can make the session hold is bounded. Reading pauses while the calls that it has not answered weigh
-   more than `in_flight_bytes`, and while the client does not read what is written to it; replies then wait as the
-   futures that they are. Waiting calls weigh nothing, since it may be the next call that ends their wait; `CALLS_MAX`
-   bounds them.
+3. What a client can make the session hold is bounded (`flow`). Where there is no room, frames that have come in are not
+   heeded and no more are read; nor while the client does not read what is written to it: its replies then wait as the
+   futures that they are. `CALLS_MAX` bounds the calls that wait.
+4. A client has `frame_timeout` seconds to send a frame that it has begun, and `send_timeout` to read what is written.
+5. Frames are heeded in slices: however many came at once, the event loop is not held for them.
 """
 
 from __future__ import annotations
@@ -21,20 +22,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
+from broker.engine.mistakes import mistake
+from broker.engine.slices import SLICE_SECONDS
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.server.request import Request
+from broker.server.flow import FREE_BYTES, Flow
+from broker.server.request import LONG_ANSWERS, WAITING, Request, answer_weight, script_of, weight_of
 from broker.wire import answers, arguments, frames
 from broker.wire.frames import Frame, Verb, WireError
 from broker.wire.liveness import TICKS_AN_INTERVAL, Beat, Liveness
 from broker.wire.protocol import Endpoint, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from broker.clock import Timer
+    from broker.engine.slices import Work
     from broker.interface.port import Call, PlacedMany
     from broker.server.request import ServedPort
     from broker.server.server import Server
@@ -50,12 +55,14 @@ CLOSE_SECONDS: Final = 5.0
 
 _WRITE_BYTES: Final = 256 * 1024  # what one write holds at most, but for a longer frame
 _UNSENT_BYTES: Final = 1024 * 1024  # what waits in the transport before the client counts as not reading
+_FRAMES_AT_ONCE: Final = 256
 _HEARTBEAT_MS_MIN: Final = 1000
 
 _PUT_MANY: Final = Verb.PUT_MANY.value
 _TO_TAKE: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value})
 _DISCONNECT: Final = Verb.DISCONNECT.value
 _ANSWER: Final = Verb.ANSWER.value
+_MQSC: Final = Verb.MQSC.value
 
 
 class Session(asyncio.Protocol):
@@ -74,14 +81,21 @@ class Session(asyncio.Protocol):
         self._calls: dict[int, Request] = {}
         self._stopped: set[int] = set()  # PUT_MANYs of which a message was not put, until CANCEL
         self._disconnecting: set[int] = set()  # conversations whose DISCONNECT has no final frame yet: it ends them
-        self._in_flight = 0  # the weight of the calls not answered
+        self._flow = Flow(server.limits.in_flight_bytes, server.reserve, self._go_on)
+        self._heeding = False  # frames, in slices
+        self._admitted = False  # the frame that is coming in may come
+        self._frame_is_new = False  # it has come since, and another has begun
         self._reading = True
         self._parts: list[bytes] = []  # frames to write
         self._finished: deque[Request] = deque()  # calls to answer after them
+        self._written = 0  # the weight of those answered in this write
+        self._streams: dict[Request, None] = {}  # calls with command replies to write
         self._flush_due = False
         self._writable = True
         self._liveness = Liveness()
         self._timer: Timer | None = None
+        self._frame_timer: Timer | None = None
+        self._send_timer: Timer | None = None
         self._others: dict[int, Callable[[Frame], None]] = {
             Verb.HELLO: self._hello,
             Verb.HEARTBEAT: lambda frame: None,
@@ -107,61 +121,173 @@ class Session(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._liveness.heard = True
-        self._flush_due = True  # when all frames are heeded: what is answered by then leaves without another turn
-        try:
-            for frame in self._endpoint.receive(data):
-                if frame[0] in arguments.STARTED:
-                    self._start(frame)
-                else:
-                    self._others[frame[0]](frame)
-        except WireError as error:
-            logger.warning("line refused peer=%s: %s", self._peer, error)
-            self.close(MQRC.CONNECTION_BROKEN, str(error))
-        except Exception:
-            logger.exception("line ended by a mistake of the queue manager peer=%s", self._peer)
-            self.close(MQRC.UNEXPECTED_ERROR, "a mistake of the queue manager, see its log")
-        self._flush()
-        if self._in_flight > self._limits.in_flight_bytes:
-            self._pause_reading()
+        if self._transport.is_closing():
+            return
+        self._endpoint.feed(data)
+        if self._heeding:
+            return
+        if self._flow.weight > FREE_BYTES and self._flow.full:
+            self._regulate()
+        else:
+            self._heed()
 
     def pause_writing(self) -> None:
         self._writable = False
-        self._pause_reading()
+        self._send_timer = self._manager.clock.call_later(self._limits.send_timeout, self._unread)
+        self._regulate()
 
     def resume_writing(self) -> None:
         self._writable = True
+        _cancel(self._send_timer)
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._frame_timer, self._send_timer):
+            _cancel(timer)
         self._break()
         self._server.forget(self)
 
     def close(self, reason: MQRC, text: str) -> None:
         """End the line: break its conversations, tell the client why, hang up. Harmless when it is closing."""
-        if self._transport.is_closing():
-            return
         self._flush()
-        self._break()
-        self._transport.write(self._endpoint.send(Verb.REFUSED, 0, 0, reason.value, text))
-        self._transport.close()
-        self._watch(CLOSE_SECONDS, self._transport.abort)
+        while self._writable and self._finished and not self._transport.is_closing():
+            self._flush()
+        if not self._transport.is_closing():
+            self._hang_up(self._endpoint.send(Verb.REFUSED, 0, 0, reason.value, text))
 
     def abort(self) -> None:
         """Cut the line."""
         self._transport.abort()
 
+    def _hang_up(self, last: bytes) -> None:
+        """End the line with these bytes."""
+        self._break()
+        self._transport.write(last)
+        self._transport.close()
+        self._watch(CLOSE_SECONDS, self._transport.abort)
+
     def _break(self) -> None:
+        """In slices: there may be very many calls."""
         calls, self._calls = self._calls, {}
-        for request in calls.values():
-            if request.answered:
-                request.call.take()
-            else:
-                request.withdraw()
         ports, self._ports = self._ports, {}
-        for port in ports.values():
-            port.break_()
+        self._finished.clear()
+        self._streams.clear()
+        self._flow.end()
+        self._manager.slices.start(_breaking(calls.values(), ports.values()), _broken)
+
+    # What comes in.
+
+    def _heed(self) -> None:
+        """Heed frames that are here, for the time of a slice now, and write what is answered by then."""
+        self._flush_due = True
+        if self._heed_some(_FRAMES_AT_ONCE):
+            self._heeding = True
+            self._manager.slices.run(self._rest(), self._heeded)
+            self._regulate()
+        elif self._admitted or self._endpoint.kept or self._flow.weight > FREE_BYTES:
+            self._heeded(None)
+        self._flush()
+
+    def _rest(self) -> Work:
+        while self._heed_some(1):
+            yield
+
+    def _heed_some(self, most: int) -> bool:
+        """Heed up to so many frames, for the time of a slice; whether to go on with others later."""
+        if self._flow.ended:
+            return False
+        until = 0.0
+        try:
+            while (frame := self._endpoint.next()) is not None:
+                self._frame_is_new = True
+                if frame[0] in arguments.STARTED:
+                    self._start(frame)
+                else:
+                    self._others[frame[0]](frame)
+                if self._transport.is_closing() or (self._flow.weight > FREE_BYTES and self._flow.full):
+                    return False
+                most -= 1
+                now = self._manager.clock.monotonic()
+                if most == 0 or (until and now >= until):
+                    return True
+                until = until or now + SLICE_SECONDS
+        except WireError as error:
+            self._refuse(error)
+        except Exception as error:
+            failure = mistake(error, f"the line of {self._peer}")
+            self.close(MQRC.UNEXPECTED_ERROR, failure.detail)
+        return False
+
+    def _heeded(self, _: Exception | None) -> None:
+        """All frames are heeded, or what they have led to must go first."""
+        self._heeding = False
+        if self._admitted and self._frame_is_new:
+            self._admitted = False
+            self._flow.arrived()
+            _cancel(self._frame_timer)
+        self._regulate()
+
+    def _refuse(self, error: WireError) -> None:
+        logger.warning("line refused peer=%s: %s", self._peer, error)
+        if error.answer is None:
+            self.close(MQRC.CONNECTION_BROKEN, str(error))
+        else:
+            self._hang_up(error.answer)
+
+    def _go_on(self) -> None:
+        """There is room again, or may be."""
+        if self._transport.is_closing() or self._heeding:
+            return
+        self._flow.wake()
+        if self._endpoint.wanted and self._endpoint.wanted <= self._endpoint.kept and not self._flow.full:
+            self._heed()
+        else:
+            self._regulate()
+
+    def _regulate(self) -> None:
+        """Read, or pause reading."""
+        if self._transport.is_closing():
+            return
+        reads = self._writable and not self._heeding
+        if reads and not self._admitted:
+            reads = not self._flow.full and self._next_may_come()
+        if reads != self._reading:
+            self._reading = reads
+            if reads:
+                if self._admitted:
+                    self._expect_the_rest()
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _next_may_come(self) -> bool:
+        """Whether there is room for the frame that has begun, if one has. From then on its time runs."""
+        wanted = self._endpoint.wanted
+        if not wanted:
+            return True
+        if wanted <= self._endpoint.kept:
+            return False  # it is here, and waits to be heeded
+        self._admitted = self._flow.admit(wanted)
+        self._frame_is_new = False
+        if self._admitted:
+            self._expect_the_rest()
+        return self._admitted
+
+    def _expect_the_rest(self) -> None:
+        _cancel(self._frame_timer)
+        self._frame_timer = self._manager.clock.call_later(self._limits.frame_timeout, self._unfinished)
+
+    def _unfinished(self) -> None:
+        if not self._admitted or not self._reading:
+            return  # it has come, or it is we who do not read
+        text = f"a frame was begun and not finished within [limits] frame_timeout = {self._limits.frame_timeout:g} s"
+        logger.warning("line refused peer=%s: %s", self._peer, text)
+        self.close(MQRC.CONNECTION_BROKEN, text)
+
+    def _unread(self) -> None:
+        limit = self._limits.send_timeout
+        logger.warning("line dropped peer=%s: answers not read within [limits] send_timeout = %g s", self._peer, limit)
+        self._transport.abort()
 
     # Life and death.
 
@@ -208,23 +334,39 @@ class Session(asyncio.Protocol):
     # Calls.
 
     def _start(self, frame: Frame) -> None:
-        conversation, number = frame[1], frame[2]
+        verb, conversation, number = frame[:3]
+        weight = weight_of(frame, self._endpoint.length)
         try:
             self._check_number(number)
-            call = arguments.start(self._port(conversation), frame, self._earlier)
-        except MQError as error:
-            if frame[0] == _PUT_MANY:
+            port = self._port(conversation)
+            if verb in WAITING:
+                self._flow.check_waiting(weight)
+            call = arguments.start(port, frame, self._earlier)
+        except WireError:
+            raise
+        except Exception as error:
+            if verb == _PUT_MANY:
                 self._stop(number)
-            self._reply(Verb.FAILED, conversation, number, *answers.error_fields(error))
+            failure = error if isinstance(error, MQError) else mistake(error, Verb(verb).name)
+            self._reply(Verb.FAILED, conversation, number, *answers.error_fields(failure))
             return
-        request = self._calls[number] = Request(self, frame, call)
-        self._in_flight += request.weight
-        if request.verb == _DISCONNECT:
+        request = self._calls[number] = Request(self, frame, call, weight)
+        if verb == _DISCONNECT:
             self._disconnecting.add(conversation)
         if call.done():
+            request.weight = 0
             self.finished(request)
+            return
+        if verb in WAITING:
+            request.waits = True
+            self._flow.wait_with(weight)
         else:
-            call.add_done_callback(request.finished)
+            self._flow.add(weight)
+        call.add_done_callback(request.finished)
+        if verb == _MQSC:
+            script = script_of(call)
+            if script is not None:
+                script.stream(request.parted)
 
     def _check_number(self, number: int) -> None:
         if number == 0 or number in self._calls:
@@ -247,7 +389,7 @@ class Session(asyncio.Protocol):
 
     def _port(self, conversation: int) -> ServedPort:
         port = self._ports.get(conversation)
-        if port is None:
+        if port is None or conversation in self._disconnecting:
             raise MQError(MQRC.HCONN_ERROR, "the connection has ended")
         return port
 
@@ -270,7 +412,9 @@ class Session(asyncio.Protocol):
             raise MQError(
                 MQRC.MAX_CONNS_LIMIT_REACHED, f"{self._limits.conversations} conversations are open on this line"
             )
-        self._ports[conversation] = self._manager.converse(appl_name=appl_name, user=user, channel=self._peer)
+        self._ports[conversation] = self._manager.converse(
+            appl_name=appl_name, user=user, channel=self._peer, room=self._flow
+        )
 
     def _trigger_done(self, frame: Frame) -> None:
         leases = arguments.numbers(frame)
@@ -289,10 +433,11 @@ class Session(asyncio.Protocol):
 
     def _taken(self, frame: Frame) -> None:
         for number in arguments.numbers(frame):
-            request = self._calls.pop(number, None)
+            request = self._calls.get(number)
             if request is None or not request.answered:
                 raise WireError(f"TAKEN names call {number}, which has no answer to take")
-            request.call.take()
+            del self._calls[number]
+            request.receipt.take()
 
     def _cancel(self, frame: Frame) -> None:
         number = frame[2]
@@ -301,19 +446,48 @@ class Session(asyncio.Protocol):
         if request is None:
             return  # its final frame has crossed this one
         if not request.answered:
-            self._in_flight -= request.weight
+            self._release(request)
             self._reply(Verb.CANCELLED, request.conversation, number)
         if request.verb == _DISCONNECT:
             self._disconnecting.discard(request.conversation)
         request.withdraw()
 
+    def _release(self, request: Request) -> None:
+        """The line holds nothing for a call that is withdrawn."""
+        if request.waits:
+            self._flow.waited_with(request.weight)
+            request.weight = 0
+        self._flow.add(-(request.weight + request.call.held))
+
     # Replies.
 
     def finished(self, request: Request) -> None:
         """The outcome of a call is there."""
-        if not request.answered:
-            self._finished.append(request)
+        if request.answered or self._flow.ended:
+            return
+        if request.verb in LONG_ANSWERS:
+            self._weigh_answer(request)
+        self._finished.append(request)
+        if not self._flush_due:
             self._schedule()
+
+    def _weigh_answer(self, request: Request) -> None:
+        """From now on the line holds the answer of this call, and not its arguments."""
+        call = request.call
+        before = request.weight + call.held
+        if request.waits:
+            request.waits = False
+            self._flow.waited_with(request.weight)
+            before = call.held
+        if call.held:
+            call.held = 0
+        request.weight = answer_weight(request.verb, call)
+        self._flow.add(request.weight - before)
+
+    def parted(self, request: Request) -> None:
+        """There are command replies to write."""
+        self._streams[request] = None
+        self._schedule()
 
     def _reply(self, *frame: object) -> None:
         self._parts.append(self._endpoint.send(*frame))
@@ -325,34 +499,63 @@ class Session(asyncio.Protocol):
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Write all replies that are due, as far as the client reads them."""
+        """Write replies that are due, as far as the client reads them."""
         self._flush_due = False
+        try:
+            self._write()
+        except Exception as error:
+            failure = mistake(error, f"the line of {self._peer}")
+            self._hang_up(self._endpoint.send(Verb.REFUSED, 0, 0, failure.reason, failure.detail))
+            return
+        if not self._heeding and (not self._reading or self._flow.turns):
+            self._go_on()
+
+    def _write(self) -> None:
+        """One write; what is left is due in the next turn of the event loop."""
+        if not self._writable or self._transport.is_closing():
+            return
+        parts, self._parts = self._parts, []
+        size = sum(map(len, parts))
         finished = self._finished
-        while (finished or self._parts) and self._writable and not self._transport.is_closing():
-            parts, self._parts = self._parts, []
-            size = sum(map(len, parts))
-            while finished and size < _WRITE_BYTES:
-                request = finished.popleft()
-                if not request.answered:
-                    parts.append(self._answer(request))
-                    size += len(parts[-1])
+        while finished and size < _WRITE_BYTES:
+            request = finished.popleft()
+            if not request.answered:
+                parts.append(self._answer(request))
+                size += len(parts[-1])
+        while self._streams and size < _WRITE_BYTES:
+            request = next(iter(self._streams))
+            del self._streams[request]
+            if not request.answered:
+                parts.append(self._replies(request))
+                size += len(parts[-1])
+        if parts:
             self._liveness.said = True
             self._transport.write(b"".join(parts))
-        if self._writable and self._in_flight <= self._limits.in_flight_bytes // 2:
-            self._resume_reading()
+        written, self._written = self._written, 0
+        if written:
+            self._flow.add(-written)
+        if finished or self._streams:
+            self._schedule()
+
+    def _replies(self, request: Request) -> bytes:
+        """The command replies that have come so far."""
+        script = script_of(request.call)
+        assert script is not None
+        return self._endpoint.send(
+            Verb.REPLIES, request.conversation, request.number, *answers.reply_parts(script.read())
+        )
 
     def _answer(self, request: Request) -> bytes:
         """The final frame of a call, which is answered now."""
         request.answered = True
-        self._in_flight -= request.weight
+        self._written += request.weight
         call = request.call
         verb = request.verb
         if call.cancelled() or call.exception() is not None:
             return self._failed(request)
         try:
-            reply = self._endpoint.send(
-                _ANSWER, request.conversation, request.number, *answers.fields(verb, call.result())
-            )
+            fields = answers.fields(verb, call.result()) if verb != _MQSC else _replies_left(call)
+            reply = self._endpoint.send(_ANSWER, request.conversation, request.number, *fields)
         except (TypeError, ValueError, OverflowError):
             logger.exception("the answer to %s has no form in msgpack", Verb(verb).name)
             return self._withdrawn(request, MQError(MQRC.UNEXPECTED_ERROR, "the answer cannot be sent"))
@@ -361,12 +564,15 @@ class Session(asyncio.Protocol):
             return self._withdrawn(request, MQError(MQRC.DATA_LENGTH_ERROR, text))
         if verb == _PUT_MANY and call.result().error is not None:
             self._stop(request.number)
-        if verb not in _TO_TAKE:
+        if verb in _TO_TAKE:
+            request.receipt = call.receipt
+            del request.call  # and with it the message, which is written
+        else:
             del self._calls[request.number]
             call.take()
             if verb == _DISCONNECT:
                 self._disconnecting.discard(request.conversation)
-                del self._ports[request.conversation]
+                self._ports.pop(request.conversation, None)
         return reply
 
     def _withdrawn(self, request: Request, error: MQError) -> bytes:
@@ -394,12 +600,31 @@ class Session(asyncio.Protocol):
         if request.verb == _PUT_MANY:
             self._stop(request.number)
 
-    def _pause_reading(self) -> None:
-        if self._reading and not self._transport.is_closing():
-            self._reading = False
-            self._transport.pause_reading()
 
-    def _resume_reading(self) -> None:
-        if not self._reading and not self._transport.is_closing():
-            self._reading = True
-            self._transport.resume_reading()
+def _replies_left(call: Call[Any]) -> tuple[Any, ...]:
+    """The command replies that go with the ANSWER to a MQSC."""
+    script = script_of(call)
+    return answers.fields(_MQSC, call.result()) if script is None else answers.reply_parts(script.read())
+
+
+def _breaking(calls: Iterable[Request], ports: Iterable[ServedPort]) -> Work:
+    """What was answered counts as taken; what was not is abandoned. Then the conversations are broken."""
+    for request in calls:
+        if request.answered:
+            request.receipt.take()
+        else:
+            request.withdraw()
+        yield
+    for port in ports:
+        port.break_()
+        yield
+
+
+def _broken(error: Exception | None) -> None:
+    if error is not None:
+        mistake(error, "the end of a line")
+
+
+def _cancel(timer: Timer | None) -> None:
+    if timer is not None:
+        timer.cancel()

@@ -23,7 +23,7 @@ from broker.interface.port import (
 from broker.mqi.errors import MQError
 from broker.mqi.explanations import Explanation, Finding
 from broker.mqi.reasons import MQCC
-from broker.mqi.replies import CommandReply
+from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.mqi.structures import ResponseRecord
 from broker.wire.frames import Frame, Verb, WireError
 
@@ -78,6 +78,12 @@ def _reply(reply: CommandReply) -> tuple[Any, ...]:
     """The warnings come last, and only where there are any."""
     fields = reply.code, reply.text, reply.ok, reply.syntax_error, list(reply.attributes)
     return (*fields, list(reply.warnings)) if reply.warnings else fields
+
+
+def reply_parts(parts: Sequence[ReplyPart]) -> tuple[Any, ...]:
+    """The items of REPLIES, and of the ANSWER to a MQSC some of whose replies have left in REPLIES."""
+    replies = _replies(replies_of(parts))
+    return (*replies, True) if parts and parts[0].continues else replies
 
 
 def _explanation(explanation: Explanation) -> tuple[Any, ...]:
@@ -254,6 +260,16 @@ def result(verb: int, frame: Frame) -> Any:
         return _RESULTS[verb](frame[3:])
     except (TypeError, ValueError) as error:
         raise WireError(f"the answer to {Verb(verb).name} makes no sense: {error}") from error
+
+
+def replies(frame: Frame) -> list[ReplyPart]:
+    """The parts of command replies in a REPLIES, or in the ANSWER to a MQSC. Raises WireError."""
+    try:
+        items, continues = (frame[3:4], True) if frame[4:] == [True] else (frame[3:], False)
+        found = _command_replies(items)
+        return [ReplyPart(reply, continues and reply is found[0]) for reply in found]
+    except (TypeError, ValueError) as error:
+        raise WireError(f"the replies to MQSC make no sense: {error}") from error
 
 
 def error(frame: Frame) -> MQError:

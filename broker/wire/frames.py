@@ -15,6 +15,11 @@ other items depend on the verb; the comments below list them.
 - A batch of puts is as many PUT_MANY as it takes. Each names the one before it, which may have no final frame yet: when
   that one could not put all its messages, this one puts none. So the number of one that failed in any part stays taken
   until CANCEL, which the client says when it has sent the last frame of the batch.
+- The command replies to a MQSC leave as they are made, in REPLIES before the final frame, a long one in parts: true
+  behind the replies says that the first of them goes on with the last of the frame before. No more are made than the
+  client reads.
+- What a line holds is bounded. A queue manager that has no room for a frame stops reading in the middle of it, and ends
+  a line whose client takes too long to send a frame or to read its answers.
 - MQMD, put and get message options are byte strings, see `structures`.
 """
 
@@ -83,6 +88,7 @@ class Verb(IntEnum):
     )
     CANCELLED = 66  # nothing
     ENDED = 67  # reason, detail; call 0: the queue manager has ended the conversation
+    REPLIES = 68  # the first command replies of a MQSC, and true or nothing; its ANSWER brings the last ones likewise
 
 
 CALLS: Final = frozenset(verb for verb in Verb if Verb.CONNECT <= verb < Verb.TAKEN)
@@ -95,7 +101,11 @@ sent as several frames.
 
 
 class WireError(Exception):
-    """The other end broke the protocol; the line is of no further use."""
+    """The other end broke the protocol; the line is of no further use. `answer` is what to say to a client that speaks
+    another protocol, None to all others.
+    """
+
+    answer: bytes | None = None
 
 
 class Hello(NamedTuple):

@@ -15,11 +15,13 @@ from typing import Any, Final
 
 import msgpack
 
+from broker.wire.foreign import foreign
 from broker.wire.frames import CALL_MAX, CALLS, CONVERSATION_MAX, FRAME_BYTES, Frame, Verb, WireError
-from broker.wire.unpacking import unpack, unpack_careful
+from broker.wire.unpacking import Payload, unpack, unpack_careful
 
 _LENGTH: Final = Struct(">I")
 _HANDSHAKE_BYTES_MAX: Final = 4096
+_COPIED_BYTES_MAX: Final = 64 * 1024  # to copy a short frame is cheaper than to look at it where it is
 
 
 class Role(Enum):
@@ -42,7 +44,8 @@ class State(Enum):
     CLOSED = "closed"
 
 
-_TALK: Final = CALLS | {Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL, Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED}
+_ANSWERS: Final = frozenset({Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED, Verb.REPLIES})
+_TALK: Final = CALLS | _ANSWERS | {Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL}
 
 TRANSITIONS: Final[dict[State, dict[int, State]]] = {
     State.NEW: {Verb.HELLO: State.OFFERED, Verb.REFUSED: State.CLOSED},
@@ -54,17 +57,16 @@ TRANSITIONS: Final[dict[State, dict[int, State]]] = {
 
 _SENDS: Final[dict[Role, frozenset[int]]] = {
     Role.CLIENT: CALLS | {Verb.HELLO, Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL},
-    Role.SERVER: frozenset(
-        {Verb.WELCOME, Verb.REFUSED, Verb.HEARTBEAT, Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED}
-    ),
+    Role.SERVER: _ANSWERS | {Verb.WELCOME, Verb.REFUSED, Verb.HEARTBEAT},
 }
 
 
 class Endpoint:
     """One end of a line.
 
-    `receive` takes what came in, in pieces of any size; `send` gives the bytes to write. `state` tells where the line
-    is in its life. After a WireError there is nothing more to receive.
+    `receive` takes what came in, in pieces of any size, and gives the frames that are complete; `feed` and `next` do
+    the same in two steps, for who cannot take all frames at once. `send` gives the bytes to write. `state` tells where
+    the line is in its life. After a WireError there is nothing more to receive.
     """
 
     def __init__(self, role: Role, frame_bytes: int = FRAME_BYTES) -> None:
@@ -76,32 +78,70 @@ class Endpoint:
         self._limit = min(_HANDSHAKE_BYTES_MAX, frame_bytes)
         self._unpack = unpack if role is Role.CLIENT else unpack_careful
         self._packer = msgpack.Packer()
-        self._kept = bytearray()
-        self._wanted = 0
+        self._kept: bytes | bytearray = b""
+        self._position = 0  # in it: what is before has become frames
+        self.length = 0
+        """How many bytes the frame had that `next` gave last."""
 
     def receive(self, data: bytes) -> list[Frame]:
         """The frames that are complete with `data`, in order. Raises WireError, and then none of them counts."""
-        whole: bytes | bytearray = data
-        if self._kept:
-            self._kept += data
-            if len(self._kept) < self._wanted:
-                return []
-            whole, self._kept = self._kept, bytearray()
+        self.feed(data)
         frames = []
-        position, end = 0, len(whole)
-        while end - position >= 4:
-            length: int = _LENGTH.unpack_from(whole, position)[0]
-            if length > self._limit:
-                raise _over(length, self._limit)
-            start = position + 4
-            position = start + length
-            if position > end:
-                position = start - 4
-                break
-            frames.append(self._frame(whole[start:position]))
-        if position < end:
-            self._keep(whole, position)
+        while (frame := self.next()) is not None:
+            frames.append(frame)
         return frames
+
+    def feed(self, data: bytes) -> None:
+        """Keep what came in, for `next`."""
+        if not self._kept:
+            self._kept = data
+            return
+        if not isinstance(self._kept, bytearray):
+            self._kept = bytearray(self._kept[self._position :])
+        elif self._position:
+            del self._kept[: self._position]
+        self._position = 0
+        self._kept += data
+
+    def next(self) -> Frame | None:
+        """The next frame, if it is complete. Raises WireError."""
+        kept = self._kept
+        if not kept:
+            return None
+        position, there = self._position, len(kept)
+        start = position + 4
+        if start > there:
+            return None
+        length: int = _LENGTH.unpack_from(kept, position)[0]
+        if length > self._limit:
+            raise self._over(length)
+        end = start + length
+        if end > there:
+            return None
+        self.length = length
+        if length <= _COPIED_BYTES_MAX:
+            frame = self._frame(kept[start:end])
+        else:
+            with memoryview(kept) as view, view[start:end] as payload:
+                frame = self._frame(payload)
+        if end == there:
+            self._kept, self._position = b"", 0
+        else:
+            self._position = end
+        return frame
+
+    @property
+    def kept(self) -> int:
+        """How many bytes are here that have not become frames."""
+        return len(self._kept) - self._position
+
+    @property
+    def wanted(self) -> int:
+        """How many bytes make up the next frame; 0 when none has begun. No more than is `kept`: it is complete."""
+        if self.kept < 4:
+            return 4 if self.kept else 0
+        length: int = _LENGTH.unpack_from(self._kept, self._position)[0]
+        return 4 + length
 
     @property
     def ended(self) -> bool:
@@ -122,17 +162,16 @@ class Endpoint:
             self._step(verb)
         return _LENGTH.pack(len(packed)) + packed
 
-    def _keep(self, data: bytes | bytearray, position: int) -> None:
-        """Keep what is left for the next time, and remember how much must be there before it is worth a look."""
-        self._kept += data[position:]
-        self._wanted = 4
-        if len(self._kept) >= 4:
-            length: int = _LENGTH.unpack_from(self._kept)[0]
-            if length > self._limit:
-                raise _over(length, self._limit)
-            self._wanted += length
+    def _over(self, length: int) -> WireError:
+        """Too long, or the first words of another protocol."""
+        stranger = foreign(bytes(self._kept[:4])) if self.state is State.NEW and self.role is Role.SERVER else None
+        if stranger is None:
+            return WireError(f"a frame of {length} bytes is over the limit of {self._limit}")
+        error = WireError(f"a client of {stranger.name} has come to the port of an EverMQ queue manager")
+        error.answer = stranger.answer
+        return error
 
-    def _frame(self, payload: bytes | bytearray) -> Frame:
+    def _frame(self, payload: Payload) -> Frame:
         try:
             frame = self._unpack(payload)
         except (ValueError, TypeError, msgpack.UnpackException) as error:
@@ -159,10 +198,6 @@ class Endpoint:
         self.state = TRANSITIONS[self.state][verb]
         if self.state is State.OPEN:
             self._limit = self._frame_bytes
-
-
-def _over(length: int, limit: int) -> WireError:
-    return WireError(f"a frame of {length} bytes is over the limit of {limit}")
 
 
 def _name(verb: int) -> str:

@@ -7,16 +7,21 @@ as objects.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgpack
 
+Payload: TypeAlias = "bytes | bytearray | memoryview"
+
 _PARTS_BYTES_MAX: Final = 64 * 1024
-_BYTES_AND_TEXTS: Final = frozenset({0xC4, 0xC5, 0xC6, 0xD9, 0xDA, 0xDB})  # bin and str, but for the shortest
+_ARRAY_MAX: Final = 1024
+_WIDTHS: Final = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
+"""By the first byte of bin and str, but for the shortest: how many bytes their length takes."""
+
 _ITEMS_MAX: Final = 1_000_000
 
 
-def unpack(payload: bytes | bytearray) -> Any:
+def unpack(payload: Payload) -> Any:
     """The one value in these bytes. Raises ValueError, TypeError or UnpackException for anything else."""
     return msgpack.unpackb(
         payload,
@@ -29,7 +34,7 @@ def unpack(payload: bytes | bytearray) -> Any:
     )
 
 
-def unpack_careful(payload: bytes | bytearray) -> Any:
+def unpack_careful(payload: Payload) -> Any:
     """As `unpack`, from an end that nobody has reason to trust."""
     if len(payload) > _PARTS_BYTES_MAX:
         _check_parts(payload)
@@ -39,23 +44,45 @@ def unpack_careful(payload: bytes | bytearray) -> Any:
         strict_map_key=True,
         ext_hook=_refuse_extension,
         max_ext_len=0,
-        max_array_len=1024,
-        max_map_len=1024,
+        max_array_len=_ARRAY_MAX,
+        max_map_len=_ARRAY_MAX,
     )
 
 
-def _check_parts(payload: bytes | bytearray) -> None:
-    """Check what stands at the head of this file, without making an object of anything."""
-    unpacker = msgpack.Unpacker(max_buffer_size=len(payload))
-    unpacker.feed(payload)
-    parts = 0
-    for _ in range(unpacker.read_array_header()):
-        start = unpacker.tell()
-        unpacker.skip()
-        if payload[start] not in _BYTES_AND_TEXTS:
-            parts += unpacker.tell() - start
-        if parts > _PARTS_BYTES_MAX:
+def _check_parts(payload: Payload) -> None:
+    """Check what stands at the head of this file, without making an object or a copy of anything long."""
+    count, position = _array_header(payload)
+    left = _PARTS_BYTES_MAX
+    for _ in range(count):
+        if position >= len(payload):
+            raise ValueError("it is incomplete")
+        width = _WIDTHS.get(payload[position])
+        if width is not None:
+            length = int.from_bytes(payload[position + 1 : position + 1 + width], "big")
+            position += 1 + width + length
+            continue
+        unpacker = msgpack.Unpacker()
+        unpacker.feed(payload[position : position + left + 1])
+        try:
+            unpacker.skip()
+        except msgpack.OutOfData:
+            left = -1
+        else:
+            position += unpacker.tell()
+            left -= unpacker.tell()
+        if left < 0:
             raise ValueError(f"more than {_PARTS_BYTES_MAX} bytes of it are neither a message nor a text")
+
+
+def _array_header(payload: Payload) -> tuple[int, int]:
+    """How many items the array has, and where the first one begins."""
+    kind = payload[0]
+    if kind & 0xF0 == 0x90:
+        return kind & 0x0F, 1
+    count = int.from_bytes(payload[1:3], "big")
+    if kind != 0xDC or count > _ARRAY_MAX:  # the longest form is for more items than a frame may have
+        raise ValueError(f"it is no array of at most {_ARRAY_MAX} items")
+    return count, 3
 
 
 def _refuse_extension(code: int, data: bytes) -> object:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.config import LimitsConfig, ListenerConfig
+from broker.engine.slices import Slices
 from broker.interface.port import Call
 from broker.mqi import MQGMO, MQMO, GetMessageOptions, PutMessageOptions
 from broker.server import Server
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.engine import QueueManager
+    from broker.engine.room import Room
+    from broker.interface.port import Receipt
     from broker.mqi import MQError
 
 HELLO = (PRODUCT, VERSION, VERSION, 30_000, FRAME_BYTES)
@@ -26,8 +29,27 @@ PMO = packed_put_options(PutMessageOptions())
 GMO = packed_get_options(GetMessageOptions(options=MQGMO.WAIT, wait_interval=5000, match_options=MQMO.NONE))
 
 
+class FakeReceipt:
+    """The receipt of a call, which notes what becomes of it."""
+
+    def __init__(self) -> None:
+        self.fate = ""
+
+    def take(self) -> None:
+        self.fate += "taken "
+
+    def abandon(self) -> None:
+        self.fate += "abandoned "
+
+
 class FakeCall(Call[Any]):
-    """A call that notes what becomes of it."""
+    """A call that notes what becomes of it. Its receipt is itself unless another is given."""
+
+    given_receipt: FakeReceipt | None = None
+
+    @property
+    def receipt(self) -> Receipt:
+        return self.given_receipt or self
 
     def __init__(self, name: str, arguments: tuple[Any, ...]) -> None:
         super().__init__()
@@ -83,10 +105,11 @@ class FakeManager:
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
+        self.slices = Slices(self.clock)
         self.ports: list[FakePort] = []
         self.refusal: MQError | None = None
 
-    def converse(self, appl_name: str, user: str, channel: str) -> FakePort:
+    def converse(self, appl_name: str, user: str, channel: str, room: Room) -> FakePort:
         if self.refusal is not None:
             raise self.refusal
         self.ports.append(FakePort(appl_name, user, channel))
@@ -133,9 +156,16 @@ class FakeTransport:
 class Client:
     """A client of a session, frame by frame. `heard` is what the session has said to it."""
 
-    def __init__(self, *, hello: tuple[Any, ...] | None = HELLO, connected: bool = True, **limits: int) -> None:
-        self.manager = FakeManager()
-        self.server = Server(cast("QueueManager", self.manager), ListenerConfig(), LimitsConfig(**limits))
+    def __init__(
+        self,
+        *,
+        hello: tuple[Any, ...] | None = HELLO,
+        connected: bool = True,
+        server: Server | None = None,
+        **limits: Any,
+    ) -> None:
+        self.manager = FakeManager() if server is None else cast("FakeManager", server.manager)
+        self.server = server or Server(cast("QueueManager", self.manager), ListenerConfig(), LimitsConfig(**limits))
         self.session = Session(self.server)
         self.transport = FakeTransport()
         self.end = Endpoint(Role.CLIENT)
@@ -148,10 +178,19 @@ class Client:
                 self.session._flush()
                 self._listen()
                 self.say(Verb.CONNECT, 1, 1, "", "test", "")
+        self._port = self.manager.ports[-1] if self.manager.ports else None
+
+    async def beside(self) -> Client:
+        """Another client of the same server, with a conversation."""
+        client = Client(server=self.server)
+        await client.hears()
+        return client
 
     @property
     def port(self) -> FakePort:
-        """The conversation opened last."""
+        """The conversation opened last; of several clients, the first one of this client."""
+        if self._port is not None and self.server.sessions > 1:
+            return self._port
         return self.manager.ports[-1]
 
     @property

@@ -440,3 +440,30 @@ async def test_an_end_that_has_gone_silent_is_noticed_at_the_other(
         await gone(server.manager, server)
         with pytest.raises(MQError, match="2009"):
             await connection.put1("Q", b"hello")
+
+
+# Commands with very many replies.
+
+
+async def test_a_long_display_comes_in_parts_and_is_one_reply_again(url: str, manager: QueueManager) -> None:
+    async with connect(url) as connection, manager.connect() as embedded:
+        await embedded.mqsc("".join(f"DEFINE QLOCAL(M{number});" for number in range(300)))
+        script = "DEFINE QLOCAL(FIRST)\nDISPLAY QLOCAL(M*) ALL\nDISPLAY QLOCAL(NONE)\nDISPLAY QLOCAL(M1) MAXDEPTH"
+        remote = await connection.mqsc(script)
+        await embedded.mqsc("DELETE QLOCAL(FIRST)")
+        assert remote == await embedded.mqsc(script)
+        assert [len(reply.attributes) for reply in remote] == [0, 300, 0, 1]
+
+
+async def test_a_program_that_goes_away_from_its_commands_holds_nobody_up(url: str, server: Server) -> None:
+    async with connect(url) as connection, connect(url) as other:
+        await other.mqsc("".join(f"DEFINE QLOCAL(M{number});" for number in range(300)))
+        script = asyncio.ensure_future(connection.mqsc("DISPLAY QLOCAL(M*) ALL;" * 20 + "DEFINE QLOCAL(LAST)"))
+        await until(lambda: server.reserve.held > 0)
+        script.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await script
+        (shown,) = await connection.mqsc("DISPLAY QLOCAL(LAST) MAXDEPTH")
+        assert shown.ok
+    await until(lambda: not server.sessions)
+    assert (server.reserve.held, server.reserve.waiting_calls) == (0, 0)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import weakref
 from typing import Any
 
 import pytest
@@ -13,7 +15,7 @@ from broker.server import session as session_module
 from broker.wire import Verb, answers
 from broker.wire.frames import FRAME_BYTES, PRODUCT, VERSION
 from broker.wire.structures import object_fields
-from tests.server.fakes import GMO, HELLO, PMO, Client, FakeCall, connected
+from tests.server.fakes import GMO, HELLO, PMO, Client, FakeCall, FakeReceipt, connected
 from tests.wire.samples import DELIVERY, PLACED
 
 OD = object_fields(ObjectDescriptor(object_name="ORDERS"))
@@ -242,7 +244,7 @@ async def test_a_mistake_of_the_queue_manager_in_a_call_is_2195_and_logged(caplo
     assert "COMMIT failed by a mistake of the queue manager" in caplog.text
 
 
-async def test_a_mistake_of_the_queue_manager_at_a_call_ends_the_line(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_mistake_of_the_queue_manager_at_a_call_answers_it(caplog: pytest.LogCaptureFixture) -> None:
     client = await connected()
 
     def fail(call: FakeCall) -> None:
@@ -250,7 +252,20 @@ async def test_a_mistake_of_the_queue_manager_at_a_call_ends_the_line(caplog: py
 
     client.port.answer = fail
     client.say(Verb.COMMIT, 1, 2)
-    assert "a mistake of the queue manager" in refusal(await client.hears())
+    assert (await client.hears())[0][:4] == [Verb.FAILED, 1, 2, MQRC.UNEXPECTED_ERROR]
+    assert "KeyError: 'oops'" in caplog.text
+    client.port.answer = lambda call: call.set_result(0)
+    client.say(Verb.COMMIT, 1, 3)
+    assert await client.hears() == [[Verb.ANSWER, 1, 3, 0]]
+
+
+async def test_a_mistake_of_the_queue_manager_outside_calls_ends_the_line(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = await connected()
+    monkeypatch.setattr(client.port, "trigger_done", None)
+    client.say(Verb.TRIGGER_DONE, 1, 0, [1])
+    assert "TypeError in the queue manager, see its log" in refusal(await client.hears())
     assert client.port.breaks == 1
     assert caplog.records[-1].levelno == logging.ERROR
 
@@ -346,7 +361,73 @@ async def test_a_call_that_the_queue_manager_drops_is_2009() -> None:
     assert (await client.hears())[0][:4] == [Verb.FAILED, 1, 2, MQRC.CONNECTION_BROKEN]
 
 
+async def test_a_get_that_was_refused_in_the_same_write_cannot_be_taken_and_is_answered() -> None:
+    client = await connected()
+    client.port.answer = lambda call: call.set_exception(MQError(MQRC.NO_MSG_AVAILABLE))
+    client.say_together((Verb.GET, 1, 2, *GET), (Verb.TAKEN, 0, 0, [2]))
+    failed, refused = await client.hears()
+    assert failed[:4] == [Verb.FAILED, 1, 2, MQRC.NO_MSG_AVAILABLE]
+    assert "which has no answer to take" in refusal([refused])
+
+
+async def test_a_waiting_get_that_is_said_to_be_taken_is_withdrawn_with_the_line() -> None:
+    client = await connected()
+    client.say_together((Verb.GET, 1, 2, *GET), (Verb.TAKEN, 0, 0, [2]))
+    assert "which has no answer to take" in refusal(await client.hears())
+    assert (client.last.cancelled(), client.last.fate) == (True, "abandoned ")
+
+
+async def test_the_message_itself_is_not_kept_until_it_is_taken() -> None:
+    client = await connected()
+    client.say(Verb.GET, 1, 2, *GET)
+    receipt = FakeReceipt()
+    call = client.last
+    call.given_receipt = receipt
+    call.set_result(DELIVERY)
+    await client.hears()
+    gone = weakref.ref(call)
+    client.port.calls.clear()
+    del call
+    assert gone() is None
+    client.say(Verb.TAKEN, 0, 0, [2])
+    assert receipt.fate == "taken "
+
+
 # The end of the line.
+
+
+async def test_the_end_of_very_many_calls_leaves_the_event_loop_to_others() -> None:
+    client = await connected()
+    for start in range(2, 10_002, 250):
+        client.say_together(*((Verb.GET, 1, number, *GET) for number in range(start, start + 250)))
+    client.session.connection_lost(None)
+    turns = 0
+    while client.port.breaks == 0:
+        turns += 1
+        await asyncio.sleep(0)
+    assert turns >= 9
+    assert {call.fate for call in client.port.calls} == {"abandoned "}
+
+
+async def test_nothing_is_heeded_of_a_line_that_is_gone() -> None:
+    client = await connected()
+    connect = (Verb.CONNECT, 2, 1000, "", "", "")
+    client.say_together(*((Verb.HEARTBEAT, 0, 0) for _ in range(300)), connect)
+    client.session.connection_lost(None)
+    await client.hears()
+    assert len(client.manager.ports) == 1
+
+
+async def test_disconnecting_twice_is_answered_twice() -> None:
+    client = await connected()
+    client.say_together((Verb.DISCONNECT, 1, 2, True), (Verb.DISCONNECT, 1, 3, True), (Verb.CONNECT, 2, 4, "", "", ""))
+    assert [call.name for call in client.manager.ports[0].calls] == ["disconnect"]
+    client.manager.ports[0].calls[0].set_result(0)
+    assert [frame[:4] for frame in await client.hears()] == [
+        [Verb.FAILED, 1, 3, MQRC.HCONN_ERROR],
+        [Verb.ANSWER, 2, 4, "QM1"],
+        [Verb.ANSWER, 1, 2, 0],
+    ]
 
 
 async def test_a_cut_line_breaks_all_conversations_and_abandons_what_was_not_answered() -> None:
@@ -415,7 +496,58 @@ async def test_a_client_silent_for_two_heartbeats_and_a_half_is_cut() -> None:
     assert client.transport.aborted
 
 
+# Other protocols.
+
+
+@pytest.mark.parametrize(
+    ("said", "name", "answer"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", "HTTP", b"HTTP/1.1 400 Bad Request\r\n"),
+        (b"\x16\x03\x01\x02\x00\x01\x00", "TLS", b"\x15\x03\x01\x00\x02\x02\x46"),
+        (b"TSH \x00\x00\x01\x0c", "IBM MQ", b""),
+    ],
+)
+async def test_a_client_of_another_protocol_is_named_in_the_log_and_told_in_its_own_words(
+    said: bytes, name: str, answer: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = Client(hello=None)
+    client.session.data_received(said)
+    client.session.data_received(said)
+    assert b"".join(client.transport.writes).startswith(answer)
+    assert bool(answer) == any(client.transport.writes)
+    assert client.transport.closed
+    assert [record.getMessage() for record in caplog.records] == [
+        f"line refused peer=127.0.0.1:40000: a client of {name} has come to the port of an EverMQ queue manager"
+    ]
+
+
 # Flow control.
+
+
+async def test_very_many_small_frames_leave_the_event_loop_to_others_and_keep_their_order() -> None:
+    client = await connected()
+    client.port.answer = lambda call: call.set_result(0)
+    client.say_together(*((Verb.COMMIT, 1, number) for number in range(2, 5002)))
+    assert len(client.port.calls) == 256
+    assert not reads(client)
+    await asyncio.sleep(0)
+    assert len(client.port.calls) == 1256
+    client.say(Verb.COMMIT, 1, 5002)  # what the socket had read already
+    heard: list[int] = []
+    while len(heard) < 5001:
+        heard += [frame[2] for frame in await client.hears()]
+    assert heard == list(range(2, 5003))
+    assert reads(client)
+
+
+async def test_frames_that_have_come_are_not_heeded_while_there_is_no_room_for_them() -> None:
+    client = await connected(in_flight_bytes=65_536)
+    client.say_together(*((Verb.PUT, 1, number, 7, None, PMO, bytes(30_000)) for number in range(2, 7)))
+    assert len(client.port.calls) == 3
+    for call in list(client.port.calls):
+        call.set_result(PLACED)
+    await client.hears()
+    assert len(client.port.calls) == 5
 
 
 async def test_reading_pauses_over_the_limit_in_flight_and_goes_on_under_half_of_it() -> None:
@@ -445,7 +577,8 @@ async def test_other_calls_weigh_something() -> None:
 
 async def test_a_cancelled_call_weighs_nothing_any_more() -> None:
     client = await connected(in_flight_bytes=65_536)
-    client.say_together((Verb.PUT, 1, 2, 7, None, PMO, bytes(70_000)), (Verb.CANCEL, 1, 2))
+    for number in range(2, 10):
+        client.say_together((Verb.PUT, 1, number, 7, None, PMO, bytes(60_000)), (Verb.CANCEL, 1, number))
     assert reads(client)
 
 
@@ -462,7 +595,7 @@ async def test_a_client_that_does_not_read_is_not_read_from_and_its_replies_wait
 
 
 async def test_a_client_is_not_cut_for_its_silence_while_nobody_reads_what_it_says() -> None:
-    client = await connected()
+    client = await connected(send_timeout=2000.0)
     client.session.pause_writing()
     await client.manager.clock.advance(1000)
     assert not client.transport.aborted
@@ -472,7 +605,7 @@ async def test_many_replies_leave_in_writes_of_a_bounded_size() -> None:
     client = await connected()
     client.port.answer = lambda call: call.set_result(Placed(bytes(10_000), *PLACED[1:]))
     client.say_together(*((Verb.PUT, 1, number, *PUT) for number in range(2, 202)))
-    assert len(await client.hears()) == 200
+    assert len(await client.hears() + await client.hears()) == 200
     assert max(map(len, client.transport.writes)) < 300_000
 
 

@@ -34,7 +34,7 @@ from broker.mqi import (
     PutMessageRecord,
     ResponseRecord,
 )
-from broker.mqi.replies import CommandReply
+from broker.mqi.replies import CommandReply, ReplyPart
 from broker.wire import Verb
 
 ID = bytes(range(24))
@@ -142,4 +142,9 @@ ERRORS = [
     MQError(9999),
     MQError(MQRC.TRUNCATED_MSG_FAILED, "5 bytes", message=DELIVERY),
     MQError(MQRC.MULTIPLE_REASONS, "two reasons", records=RECORDS),
+]
+
+PARTS = [
+    ReplyPart(CommandReply(code="AMQ8409I", text="AMQ8409I: ...", attributes=({"QUEUE": "B"},)), True),
+    ReplyPart(CommandReply(code="AMQ8022I", text="AMQ8022I: ...")),
 ]

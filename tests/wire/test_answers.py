@@ -9,10 +9,11 @@ import pytest
 
 from broker.interface.port import Delivery
 from broker.mqi import MQRC
+from broker.mqi.replies import joined
 from broker.wire import Verb, WireError, answers
 from broker.wire.frames import CALLS
 from tests.wire.ends import Pair, received
-from tests.wire.samples import ERRORS, LIST_RESULTS, RESULTS, STOPPED, WARNED
+from tests.wire.samples import ERRORS, LIST_RESULTS, PARTS, RESULTS, STOPPED, WARNED
 
 if TYPE_CHECKING:
     from broker.mqi import MQError
@@ -53,6 +54,16 @@ def test_a_batch_that_was_stopped_comes_out_as_it_went_in() -> None:
     found = answers.result(Verb.PUT_MANY, across(Verb.ANSWER, *answers.fields(Verb.PUT_MANY, STOPPED)))
     assert found.placed == STOPPED.placed
     assert str(found.error) == str(STOPPED.error)
+
+
+def test_parts_of_command_replies_come_out_as_they_went_in() -> None:
+    assert answers.replies(across(Verb.REPLIES, *answers.reply_parts(PARTS))) == PARTS
+    assert answers.replies(across(Verb.ANSWER, *answers.reply_parts([]))) == []
+    together = [PARTS[1], PARTS[0]]
+    (reply,) = answers.replies(across(Verb.REPLIES, *answers.reply_parts(together)))
+    assert (reply.continues, reply.reply) == (False, joined([part.reply for part in together]))
+    with pytest.raises(WireError, match="the replies to MQSC make no sense"):
+        answers.replies(across(Verb.REPLIES, [], False))
 
 
 @pytest.mark.parametrize("error", ERRORS, ids=str)

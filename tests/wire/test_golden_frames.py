@@ -20,6 +20,7 @@ from tests.wire.samples import (
     LIST_RESULTS,
     MD,
     OD,
+    PARTS,
     PMO,
     RESULTS,
     STOPPED,
@@ -68,6 +69,7 @@ SERVER: list[tuple[Any, ...]] = [
     ),
     *((Verb.FAILED, 1, number, *answers.error_fields(error)) for number, error in enumerate(ERRORS, 100)),
     (Verb.CANCELLED, 1, 2**40),
+    (Verb.REPLIES, 1, 13, *answers.reply_parts(PARTS)),
     (Verb.ENDED, 1, 0, 2161, "QM1 is quiescing"),
     *(
         (Verb.ANSWER, 1, number, *answers.fields(verb, found))

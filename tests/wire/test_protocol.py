@@ -15,7 +15,7 @@ from tests.wire.ends import HELLO, WELCOME, Pair, received
 
 HANDSHAKE = {Verb.HELLO, Verb.WELCOME, Verb.REFUSED}
 CLIENT_SAYS = [verb for verb in Verb if Verb.CONNECT <= verb <= Verb.CANCEL]
-SERVER_SAYS = [Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED]
+SERVER_SAYS = [Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED, Verb.REPLIES]
 
 items = st.lists(
     st.none() | st.booleans() | st.integers(-(2**31), 2**63) | st.text(max_size=9) | st.binary(max_size=300), max_size=6
@@ -194,9 +194,36 @@ def test_before_the_handshake_only_a_small_frame_is_taken() -> None:
         end.receive((4097).to_bytes(4, "big"))
 
 
-def test_another_protocol_on_the_line_is_refused_at_once() -> None:
+@pytest.mark.parametrize(
+    ("said", "name", "answer"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "HTTP", b"HTTP/1.1 400 Bad Request\r\n"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "HTTP", b"HTTP/1.1 400 Bad Request\r\n"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc", "TLS", b"\x15\x03\x01\x00\x02\x02"),
+        (b"TSH \x00\x00\x01\x0c", "IBM MQ", b""),
+        (b"TSHM\x00\x00\x01\x0c", "IBM MQ", b""),
+        ("TSH ".encode("cp037"), "IBM MQ", b""),
+    ],
+)
+def test_another_protocol_on_the_line_is_refused_by_name_with_an_answer_of_its_own(
+    said: bytes, name: str, answer: bytes
+) -> None:
+    for cut in range(len(said)):
+        end = Endpoint(Role.SERVER)
+        with pytest.raises(WireError, match=f"a client of {name} has come") as caught:
+            received(end, said, [cut])
+        assert caught.value.answer is not None
+        assert caught.value.answer.startswith(answer)
+
+
+def test_what_is_no_protocol_known_or_comes_later_is_just_too_long() -> None:
+    with pytest.raises(WireError, match="over the limit") as caught:
+        Endpoint(Role.SERVER).receive(b"SSH-2.0-OpenSSH\r\n")
+    assert caught.value.answer is None
     with pytest.raises(WireError, match="over the limit"):
-        Endpoint(Role.SERVER).receive(b"GET / HTTP/1.1\r\n\r\n")
+        Pair().server.receive(b"GET / HTTP/1.1\r\n\r\n")
+    with pytest.raises(WireError, match="over the limit"):
+        Endpoint(Role.CLIENT).receive(b"HEAD")
 
 
 def test_a_long_frame_may_be_a_message_or_a_text() -> None:
