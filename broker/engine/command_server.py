@@ -201,8 +201,7 @@ class CommandServer:
         try:
             self._manager.change(changes[0], partial(self._changed, job, changes[1:]))
         except Exception as error:
-            wrong = error if isinstance(error, MQError) else mistake(error, "a change of definitions")
-            self._changed(job, (), wrong)
+            self._changed(job, (), error if isinstance(error, MQError) else mistake(error, "a change of definitions"))
 
     def _changed(self, job: Job, rest: Sequence[Change], error: Exception | None) -> None:
         if self._changing is not job:

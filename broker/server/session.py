@@ -347,8 +347,9 @@ class Session(asyncio.Protocol):
         except Exception as error:
             if verb == _PUT_MANY:
                 self._stop(number)
-            failure = error if isinstance(error, MQError) else mistake(error, Verb(verb).name)
-            self._reply(Verb.FAILED, conversation, number, *answers.error_fields(failure))
+            # No other name for the error: it would keep the frame until the collector comes.
+            fields = answers.error_fields(error if isinstance(error, MQError) else mistake(error, Verb(verb).name))
+            self._reply(Verb.FAILED, conversation, number, *fields)
             return
         request = self._calls[number] = Request(self, frame, call, weight)
         if verb == _DISCONNECT:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -339,3 +340,17 @@ async def test_a_line_that_has_ended_holds_nothing_whatever_is_still_said_of_it(
 def test_programs_in_the_process_have_room_without_bounds() -> None:
     BOUNDLESS.add(1 << 40)
     assert not BOUNDLESS.full
+
+
+async def test_a_refused_call_is_gone_at_once_with_all_that_came_with_it() -> None:
+    client = await connected(in_flight_bytes=65_536)
+    gc.collect()
+    gc.disable()
+    try:
+        before = sum(isinstance(each, MQError) for each in gc.get_objects())
+        for number in range(2, 12):
+            client.say(Verb.GET, 1, number, 7, LONG_MD, GMO, None)
+        assert {frame[3] for frame in await client.hears()} == {MQRC.RESOURCE_PROBLEM}
+        assert sum(isinstance(each, MQError) for each in gc.get_objects()) == before
+    finally:
+        gc.enable()
