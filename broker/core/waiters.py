@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from functools import lru_cache
-from heapq import heapify, heappop, heappush, heapreplace
+from heapq import heapify, heappop, heapreplace
 from itertools import compress
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -110,7 +110,7 @@ class Waiters:
         for each in (self._browsers, self._specific, self._general):
             if (each.tables or each.wholes) and entry.state != GONE:  # as one that is found expired
                 lines = each.lines(entry)
-                yield from _in_line(lines[0], judge) if len(lines) == 1 else _in_turn(lines, entry, judge)
+                yield from _in_line(lines[0], judge) if len(lines) == 1 else _in_turn(lines, judge)
 
     def __iter__(self) -> Iterator[Waiter]:
         for each in (self._specific, self._general, self._browsers):
@@ -256,28 +256,21 @@ def _in_line(line: _Line, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
         yield waiter, found
 
 
-def _in_turn(lines: list[_Line], entry: Entry, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
+def _in_turn(lines: list[_Line], judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
     """Those in these lines whom the judge gives something, in the order of their arrival."""
     heads = [_Head(line) for line in lines]
     heapify(heads)
-    refused: list[_Head] = []
     while heads:
         head = heads[0]
-        waiter = head.waiter
-        found = judge(waiter.request)
+        found = judge(head.waiter.request)
         if found is None:
-            refused.append(heappop(heads))
+            heappop(heads)
             continue
-        yield waiter, found
+        yield head.waiter, found
         if head.advance():
             heapreplace(heads, head)
         else:
             heappop(heads)
-        if refused and (found is not entry or waiter.request.unmarks):  # it may be otherwise for those behind it
-            for head in refused:
-                if head.advance(waiter.number):
-                    heappush(heads, head)
-            refused.clear()
 
 
 class _Head:
@@ -289,13 +282,13 @@ class _Head:
         self._rest = iter(line.waiters)
         self.waiter = next(self._rest)
 
-    def advance(self, number: int = 0) -> bool:
-        """Go on to the next one, who came after the one with this number; whether there is one."""
-        for waiter in self._rest:
-            if waiter.number > number:
-                self.waiter = waiter
-                return True
-        return False
+    def advance(self) -> bool:
+        """Go on to the next one; whether there is one."""
+        waiter = next(self._rest, None)
+        if waiter is None:
+            return False
+        self.waiter = waiter
+        return True
 
     def __lt__(self, other: _Head) -> bool:
         return self.waiter.number < other.waiter.number

@@ -220,6 +220,21 @@ def test_a_segment_wakes_only_the_one_who_waits_for_the_whole_message_of_that_co
     assert len(looked_for) == 1
 
 
+@pytest.mark.parametrize("questions", [1, 2])
+@pytest.mark.parametrize("waiters", NUMBERS)
+def test_of_many_that_ask_the_same_only_the_first_is_asked(
+    world: World, asked: list[Entry], waiters: int, questions: int
+) -> None:
+    world.define(MAXDEPTH=100_000)
+    program = world.connect()
+    accesses = [program.open("Q", ALL, f"Root.MQMD.Priority = {number + 1}") for number in range(questions)]
+    for number in range(waiters):
+        accesses[number % questions].wait(0, MessageDescriptor(correl_id=number_id(1)))
+    asked.clear()
+    program.open().put(b"A", 0, MessageDescriptor(correl_id=number_id(1)))
+    assert len(asked) == questions
+
+
 @pytest.mark.parametrize("hidden", NUMBERS)
 @pytest.mark.parametrize("how", ["put", "got"])
 @pytest.mark.parametrize("options", [0, MQGMO.SYNCPOINT, MQGMO.BROWSE_FIRST, MQGMO.BROWSE_NEXT])

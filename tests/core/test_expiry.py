@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.mqi import MQGMO, MQPMO, MQRC, MessageDescriptor
+from broker.core.effects import Grant
+from broker.mqi import MQGMO, MQMF, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
 from tests.core.world import START_TIME, Access, Wait, World, fails, name_of
 
 PERSISTENT = 1
@@ -166,3 +167,23 @@ def _wait(access: Access, waited_for: str) -> Wait:
     if waited_for == "browse":
         return access.wait(MQGMO.BROWSE_FIRST)
     return access.wait(0, MessageDescriptor(correl_id=name_of("A")) if waited_for == "its id" else None)
+
+
+def test_of_many_expired_messages_those_that_a_whole_group_lacks_are_looked_for(
+    world: World, access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.core.manager.EXPIRED_AT_ONCE", 2)
+    for data, expiry, group, number in (
+        (b"1", -1, "A", 1), (b"2", 30, "A", 2), (b"3", -1, "B", 1), (b"4", -1, "B", 2),
+    ):  # fmt: skip
+        flags = MQMF.LAST_MSG_IN_GROUP if number == 2 else MQMF.MSG_IN_GROUP
+        md = MessageDescriptor(expiry=expiry, group_id=name_of(group), msg_seq_number=number, msg_flags=int(flags))
+        access.put(data, 0, md)
+    for data in (b"X", b"Y"):
+        put(access, data, 10)
+    world.pass_time(5)
+    gmo = GetMessageOptions(options=int(MQGMO.ALL_MSGS_AVAILABLE))
+    grant = world.manager.get(access.handle, access.queue, None, gmo, None, world.now)
+    assert isinstance(grant, Grant)
+    assert grant.entries[0].data == b"3"
+    world.granted(grant)

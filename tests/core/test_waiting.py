@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core import meeting
-from broker.mqi import MQGMO, MQMO, MQOO, MQPMO, MQRC, MessageDescriptor, PutMessageOptions
+from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, MQRC, MessageDescriptor, PutMessageOptions
 from tests.core.world import ALL, Access, Wait, World, fails, name_of
 
 BROWSE = MQGMO.BROWSE_FIRST
@@ -304,3 +304,20 @@ def test_a_message_whose_time_is_up_is_not_handed_to_who_waits_for_it(world: Wor
     world.end_unit(unit, commit=True)
     assert wait.message is not None
     assert wait.message.entry is placed
+
+
+def test_a_put_is_not_handed_to_one_getter_where_another_gets_the_whole_group_with_it(
+    world: World, access: Access
+) -> None:
+    last = MessageDescriptor(group_id=name_of("G"), msg_flags=int(MQMF.LAST_MSG_IN_GROUP))
+    whole = world.open().wait(MQGMO.ALL_MSGS_AVAILABLE | MQGMO.SYNCPOINT, last, match=MQMO.MATCH_GROUP_ID)
+    general = world.open().wait()
+    entry, unit, _ = world.manager.put(
+        access.program.hconn, access.handle, access.queue, last, PutMessageOptions(), b"A", world.now, world.tick
+    )
+    assert unit is not None
+    assert not meeting.awaited(unit, world.now)
+    world.end_unit(unit, commit=True)
+    assert got(whole, general) == ["A", "waits"]
+    assert whole.message is not None
+    assert whole.message.entry is entry
