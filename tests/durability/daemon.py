@@ -9,24 +9,26 @@ from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from broker.cli.program import lone
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
 ROOT: Final = Path(__file__).parents[2]
 EVERMQ: Final = (sys.executable, "-m", "broker")
+NO_SETTINGS: Final[Mapping[str, str]] = MappingProxyType({})
 COULD_NOT_RUN: Final = 20
 """What `evermq run` exits with when it ends otherwise than by a signal."""
 
 
-def environment() -> dict[str, str]:
-    """The environment of a real process, which finds the packages and none of the tester's settings."""
+def environment(settings: Mapping[str, str] = NO_SETTINGS) -> dict[str, str]:
+    """The environment of a real process, which finds the packages and no settings but those given."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("EVERMQ_")}
-    return {**kept, "PYTHONPATH": str(ROOT)}
+    return {**kept, "PYTHONPATH": str(ROOT), **settings}
 
 
 class Daemon:
@@ -34,16 +36,24 @@ class Daemon:
 
     Its data are in `folder` too, unless `data` is another place. `clock_offset` and `pages` alter the world of the
     processes that are started from then on (see `altered`); `prefix` is a command that starts them. `log` has the lines
-    of all processes so far.
+    of all processes so far. `settings` are variables of the environment, which override the file.
     """
 
-    def __init__(self, folder: Path, definitions: str, tasks: asyncio.TaskGroup, data: Path | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        definitions: str,
+        tasks: asyncio.TaskGroup,
+        data: Path | None = None,
+        settings: Mapping[str, str] = NO_SETTINGS,
+    ) -> None:
         self.url = ""
         self.log: list[str] = []
         self.data = data or folder / "data"
         self.clock_offset = 0.0
         self.pages = 0
         self.prefix: tuple[str, ...] = ()
+        self._settings = settings
         self._tasks = tasks
         self._process: Process | None = None
         self._follower: asyncio.Task[None] | None = None
@@ -76,7 +86,7 @@ class Daemon:
         """Start a process, and do not wait until it is ready."""
         self._first_line = len(self.log)
         self._process = await asyncio.create_subprocess_exec(
-            *self._command(), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, cwd=ROOT, env=environment()
+            *self._command(), stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, cwd=ROOT, env=environment(self._settings)
         )
         self._follower = self._tasks.create_task(self._follow(self._process))
 
@@ -156,11 +166,13 @@ class Daemon:
 
 
 @asynccontextmanager
-async def daemon(folder: Path, definitions: str, data: Path | None = None) -> AsyncIterator[Daemon]:
+async def daemon(
+    folder: Path, definitions: str, data: Path | None = None, settings: Mapping[str, str] = NO_SETTINGS
+) -> AsyncIterator[Daemon]:
     """A daemon that runs, unless the test has ended it."""
     try:
         async with asyncio.TaskGroup() as tasks:
-            daemon = Daemon(folder, definitions, tasks, data)
+            daemon = Daemon(folder, definitions, tasks, data, settings)
             await daemon.start()
             try:
                 yield daemon

@@ -78,14 +78,35 @@ class Daemon:
                 await process.aclose()
 
     @property
+    def pid(self) -> int:
+        """The process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def resident_mib(self) -> float:
         """The memory it occupies."""
-        assert self._process is not None
-        pages = Path(f"/proc/{self._process.pid}/statm")
-        if pages.exists():
-            return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
-        told = subprocess.run(["ps", "-o", "rss=", "-p", str(self._process.pid)], capture_output=True, check=True)
-        return int(told.stdout) * 1024 / MIB
+        return resident_mib(self.pid)
+
+
+def resident_mib(pid: int) -> float:
+    """The memory that a process occupies."""
+    pages = Path(f"/proc/{pid}/statm")
+    if pages.exists():
+        return int(pages.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") / MIB
+    told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, check=True)
+    return int(told.stdout) * 1024 / MIB
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that a process has occupied so far, 0 when it has gone; where the system does not tell, what it
+    occupies now.
+    """
+    if not Path("/proc/self/status").exists():
+        return resident_mib(pid)
+    status = Path(f"/proc/{pid}/status")
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE) if status.exists() else None
+    return int(found[1]) / 1024 if found else 0.0
 
 
 @asynccontextmanager
