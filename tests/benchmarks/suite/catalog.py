@@ -8,6 +8,7 @@ from .disk import COMMIT, HOP, INSERT, READ, REMOVE, SYNC
 from .echo import REQUEST, ROUND_TRIP
 from .gets import GET, PUT_AND_GET
 from .held import HELD
+from .hostile import HOSTILE
 from .puts import PUT_BY_TASKS, PUT_PIPELINED, PUT_SINGLY
 from .recovery import RECOVERY
 from .tasks import INTERPRETER, TASK
@@ -28,6 +29,7 @@ WORKLOADS: Final = {
         TRIGGERED,
         RECOVERY,
         HELD,
+        *HOSTILE,
     )
 }
 
