@@ -159,7 +159,7 @@ def packed(*fields: object) -> bytes:
         (Verb.PUT, [1, None, packed(0), b""], MQRC.PMO_ERROR),
         (Verb.PUT, [1, None, packed(0, 2**32), b""], MQRC.PMO_ERROR),
         (Verb.PUT, [1, None, packed(*PUT, 1), b""], MQRC.PMO_ERROR),
-        (Verb.PUT, [1, None, packed(*PUT, "1", []), b""], MQRC.PMO_ERROR),
+        (Verb.PUT, [1, None, packed(*PUT, "1", [5]), b""], MQRC.PMO_ERROR),
         (Verb.PUT, [1, None, packed(*PUT, 1, {}), b""], MQRC.RECS_PRESENT_ERROR),
         (Verb.PUT1, [LIST, None, packed(*PUT, 1, [[b"", b"", b"", 0]]), b""], MQRC.PUT_MSG_RECORDS_ERROR),
         (Verb.PUT1, [LIST, None, packed(*PUT, 1, [[*IDS, 2**40, bytes(32)]]), b""], MQRC.PUT_MSG_RECORDS_ERROR),
