@@ -113,6 +113,7 @@ def leaves_template(
         and type(put.shown) is Entry
         and put.shown.given_msg_id is None
         and not put.md.report
+        and (given is None or type(given.msg_id) is type(given.correl_id) is bytes)  # a bytearray may change by itself
         and not int(pmo.options) & ~_PLAIN
         and not (route.remote or route.queue.transmits)
         and put.md.format not in (EXTENSION_FORMAT, PROPERTIES_FORMAT)

@@ -54,6 +54,7 @@ class DescriptorPacker:
 
     def __init__(self) -> None:
         self._fields: tuple[Any, ...] = ()
+        self._kinds: tuple[type, ...] = ()
         self._packed = b""
 
     def pack(self, md: MessageDescriptor | None) -> bytes | None:
@@ -61,15 +62,13 @@ class DescriptorPacker:
         if md is None:
             return None
         fields = md.to_tuple()
-        if fields == self._fields:
+        kinds = tuple(map(type, fields))
+        if fields == self._fields and kinds == self._kinds:  # True equals 1, and is not packed as one
             return self._packed
         packed = _packed(fields)
-        if _LOOK_LIKE_INTEGERS.isdisjoint(map(type, fields)):
-            self._fields, self._packed = fields, packed
+        if bytearray not in kinds and memoryview not in kinds:  # which may change and stay equal to themselves
+            self._fields, self._kinds, self._packed = fields, kinds, packed
         return packed
-
-
-_LOOK_LIKE_INTEGERS: Final = frozenset({bool, float})  # equal to an integer, but not packed as one
 
 
 def packed_put_options(options: PutMessageOptions) -> bytes:

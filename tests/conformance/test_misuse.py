@@ -283,6 +283,17 @@ async def test_after_the_disconnect_every_call_is_2018(connection: Connection, q
         await use(connection, queue)
 
 
+@pytest.mark.parametrize("value", [True, 1.0])
+async def test_what_equals_a_right_value_is_no_right_value(queue: Queue, value: Any) -> None:
+    """Right values are remembered, and looked up by what they are as well."""
+    await queue.put(b"A", MessageDescriptor(priority=1))
+    await queue.get(None, GetMessageOptions(version=1, wait_interval=1))
+    with fails(MQRC.MD_ERROR):
+        await queue.put(b"A", MessageDescriptor(priority=value))
+    with fails(MQRC.WAIT_INTERVAL_ERROR):
+        await queue.get(MessageDescriptor(), GetMessageOptions(version=1, wait_interval=value))
+
+
 async def test_an_identifier_that_no_field_holds_does_not_wait(queue: Queue) -> None:
     await queue.put(b"A")
     with fails(MQRC.MD_ERROR):
@@ -300,6 +311,18 @@ async def test_bytes_of_another_kind_are_bytes(queue: Queue, make: Callable[[byt
     assert (result.md.msg_id, type(result.md.correl_id)) == (x, bytes)
     by_both = GetMessageOptions(match_options=MQMO.MATCH_MSG_ID | MQMO.MATCH_CORREL_ID, msg_token=make(bytes(16)))
     assert (await queue.get(md, by_both)).md.msg_id == x
+
+
+@pytest.mark.parametrize("name", ["msg_id", "correl_id"])
+async def test_a_bytearray_that_changes_between_two_puts_is_read_anew(queue: Queue, name: str) -> None:
+    """Neither end knows such a descriptor again by being equal to itself."""
+    id = bytearray(24)
+    md = MessageDescriptor(**{name: id})  # type: ignore[arg-type]  # what it is about
+    for number in range(5):
+        id[0] = number if number > 2 else 0
+        await queue.put(b"A", md)
+    found = [getattr((await queue.get()).md, name)[0] for _ in range(5)]
+    assert found[3:] == [3, 4]
 
 
 async def test_a_wrong_asynchronous_put_dooms_its_unit_of_work(connection: Connection, queue: Queue) -> None:

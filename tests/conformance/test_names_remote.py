@@ -89,6 +89,20 @@ async def test_group_fields_travel_in_an_extension_of_the_descriptor(
         assert (message.md.group_id, message.md.msg_seq_number) == (bytes(24), 1)
 
 
+async def test_integers_that_use_all_their_bits_travel(connection: Connection, transmission: Queue) -> None:
+    """In headers they have a sign."""
+    all_bits = 2**32 - 1
+    flags = 2**31 | MQMF.MSG_IN_GROUP
+    md = MessageDescriptor(encoding=all_bits, coded_char_set_id=all_bits, put_appl_type=all_bits, msg_flags=flags)
+    async with connection.open("R", MQOO.OUTPUT | MQOO.SET_ALL_CONTEXT) as remote:
+        await remote.put(b"data", md, MQPMO.LOGICAL_ORDER | MQPMO.SET_ALL_CONTEXT)
+    data = (await transmission.get()).data
+    assert MQXQH.from_bytes(data).md.put_appl_type == -1
+    extension = data[MQXQH.SIZE : MQXQH.SIZE + MDE_LENGTH]
+    assert extension[12:20] == b"\xff" * 8
+    assert extension[64:68] in (flags.to_bytes(4, "little"), flags.to_bytes(4, "big"))
+
+
 @pytest.mark.parametrize(
     ("name", "q_mgr_name", "destination"),
     [

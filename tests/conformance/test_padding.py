@@ -78,6 +78,16 @@ async def test_the_properties_of_a_message_of_padded_format_mqhrf2_are_taken(que
         assert (message.data, dict(message.properties), message.md.format) == (b"data", {"a": "1"}, "MQSTR")
 
 
+async def test_each_put_of_padded_format_mqhrf2_is_looked_at(queue: Queue) -> None:
+    """A header without properties stays in the data, and leaves nothing by which the next put would be known again."""
+    header = MQRFH2(("<psc><Command>RegSub</Command></psc>",), "MQSTR").to_bytes()
+    md = MessageDescriptor(format="MQHRF2  ")
+    for _ in range(4):
+        await queue.put(header + b"data", md)
+    with fails(MQRC.RFH_ERROR):
+        await queue.put(b"no header", md)
+
+
 async def test_properties_beside_a_padded_format(queue: Queue) -> None:
     await queue.put(b"data", MessageDescriptor(format="MQSTR   "), properties={"a": 1})
     message = await queue.get()
