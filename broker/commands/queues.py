@@ -104,7 +104,7 @@ QLOCAL = (
         Choice({"SYNC": MQPRT.SYNC_RESPONSE.value, "ASYNC": MQPRT.ASYNC_RESPONSE.value}),
         MQPRT.SYNC_RESPONSE.value,
     ),
-    Attribute("DEFREADA", MQIA.DEF_READ_AHEAD, Choice(READ_AHEAD), MQREADA.NO.value, acts=Acts.NO),
+    Attribute("DEFREADA", MQIA.DEF_READ_AHEAD, Choice(READ_AHEAD), MQREADA.NO.value),
     Attribute(
         "DEFSOPT",
         MQIA.DEF_INPUT_OPEN_OPTION,
@@ -221,12 +221,10 @@ QALIAS = (
         LOCAL[keyword]
         for keyword in (
             "QUEUE", "TYPE", "ALTDATE", "ALTTIME", "CAPEXPRY", "CLUSNL", "CLUSTER", "CLWLPRTY", "CLWLRANK", "CUSTOM",
-            "DEFBIND", "DEFPRTY", "DEFPSIST", "DEFPRESP", "DEFREADA", "DESCR", "GET", "PUT",
+            "DEFBIND", "DEFPRTY", "DEFPSIST", "DEFPRESP", "DEFREADA", "DESCR", "GET", "PUT", "PROPCTL", "QSGDISP",
+            "SCOPE",
         )
     ),
-    replace(LOCAL["PROPCTL"], acts=Acts.NO, instead="that of the queue counts"),
-    LOCAL["QSGDISP"],
-    LOCAL["SCOPE"],
     Attribute("TARGET", MQCA.BASE_OBJECT_NAME, Name()),
     Attribute(
         "TARGTYPE", MQIA.BASE_TYPE, Choice({"QUEUE": MQOT.Q.value, "TOPIC": MQOT.TOPIC.value}), MQOT.Q.value,

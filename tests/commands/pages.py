@@ -36,7 +36,10 @@ manager creates when it is new. With `REPLACE` it alters an existing object so; 
 `ALTER` changes only what it is given; a change that open handles depend on needs `FORCE`, and makes those handles
 unusable (`MQRC_OBJECT_CHANGED`). A change of what an alias or a remote queue leads to is such a change. `DELETE` of a
 queue that holds messages needs `PURGE`. While handles are open or units of work unfinished, a queue can be neither
-deleted nor cleared.
+deleted nor cleared. `CLEAR`, and `DELETE` with `PURGE` of more than 500 messages, remove the messages 500 at a time, so
+that other programs are served meanwhile; until that is done the queue cannot be opened (`MQRC_OBJECT_IN_USE`). The
+command is answered when all of it is on disk. What ends it before that, such as a crash or a full disk, leaves the rest
+of the messages on the queue.
 
 `DISPLAY` of a whole name shows every attribute; of a generic name, which ends in an asterisk, only names and types.
 Keywords after the name, or `ALL`, ask for more. `WHERE(keyword operator value)` takes one condition: LT, GT, EQ, NE,

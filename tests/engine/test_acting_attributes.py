@@ -102,6 +102,19 @@ async def properties(bench: Bench) -> object:
     return (await queue.get()).properties
 
 
+async def read_ahead(bench: Bench) -> object:
+    """How many messages are left on the queues when a loop in a unit of work has been given half of them."""
+    queue = await bench.queue()
+    await queue.put_many([b"A"] * 8)
+    async with bench.connection.unit_of_work():
+        given = 0
+        async for _ in queue:
+            given += 1
+            if given == 4:
+                return [each.depth for _, each in sorted(bench.manager.core.queues.items()) if each.depth]
+    return None
+
+
 async def events(bench: Bench) -> object:
     queue = await bench.queue()
     for _ in range(3):
@@ -202,6 +215,7 @@ OF_A_QUEUE = {
     "DEFPRTY": Case("DEFPRTY(0)", "DEFPRTY(5)", descriptor),
     "DEFPSIST": Case("DEFPSIST(NO)", "DEFPSIST(YES)", descriptor),
     "DEFPRESP": Case("DEFPRESP(SYNC)", "DEFPRESP(ASYNC)", answers_later),
+    "DEFREADA": Case("DEFREADA(YES)", "DEFREADA(DISABLED)", read_ahead),
     "DEFSOPT": Case("DEFSOPT(SHARED)", "DEFSOPT(EXCL)", opened_twice),
     "GET": Case("GET(ENABLED)", "GET(DISABLED)", put_and_got),
     "HARDENBO": Case("HARDENBO", "NOHARDENBO", hardened),
@@ -233,6 +247,8 @@ CASES: dict[str, dict[str, Case]] = {
     "QALIAS": {
         **{keyword: case._replace(besides="TARGET(Q)") for keyword, case in OF_A_SIGNPOST.items()},
         "GET": Case("GET(ENABLED)", "GET(DISABLED)", put_and_got, "TARGET(Q)"),
+        "DEFREADA": Case("DEFREADA(YES)", "DEFREADA(DISABLED)", read_ahead, "TARGET(Q)"),
+        "PROPCTL": Case("PROPCTL(ALL)", "PROPCTL(FORCE)", properties, "TARGET(Q)"),
         "PUT": Case("PUT(ENABLED)", "PUT(DISABLED)", put_and_got, "TARGET(Q)"),
         "TARGET": Case("TARGET(Q)", "TARGET(R)", landed),
     },
