@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from operator import index
+from typing import SupportsIndex
 
 from broker.interface.async_puts import ASYNC_RESPONSE
 from broker.mqi.options import MQGMO, MQPMO, MQWI
@@ -26,24 +27,28 @@ _INTERVAL_MAX = 2**31 - 1  # ms: what a LONG holds
 def put_options(options: PutMessageOptions | int, *, in_unit: bool) -> PutMessageOptions:
     """The whole structure, under syncpoint inside `unit_of_work()` where it names no syncpoint option."""
     if isinstance(options, PutMessageOptions):
-        given = options.options
-    else:
-        given = options if type(options) is int else flags(options, "MQPMO flags or PutMessageOptions")
-    wanted = given | _PUT_SYNCPOINT if in_unit and not given & _PUT_NOT_IN_UNIT else given
-    if not isinstance(options, PutMessageOptions):
-        return _put_flags_alone(wanted)
+        return _put_structure(options, in_unit=in_unit)
+    wanted = options if type(options) is int else flags(options, "MQPMO flags or PutMessageOptions")
+    if in_unit and not wanted & _PUT_NOT_IN_UNIT:
+        wanted |= _PUT_SYNCPOINT
+    return _put_flags_alone(wanted)
+
+
+def _put_structure(options: PutMessageOptions, *, in_unit: bool) -> PutMessageOptions:
+    wanted = int(options.options)
+    if in_unit and not wanted & _PUT_NOT_IN_UNIT:
+        wanted |= _PUT_SYNCPOINT
     context = getattr(options.context, "hobj", options.context)  # that of an open queue, or of a handle
-    if wanted == given and context == options.context:
+    if wanted == options.options and context == options.context:
         return options
     return replace(options, options=wanted, context=context)
 
 
 def flags(options: int, forms: str) -> int:
     """The options of a call as an integer. Raises TypeError, which says what `forms` options have."""
-    try:
+    if isinstance(options, SupportsIndex) and not isinstance(options, bool):
         return int(index(options))  # without the names of flags, which make every look at it slow
-    except TypeError:
-        raise TypeError(f"options is {forms}, not {options!r}") from None
+    raise TypeError(f"options is {forms}, not {options!r}")
 
 
 def milliseconds(wait: float) -> int:

@@ -87,7 +87,7 @@ async def test_a_descriptor_is_a_descriptor(connection: Connection, queue: Queue
             await call
 
 
-@pytest.mark.parametrize("options", ["SYNCPOINT", 1.0, None, [MQPMO.SYNCPOINT], MessageDescriptor()])
+@pytest.mark.parametrize("options", ["SYNCPOINT", 1.0, True, None, [MQPMO.SYNCPOINT], MessageDescriptor()])
 async def test_options_are_flags_or_the_structure_of_their_call(
     connection: Connection, queue: Queue, options: Any
 ) -> None:
