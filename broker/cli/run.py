@@ -29,6 +29,11 @@ COLLECTIONS = (20_000, 50, 100)
 defaults it looks through all queued messages again and again, for up to a third of the time of a put.
 """
 
+SWITCH_SECONDS = 0.0005
+"""How long the event loop goes on while the thread of the store waits for its turn at the interpreter. A transaction
+takes some ten such turns: with Python's default of 5 ms a put takes seconds while the loop is busy with a long script.
+"""
+
 
 @click.command()
 @click.option("--config", "file", metavar="FILE", help="The configuration, a broker.toml. Without it: the defaults.")
@@ -48,6 +53,7 @@ def run(file: str | None) -> None:
     monitor = config.trigger_monitor
     services = [_trigger_monitor(monitor, config.queue_manager.quiesce_timeout)] if monitor.enabled else []
     gc.set_threshold(*COLLECTIONS)
+    sys.setswitchinterval(SWITCH_SECONDS)
     try:
         daemon.main(config, services, ready=_announce)
     except (StartError, StoreLostError, StoreUnusableError) as error:
