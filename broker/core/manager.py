@@ -384,8 +384,7 @@ class Manager:
         """
         again = request = getting.remembered(handle, md, gmo, max_length)
         if request is None:
-            gmo = checks.get_options(gmo)
-            md = None if md is None else checks.descriptor_for_get(md)
+            md, gmo = checks.for_get(md, gmo)
             request = getting.make_request(handle, md, gmo, max_length)
         if self.quiescing and request.fail_if_quiescing:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")

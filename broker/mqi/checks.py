@@ -20,6 +20,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from broker.mqi.errors import MQError
+from broker.mqi.options import MQGMO, MQMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import (
     DESCRIPTOR_FIELDS,
@@ -53,6 +54,9 @@ _LONG_MIN: Final = -(2**31)
 _LONG_MAX: Final = 2**32 - 1
 
 _REMEMBERED: Final = 1024
+
+_CONVERT: Final = MQGMO.CONVERT.value
+_PLACE: Final = (MQMO.MATCH_MSG_SEQ_NUMBER | MQMO.MATCH_OFFSET).value
 
 
 # What a field may hold. Each raises ValueError, which says what it may.
@@ -179,11 +183,16 @@ def remembered_rules(rules: Callable[..., int]) -> Rules:
     return found
 
 
-def descriptor_for_get(md: MessageDescriptor) -> MessageDescriptor:
-    """What a get reads of MQMD: identifiers, what else it matches, and what to convert to. Raises MD_ERROR (2026)."""
-    md = _identified(md)
-    _remembered(_wanted, _wanted_values(md))
-    return md
+def for_get(md: MessageDescriptor | None, gmo: GetMessageOptions) -> tuple[MessageDescriptor | None, GetMessageOptions]:
+    """MQGMO, and what a get with these options reads of MQMD: identifiers and version, the place in a group where it
+    matches one, and with CONVERT what to convert to. Raises what `get_options` does, and MD_ERROR (2026).
+    """
+    gmo = get_options(gmo)
+    if md is not None:
+        md = _identified(md)
+        if type(md.version) is not int or int(gmo.options) & _CONVERT or int(gmo.match_options) & _PLACE:
+            _remembered(_wanted, _wanted_values(md))
+    return md, gmo
 
 
 def _identified(md: MessageDescriptor) -> MessageDescriptor:
@@ -213,7 +222,10 @@ def put_record(record: PutMessageRecord) -> PutMessageRecord:
 
 def get_options(gmo: GetMessageOptions) -> GetMessageOptions:
     """MQGMO. Raises GMO_ERROR (2186), WAIT_INTERVAL_ERROR (2090), MSG_TOKEN_ERROR (2331)."""
-    _remembered(_get_options, _get_values(gmo))
+    try:
+        _get_options(gmo.options, gmo.wait_interval, gmo.match_options, gmo.version)
+    except TypeError:  # one of them cannot even be looked up
+        _get_options.__wrapped__(*_get_values(gmo))
     token = gmo.msg_token
     if type(token) is bytes and len(token) == TOKEN_LENGTH:
         return gmo
