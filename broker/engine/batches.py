@@ -92,7 +92,7 @@ def put_many(
     except MQError as refused:
         if not done:
             raise
-        error = refused
+        error = refused.with_traceback(None)  # which would keep the messages alive with it
     batch.stopped = error is not None
     result = PlacedMany(done, error)
     if implicit is None:

@@ -144,7 +144,7 @@ class GettingCall(WaitingCall[T]):
         if room is not BOUNDLESS:
             size = grant.length
             self.held += size
-            room.add(size)
+            room.got(size)
 
     def _collect(self) -> None:
         """Nothing more is got: one implicit unit of work for what is outside syncpoint, then the bodies."""

@@ -12,15 +12,15 @@ class Room:
     """Room without bounds, for programs in the process of the queue manager. A session has another."""
 
     @property
-    def full(self) -> bool:
+    def congested(self) -> bool:
         """Whether calls that wait their turn wait on, until some answers have gone."""
         return False
 
-    def add(self, size: int) -> None:
+    def got(self, size: int) -> None:
         """A call has got messages of so many bytes, which its answer is to hold (`Call.held`)."""
 
     def wait(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` when the room is no longer full."""
+        """Call `go_on` when the room is no longer congested."""
         raise NotImplementedError
 
 

@@ -226,7 +226,7 @@ class Turns:
         try:
             make(call, *arguments)
         except MQError as error:
-            call.set_exception(error)
+            call.set_exception(error.with_traceback(None))  # which would keep the call's arguments alive with it
         except Exception as error:
             spoil(call, mistake(error, "a call"))
         try:
@@ -246,7 +246,7 @@ class Turns:
 
     def _resumed(self) -> Work:
         while self._next_may_be_made:
-            if self._room.full:
+            if self._room.congested:
                 self._room.wait(self._resume)
                 return
             call, _, make, arguments = self._deferred.popleft()

@@ -88,6 +88,7 @@ class Flow(Room):
 
     def __init__(self, limit: int, reserve: Reserve, go_on: Callable[[], None]) -> None:
         self.weight = 0
+        self.answers = 0  # of it: messages that were got, and are not written yet
         self._limit = limit
         self._reserve = reserve
         self._go_on = go_on
@@ -98,7 +99,17 @@ class Flow(Room):
         self.turns: dict[Callable[[], None], None] = {}  # of connections, to go on with
         self.ended = False
 
+    def got(self, size: int) -> None:
+        self.answers += size
+        self.add(size)
+
+    @property
+    def congested(self) -> bool:
+        """Only for answers: calls that wait their turn weigh something themselves, and must not wait for that."""
+        return self.answers > 0 and self.full
+
     def add(self, size: int) -> None:
+        """So many bytes more are held."""
         if self.ended:
             return
         reserve = self._reserve
@@ -130,7 +141,7 @@ class Flow(Room):
 
     def wake(self) -> None:
         """Let the calls go on that wait for room, as far as there is."""
-        while self.turns and not self.full:
+        while self.turns and not self.congested:
             go_on = next(iter(self.turns))
             del self.turns[go_on]
             go_on()

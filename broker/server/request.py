@@ -49,7 +49,18 @@ class Request:
     written. While it waits for another call to end its wait, its `weight` counts apart, and `waits` says so.
     """
 
-    __slots__ = ("answered", "call", "conversation", "number", "receipt", "session", "verb", "waits", "weight")
+    __slots__ = (
+        "answer",
+        "answered",
+        "call",
+        "conversation",
+        "number",
+        "receipt",
+        "session",
+        "verb",
+        "waits",
+        "weight",
+    )
 
     def __init__(self, session: Session, frame: Frame, call: Call[Any], weight: int) -> None:
         self.session = session
@@ -60,6 +71,7 @@ class Request:
         self.receipt: Receipt = call
         self.answered = False
         self.weight = weight
+        self.answer = 0  # of it: a long answer that is not written yet
         self.waits = False
 
     def finished(self, call: asyncio.Future[Any]) -> None:

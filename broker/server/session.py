@@ -172,6 +172,7 @@ class Session(asyncio.Protocol):
         ports, self._ports = self._ports, {}
         self._finished.clear()
         self._streams.clear()
+        self._endpoint.let_go()  # now, and not when the collector comes for this session
         self._flow.end()
         self._manager.slices.start(_breaking(calls.values(), ports.values()), _broken)
 
@@ -458,6 +459,7 @@ class Session(asyncio.Protocol):
         if request.waits:
             self._flow.waited_with(request.weight)
             request.weight = 0
+        self._flow.answers -= request.answer + request.call.held
         self._flow.add(-(request.weight + request.call.held))
 
     # Replies.
@@ -480,9 +482,9 @@ class Session(asyncio.Protocol):
             request.waits = False
             self._flow.waited_with(request.weight)
             before = call.held
-        if call.held:
-            call.held = 0
-        request.weight = answer_weight(request.verb, call)
+        request.weight = request.answer = answer_weight(request.verb, call)
+        self._flow.answers += request.answer - call.held
+        call.held = 0
         self._flow.add(request.weight - before)
 
     def parted(self, request: Request) -> None:
@@ -550,6 +552,7 @@ class Session(asyncio.Protocol):
         """The final frame of a call, which is answered now."""
         request.answered = True
         self._written += request.weight
+        self._flow.answers -= request.answer
         call = request.call
         verb = request.verb
         if call.cancelled() or call.exception() is not None:

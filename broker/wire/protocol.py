@@ -130,6 +130,10 @@ class Endpoint:
             self._position = end
         return frame
 
+    def let_go(self) -> None:
+        """Forget what has come in and is no frame yet."""
+        self._kept, self._position = b"", 0
+
     @property
     def kept(self) -> int:
         """How many bytes are here that have not become frames."""

@@ -262,7 +262,7 @@ async def test_in_what_one_of_several_does_with_a_body() -> None:
 
 async def test_calls_that_have_waited_their_turn_are_made_as_far_as_there_is_room_for_answers() -> None:
     class Narrow(Room):
-        full = True
+        congested = True
 
         def __init__(self) -> None:
             self.waiting: list[Callable[[], None]] = []
@@ -278,6 +278,6 @@ async def test_calls_that_have_waited_their_turn_are_made_as_far_as_there_is_roo
         status = port.status()
         go_on()
         assert not status.done()
-        room.full = False
+        room.congested = False
         room.waiting.pop()()
         assert status.done()

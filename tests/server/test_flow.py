@@ -98,14 +98,15 @@ async def test_messages_that_a_get_has_on_its_way_count() -> None:
     client = await connected()
     client.say(Verb.GET, 1, 2, *GET)
     client.last.held = 50_000
-    client.session._flow.add(50_000)
+    client.session._flow.got(50_000)
     client.last.set_result(DELIVERY)
     await client.hears()
     assert held(client) == 0
     client.say(Verb.GET, 1, 3, *GET)
     client.last.held = 50_000
-    client.session._flow.add(50_000)
+    client.session._flow.got(50_000)
     client.say(Verb.CANCEL, 1, 3)
+    assert client.session._flow.answers == 0
     assert held(client) == 0
 
 
@@ -312,20 +313,33 @@ async def test_calls_that_wait_for_room_go_on_when_there_is_some() -> None:
 
     def second() -> None:
         went_on.append("second")
-        flow.add(150_000)
+        flow.got(150_000)
 
-    flow.add(150_000)
-    assert flow.full
+    def written(size: int) -> None:
+        flow.answers -= size
+        flow.add(-size)
+
+    flow.got(150_000)
+    assert flow.congested
     for go_on in (partial(went_on.append, "first"), second, partial(went_on.append, "third")):
         flow.wait(go_on)
     flow.wake()
     assert went_on == []
-    flow.add(-60_000)
+    written(60_000)
     flow.wake()
     assert went_on == []  # it is under the limit, but not under half of it
-    flow.add(-60_000)
+    written(60_000)
     flow.wake()
     assert went_on == ["first", "second"]
+
+
+async def test_a_call_that_waits_its_turn_does_not_wait_for_the_room_that_it_takes_itself() -> None:
+    flow = Flow(100_000, Reserve(1024 * 1024), lambda: None)
+    flow.add(150_000)  # the call, unpacked: its frame was short enough to be read
+    assert flow.full
+    assert not flow.congested
+    flow.got(1000)
+    assert flow.congested
 
 
 async def test_a_line_that_has_ended_holds_nothing_whatever_is_still_said_of_it() -> None:
@@ -338,8 +352,8 @@ async def test_a_line_that_has_ended_holds_nothing_whatever_is_still_said_of_it(
 
 
 def test_programs_in_the_process_have_room_without_bounds() -> None:
-    BOUNDLESS.add(1 << 40)
-    assert not BOUNDLESS.full
+    BOUNDLESS.got(1 << 40)
+    assert not BOUNDLESS.congested
 
 
 async def test_a_refused_call_is_gone_at_once_with_all_that_came_with_it() -> None:
