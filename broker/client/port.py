@@ -163,10 +163,16 @@ class RemotePort:
             self.line.tell(self, verb, list(leases[start : start + IDS_MAX]))
 
     def _fields(self, messages: Iterable[tuple[MessageDescriptor | None, bytes]]) -> Iterator[bytes | bool | None]:
-        """The messages of a batch, item by item; a descriptor that is the one before it is not said again."""
+        """The messages of a batch, item by item; a descriptor that is the one before it is not said again. None changes
+        while the batch is made.
+        """
         before: bytes | None = b""
+        last: object = self  # no descriptor
         for md, data in messages:
-            packed = self._packed(md)
-            yield AS_BEFORE if packed == before else packed
+            if md is last:
+                yield AS_BEFORE
+            else:
+                packed = self._packed(md)
+                yield AS_BEFORE if packed == before else packed
+                before, last = packed, md
             yield data
-            before = packed

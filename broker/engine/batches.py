@@ -165,6 +165,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
         """The first message. What else becomes visible in the same turn of the event loop belongs to the answer."""
         self._stop_waiting()
         self._keep(grant)
+        self._hold()
         asyncio.get_running_loop().call_soon(self._complete)
 
     def _answer(self) -> None:

@@ -66,6 +66,8 @@ class WaitingCall(ReceivingCall[T]):
 class Got:
     """What a call has got and its program has not taken yet, when the answer is on its way."""
 
+    __slots__ = ("_conversation", "_got", "_grants")
+
     def __init__(self, conversation: Conversation, grants: list[Grant], got: list[tuple[Entry, Unit]]) -> None:
         self._conversation = conversation
         self._grants = grants
@@ -140,14 +142,17 @@ class GettingCall(WaitingCall[T]):
     def _keep(self, grant: Grant) -> None:
         self._grants.append(grant)
         self._got += [(entry, entry.unit) for entry in grant.entries if entry.unit is not None]
+
+    def _hold(self) -> None:
+        """Tell the room how much has been got."""
         room = self._conversation.room
         if room is not BOUNDLESS:
-            size = grant.length
-            self.held += size
-            room.got(size)
+            held, self.held = self.held, sum([grant.length for grant in self._grants])
+            room.got(self.held - held)
 
     def _collect(self) -> None:
         """Nothing more is got: one implicit unit of work for what is outside syncpoint, then the bodies."""
+        self._hold()
         for grant in self._grants:
             if self._implicit is None:
                 self._implicit = grant.unit

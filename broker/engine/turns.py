@@ -194,7 +194,10 @@ class Turns:
         def written(error: Exception | None) -> None:
             self._unsettled -= 1
             self._revealing -= reveals
-            contained(then, error)
+            try:
+                then(error)
+            except Exception as wrong:
+                mistake(wrong, "a step")
             self._resume()
 
         self._manager.journal.submit(rows, written, self if keeps_order else None)

@@ -27,7 +27,8 @@ def prepared(
         raise wrong_descriptor(md)
     if persistence is None and type(data) is bytes:
         return md, data
-    return described(md, persistence, text=isinstance(data, str)), encoded(data)
+    described_md = described(md, persistence, text=isinstance(data, str))
+    return described_md, data if type(data) is bytes else encoded(data)
 
 
 def each_prepared(

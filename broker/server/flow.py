@@ -127,6 +127,8 @@ class Flow(Room):
         if calls <= FREE_BYTES:
             self._over = False
             return False
+        if not self._over and calls <= self._limit and self._reserve.held <= self._reserve.limit:
+            return False
         self._over = calls > (self._limit // 2 if self._over else self._limit)
         if self._over:
             return True

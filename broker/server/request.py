@@ -62,15 +62,15 @@ class Request:
         "weight",
     )
 
-    def __init__(self, session: Session, frame: Frame, call: Call[Any], weight: int) -> None:
+    def __init__(self, session: Session, verb: int, conversation: int, number: int, call: Call[Any]) -> None:
         self.session = session
-        self.verb: int = frame[0]
-        self.conversation: int = frame[1]
-        self.number: int = frame[2]
+        self.verb = verb
+        self.conversation = conversation
+        self.number = number
         self.call: Call[Any] = call
         self.receipt: Receipt = call
         self.answered = False
-        self.weight = weight
+        self.weight = 0
         self.answer = 0  # of it: a long answer that is not written yet
         self.waits = False
 
@@ -135,7 +135,9 @@ def _delivery_weight(delivery: Delivery) -> int:
 
 LONG_ANSWERS: Final[dict[int, Callable[[Any], int]]] = {
     Verb.GET: _delivery_weight,
-    Verb.GET_MANY: lambda deliveries: sum(map(_delivery_weight, deliveries)),
+    Verb.GET_MANY: lambda deliveries: sum(
+        [len(each.data) + len(each.kept) + len(each.properties) for each in deliveries]
+    ),
     Verb.PUT_MANY: lambda result: sum(len(placed.kept) for placed in result.placed),
     Verb.STATUS: lambda figures: 1024 * len(figures.get("queues", ())),
     Verb.TRIGGER_PENDING: lambda pending: 512 * len(pending.queues),

@@ -54,11 +54,15 @@ CLOSE_SECONDS: Final = 5.0
 """How long a client has for its first frame, and for reading the last."""
 
 _WRITE_BYTES: Final = 256 * 1024  # what one write holds at most, but for a longer frame
+_WRITE_SECONDS: Final = 0.005  # between two writes while frames are heeded in slices
 _UNSENT_BYTES: Final = 1024 * 1024  # what waits in the transport before the client counts as not reading
 _FRAMES_AT_ONCE: Final = 256
+_FRAMES_A_STEP: Final = 8  # of small calls: so many are heeded between two looks at the clock
+_SMALL_BYTES: Final = 4096
 _HEARTBEAT_MS_MIN: Final = 1000
 
 _PUT_MANY: Final = Verb.PUT_MANY.value
+_QUICK: Final = frozenset({Verb.PUT.value, Verb.PUT1.value, Verb.GET.value})
 _TO_TAKE: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value})
 _DISCONNECT: Final = Verb.DISCONNECT.value
 _ANSWER: Final = Verb.ANSWER.value
@@ -181,37 +185,38 @@ class Session(asyncio.Protocol):
     def _heed(self) -> None:
         """Heed frames that are here, for the time of a slice now, and write what is answered by then."""
         self._flush_due = True
-        if self._heed_some(_FRAMES_AT_ONCE):
+        if self._heed_some(_FRAMES_AT_ONCE, self._manager.clock.monotonic() + SLICE_SECONDS):
             self._heeding = True
-            self._manager.slices.run(self._rest(), self._heeded)
+            self._manager.slices.run(self._rest(), self._rest_heeded)
             self._regulate()
         elif self._admitted or self._endpoint.kept or self._flow.weight > FREE_BYTES:
-            self._heeded(None)
+            self._heeded()
         self._flush()
 
     def _rest(self) -> Work:
-        while self._heed_some(1):
+        while self._heed_some(_FRAMES_A_STEP, 0.0):
             yield
 
-    def _heed_some(self, most: int) -> bool:
-        """Heed up to so many frames, for the time of a slice; whether to go on with others later."""
-        if self._flow.ended:
+    def _heed_some(self, most: int, until: float) -> bool:
+        """Heed up to so many frames, until this time; whether to go on with others later."""
+        flow, endpoint, transport = self._flow, self._endpoint, self._transport
+        if flow.ended:
             return False
-        until = 0.0
         try:
-            while (frame := self._endpoint.next()) is not None:
+            while (frame := endpoint.next()) is not None:
                 self._frame_is_new = True
-                if frame[0] in arguments.STARTED:
+                verb = frame[0]
+                if verb in arguments.STARTED:
                     self._start(frame)
                 else:
-                    self._others[frame[0]](frame)
-                if self._transport.is_closing() or (self._flow.weight > FREE_BYTES and self._flow.full):
+                    self._others[verb](frame)
+                if transport.is_closing() or (flow.weight > FREE_BYTES and flow.full):
                     return False
                 most -= 1
-                now = self._manager.clock.monotonic()
-                if most == 0 or (until and now >= until):
+                if most % _FRAMES_A_STEP and verb in _QUICK and endpoint.length <= _SMALL_BYTES:
+                    continue
+                if most == 0 or self._manager.clock.monotonic() >= until:
                     return True
-                until = until or now + SLICE_SECONDS
         except WireError as error:
             self._refuse(error)
         except Exception as error:
@@ -219,7 +224,12 @@ class Session(asyncio.Protocol):
             self.close(MQRC.UNEXPECTED_ERROR, failure.detail)
         return False
 
-    def _heeded(self, _: Exception | None) -> None:
+    def _rest_heeded(self, _: Exception | None) -> None:
+        self._heeded()
+        if self._flush_due:
+            self._flush()
+
+    def _heeded(self) -> None:
         """All frames are heeded, or what they have led to must go first."""
         self._heeding = False
         if self._admitted and self._frame_is_new:
@@ -336,11 +346,13 @@ class Session(asyncio.Protocol):
 
     def _start(self, frame: Frame) -> None:
         verb, conversation, number = frame[:3]
-        weight = weight_of(frame, self._endpoint.length)
+        waits = verb in WAITING
+        weight = 0
         try:
             self._check_number(number)
             port = self._port(conversation)
-            if verb in WAITING:
+            if waits:
+                weight = weight_of(frame, self._endpoint.length)
                 self._flow.check_waiting(weight)
             call = arguments.start(port, frame, self._earlier)
         except WireError:
@@ -352,17 +364,18 @@ class Session(asyncio.Protocol):
             fields = answers.error_fields(error if isinstance(error, MQError) else mistake(error, Verb(verb).name))
             self._reply(Verb.FAILED, conversation, number, *fields)
             return
-        request = self._calls[number] = Request(self, frame, call, weight)
+        request = self._calls[number] = Request(self, verb, conversation, number, call)
         if verb == _DISCONNECT:
             self._disconnecting.add(conversation)
         if call.done():
-            request.weight = 0
             self.finished(request)
             return
-        if verb in WAITING:
+        if waits:
+            request.weight = weight
             request.waits = True
             self._flow.wait_with(weight)
         else:
+            request.weight = weight = weight_of(frame, self._endpoint.length)
             self._flow.add(weight)
         call.add_done_callback(request.finished)
         if verb == _MQSC:
@@ -499,7 +512,10 @@ class Session(asyncio.Protocol):
     def _schedule(self) -> None:
         if not self._flush_due:
             self._flush_due = True
-            self._loop.call_soon(self._flush)
+            if self._heeding:  # and writes what is answered when it is through
+                self._manager.clock.call_later(_WRITE_SECONDS, self._flush)
+            else:
+                self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
         """Write replies that are due, as far as the client reads them."""

@@ -85,8 +85,22 @@ class Endpoint:
 
     def receive(self, data: bytes) -> list[Frame]:
         """The frames that are complete with `data`, in order. Raises WireError, and then none of them counts."""
-        self.feed(data)
-        frames = []
+        frames: list[Frame] = []
+        if self._kept:
+            self.feed(data)
+        else:
+            position, there = 0, len(data)
+            while there - position >= 4:  # `next`, for short frames one after the other
+                length: int = _LENGTH.unpack_from(data, position)[0]
+                start = position + 4
+                end = start + length
+                if end > there or length > self._limit or length > _COPIED_BYTES_MAX:
+                    break
+                frames.append(self._frame(data[start:end]))
+                position = end
+            if position == there:
+                return frames
+            self._kept, self._position = data, position
         while (frame := self.next()) is not None:
             frames.append(frame)
         return frames
