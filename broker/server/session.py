@@ -62,7 +62,7 @@ _SMALL_BYTES: Final = 4096
 _HEARTBEAT_MS_MIN: Final = 1000
 
 _PUT_MANY: Final = Verb.PUT_MANY.value
-_QUICK: Final = frozenset({Verb.PUT.value, Verb.PUT1.value, Verb.GET.value})
+_QUICK: Final = frozenset({Verb.PUT.value, Verb.PUT1.value, Verb.GET.value, Verb.TAKEN.value})
 _TO_TAKE: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value})
 _DISCONNECT: Final = Verb.DISCONNECT.value
 _ANSWER: Final = Verb.ANSWER.value
