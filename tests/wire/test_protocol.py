@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import msgpack
@@ -259,3 +260,24 @@ def test_a_value_that_msgpack_cannot_say_leaves_the_line_as_it_was() -> None:
     with pytest.raises(OverflowError):
         pair.client.send(Verb.PUT, 1, 1, 2**64)
     assert received(pair.server, pair.client.send(Verb.COMMIT, 1, 2)) == [[Verb.COMMIT, 1, 2]]
+
+
+@given(st.lists(st.integers(0, 3000), max_size=40), st.lists(st.integers(1, 4000), min_size=1, max_size=40))
+def test_frames_are_cut_alike_together_and_one_by_one(lengths: list[int], pieces: list[int]) -> None:
+    """`receive` cuts short frames in a way of its own: it comes to what `feed` and `next` come to."""
+    pair = Pair()
+    data = b"".join(pair.client.send(Verb.PUT, 1, number, bytes(length)) for number, length in enumerate(lengths, 1))
+    together, singly = pair.server, Pair().server
+    start = 0
+    for piece in itertools.cycle(pieces):
+        part = data[start : start + piece]
+        start += piece
+        singly.feed(part)
+        one_by_one = []
+        while (frame := singly.next()) is not None:
+            one_by_one.append(frame)
+        assert together.receive(part) == one_by_one
+        assert (together.kept, together.wanted) == (singly.kept, singly.wanted)
+        if start >= len(data):
+            break
+    assert together.kept == 0
