@@ -7,6 +7,7 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -17,7 +18,7 @@ from broker.cli.conversation import run
 from broker.cli.program import DONE, CannotRunError, SomeFailedError, lone
 from broker.cli.progress import show
 from broker.cli.signals import heed_signals
-from broker.cli.status import table
+from broker.cli.status import PAGE_WIDTH, narrow_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,6 +28,7 @@ _IN_A_CLONE: Final = "tests.benchmarks.suite"
 
 _RUNS: Final = 3
 _QUICK_DIVISOR: Final = 10
+_IN: Final = " " * 4
 
 
 @click.command()
@@ -89,7 +91,24 @@ def _package() -> str:
 def _tables(told: dict[str, Any], report: Any) -> Iterator[str]:
     for name, value in told["machine"].items():
         yield f"{name}: {value}"
-    for rows in (report.figure_rows(told), report.limit_rows(told)):
-        if len(rows) > 1:
+    for lines in (_figures(report.figure_rows(told)), narrow_table(report.limit_rows(told))):
+        held = list(lines)
+        if len(held) > 1:
             yield ""
-            yield from table(rows)
+            yield from held
+
+
+def _figures(rows: list[list[str]]) -> Iterator[str]:
+    """A line for each figure, and below it what bounds it and what was measured beside it."""
+    lines = narrow_table([[*row[:5], row[7]] for row in rows])
+    notes = iter(rows)
+    for line in lines:
+        yield line
+        if line.strip() in {row[0] for row in rows[1:]}:  # a title that has a line of its own
+            continue
+        title, *_, unit, by, limit, _, details = next(notes)
+        if title != rows[0][0] and (by or details):
+            bound = f"bounded by {by}: {limit} {unit}" if by else ""
+            yield from wrap(
+                "; ".join(filter(None, (bound, details))), PAGE_WIDTH, initial_indent=_IN, subsequent_indent=_IN
+            )

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from tests.benchmarks.suite import session
+from broker.cli.bench import _tables as bench_tables
+from tests.benchmarks.suite import report, session
 from tests.benchmarks.suite.batches import check_numbers
 from tests.benchmarks.suite.body import body
 from tests.benchmarks.suite.catalog import LIMITS, WORKLOADS
@@ -124,3 +125,15 @@ def test_the_benchmarks_run_under_the_name_that_the_wheel_gives_them() -> None:
     for path in (ROOT / "tests" / "benchmarks" / "suite").glob("*.py"):
         imports = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
         assert not any(node.module and node.module.startswith("tests") for node in imports), path
+
+
+def test_no_line_is_wider_than_a_page() -> None:
+    limits = [LimitFigure(limit, size, [1.5e-3] * 3) for limit in LIMITS.values() for size in (256, 2048, 0)]
+    measured = Measured(value=123_456.0, details={"the 99th percentile": 1_234_567.0, "the most memory": 99_999.0})
+    figures = [Figure(workload, 2048, 1_000_000, [measured]) for workload in WORKLOADS.values()]
+    told = Report(figures=figures, limits=limits, runs=3).as_json()
+    lines = list(bench_tables(told, report))
+    assert [line for line in lines if len(line) > 100] == []
+    text = " ".join(" ".join(lines).split())
+    assert text.count("the most memory 99,999") == len(WORKLOADS)
+    assert all(figure.title in text for figure in figures)
