@@ -1,15 +1,15 @@
 """Why messages of a queue are not delivered: a look at everything that can keep a message from a getter.
 
-It changes nothing, not even by discarding what is expired. It goes over all messages of the queue, so on a long one it
-takes its time: some tenths of a second for a million.
+It changes nothing, not even by discarding what is expired. It goes over all messages of the queue, in steps between
+which the queue may change: then it tells of each message as it was when it was looked at, or not at all.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from broker.core.entry import AVAILABLE, GET_PENDING, LOCKED, PUT_PENDING, rank_of
+from broker.core.entry import AVAILABLE, GET_PENDING, GONE, LOCKED, PUT_PENDING, rank_of
 from broker.core.gaps import Lack, lack, told
 from broker.core.logical import GROUPED, SEGMENTS
 from broker.core.views import WHOLE_GROUP, WHOLE_MESSAGE
@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 GROUPS_MAX = 10
 GETTERS_MAX = 10
 SELECTED_MAX = 1000  # how many messages a selector is tried on
+LOOKS_AT_ONCE = 100  # at messages, in one step
+
+Steps: TypeAlias = "Iterator[Finding | None]"
+"""Findings, and None where the work can be left for a while."""
 
 
 class Wanted(NamedTuple):
@@ -52,57 +56,107 @@ class Wanted(NamedTuple):
 ALL = Wanted()
 
 
-def explain(route: Route, wanted: Wanted, now: float) -> Iterator[Finding]:
-    """What keeps the wanted messages from those who get by this route, the most general first."""
+def explain(route: Route, wanted: Wanted, now: float) -> Steps:
+    """What keeps the wanted messages from those who get by this route, the most general first; None after each step
+    that has found nothing to tell yet.
+    """
     queue = route.queue
-    entries = [entry for entry in queue.entries.values() if wanted.has(entry)]
-    available = [entry for entry in entries if entry.state == AVAILABLE and not entry.expired(now)]
-    yield from _inhibited(route, entries)
-    if not entries:
-        yield _nothing(queue, wanted)
-    yield from _uncommitted(entries, PUT_PENDING, Cause.UNCOMMITTED_PUT, "put", now)
-    yield from _uncommitted(entries, GET_PENDING, Cause.UNCOMMITTED_GET, "got", now)
-    yield from _locked(queue, entries)
-    yield from _expired(entries, now)
-    yield from _incomplete(queue, entries, now)
-    if available:
-        yield from _ahead(queue, min(available, key=_key), wanted)
-        yield from _hidden_by_selectors(queue, available)
-        yield from _marked(available)
+    entries = list(queue.entries.values())
+    seen = _Seen()
+    for entry in _in_steps(entries):
+        if entry is None:
+            yield None
+        elif wanted.has(entry):
+            seen.add(entry, now)
+    yield from _inhibited(route, seen)
+    if not seen.messages:
+        yield _nothing(queue, len(entries), wanted)
+    yield from _uncommitted(seen.puts, Cause.UNCOMMITTED_PUT, "put", now)
+    yield from _uncommitted(seen.gets, Cause.UNCOMMITTED_GET, "got", now)
+    yield from _locked(queue, seen.locked)
+    yield from _expired(seen)
+    yield from _incomplete(entries, seen.group_ids, now)
+    if seen.first is not None:
+        yield from _ahead(entries, seen.first, wanted)
+        yield from _hidden_by_selectors(queue, seen.tried)
+        yield from _marked(seen)
     yield from _getters(queue)
-    if available and not any(level.get_inhibited for level in route.levels):
-        yield _finding(Cause.AVAILABLE, f"{_messages(len(available))} available to a get", messages=len(available))
+    if seen.available and not any(level.get_inhibited for level in route.levels):
+        yield _finding(Cause.AVAILABLE, f"{_messages(seen.available)} available to a get", messages=seen.available)
+
+
+class _Seen:
+    """The messages asked about, in figures."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.puts: Counter[Unit | None] = Counter()
+        self.gets: Counter[Unit | None] = Counter()
+        self.locked: set[Entry] = set()
+        self.expired = 0
+        self.group_ids: dict[bytes, None] = {}
+        self.available = 0
+        self.first: Entry | None = None  # of the available
+        self.tried: list[Entry] = []  # some of them
+        self.marked = 0  # of them
+
+    def add(self, entry: Entry, now: float) -> None:
+        state, expired = entry.state, entry.expired(now)
+        self.messages += 1
+        if state == PUT_PENDING:
+            self.puts[entry.unit] += 1
+        elif state == GET_PENDING:
+            self.gets[entry.unit] += 1
+        elif state == LOCKED:
+            self.locked.add(entry)
+        elif not expired:
+            self._add_available(entry)
+        self.expired += expired and state != GET_PENDING
+        if entry.msg_flags & (GROUPED | SEGMENTS):
+            self.group_ids[entry.group_id] = None
+
+    def _add_available(self, entry: Entry) -> None:
+        self.available += 1
+        if self.first is None or entry.key < self.first.key:
+            self.first = entry
+        if len(self.tried) < SELECTED_MAX:
+            self.tried.append(entry)
+        self.marked += bool(entry.marks)
+
+
+def _in_steps(entries: Sequence[Entry]) -> Iterator[Entry | None]:
+    """Those of the messages that are still there when their turn comes, and None between two steps."""
+    for number, entry in enumerate(entries, 1):
+        if entry.state != GONE:
+            yield entry
+        if number % LOOKS_AT_ONCE == 0:
+            yield None
 
 
 def _finding(code: Cause, text: str, **figures: Any) -> Finding:
     return Finding(code=code.value, text=text, figures=figures)
 
 
-def _key(entry: Entry) -> int:
-    return entry.key
-
-
 def _messages(count: int) -> str:
     return "1 message is" if count == 1 else f"{count} messages are"
 
 
-def _inhibited(route: Route, entries: Sequence[Entry]) -> Iterator[Finding]:
+def _inhibited(route: Route, seen: _Seen) -> Iterator[Finding]:
     for level in route.levels:
         if level.get_inhibited:
             yield _finding(Cause.GET_INHIBITED, f"{level.name} has GET(DISABLED)", q_name=level.name)
-        if level.put_inhibited and not entries:
+        if level.put_inhibited and not seen.messages:
             yield _finding(Cause.PUT_INHIBITED, f"{level.name} has PUT(DISABLED): nothing new comes", q_name=level.name)
 
 
-def _nothing(queue: LocalQueue, wanted: Wanted) -> Finding:
-    if not queue.entries:
+def _nothing(queue: LocalQueue, messages: int, wanted: Wanted) -> Finding:
+    if not messages:
         return _finding(Cause.NO_MESSAGE, f"nothing is on {queue.name}", messages=0)
-    text = f"{_messages(len(queue.entries))} on {queue.name}, none with {wanted}"
-    return _finding(Cause.NO_MESSAGE, text, messages=len(queue.entries))
+    text = f"{_messages(messages)} on {queue.name}, none with {wanted}"
+    return _finding(Cause.NO_MESSAGE, text, messages=messages)
 
 
-def _uncommitted(entries: Iterable[Entry], state: int, code: Cause, did: str, now: float) -> Iterator[Finding]:
-    units: Counter[Unit | None] = Counter(entry.unit for entry in entries if entry.state == state)
+def _uncommitted(units: Counter[Unit | None], code: Cause, did: str, now: float) -> Iterator[Finding]:
     for unit, count in units.items():
         owner = unit.owner if unit is not None else None
         if unit is None or owner is None:
@@ -128,8 +182,7 @@ def _who(hconn: Hconn) -> dict[str, str]:
     return {"appl_name": hconn.appl_name, "user": hconn.user, "connection": hconn.channel}
 
 
-def _locked(queue: LocalQueue, entries: Iterable[Entry]) -> Iterator[Finding]:
-    locked = {entry for entry in entries if entry.state == LOCKED}
+def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
     if not locked:
         return
     for handle in queue.handles:
@@ -139,35 +192,40 @@ def _locked(queue: LocalQueue, entries: Iterable[Entry]) -> Iterator[Finding]:
             yield _finding(Cause.LOCKED, text, messages=count, **_who(handle.hconn))
 
 
-def _expired(entries: Iterable[Entry], now: float) -> Iterator[Finding]:
-    count = sum(entry.state != GET_PENDING and entry.expired(now) for entry in entries)
-    if count:
-        yield _finding(Cause.EXPIRED, f"{_messages(count)} expired", messages=count)
+def _expired(seen: _Seen) -> Iterator[Finding]:
+    if seen.expired:
+        yield _finding(Cause.EXPIRED, f"{_messages(seen.expired)} expired", messages=seen.expired)
 
 
 # Groups and segments
 
 
-def _incomplete(queue: LocalQueue, entries: Iterable[Entry], now: float) -> Iterator[Finding]:
-    """The groups of these entries, and their segmented messages, that lack something."""
-    ids = dict.fromkeys(entry.group_id for entry in entries if entry.msg_flags & (GROUPED | SEGMENTS))
+def _incomplete(entries: Sequence[Entry], ids: Iterable[bytes], now: float) -> Steps:
+    """The groups with these identifiers, and the segmented messages, that lack something."""
     members: dict[bytes, list[Entry]] = {id: [] for id in ids}
-    for entry in queue.entries.values():
-        if entry.group_id in members:
+    if not members:
+        return
+    for entry in _in_steps(entries):
+        if entry is None:
+            yield None
+        elif entry.group_id in members:
             members[entry.group_id].append(entry)
     told_of = left = 0
     for id, group in members.items():
-        findings = list(_lacking(id, group, now))
+        findings = list(_lacking(id, [entry for entry in group if entry.state != GONE], now))
         if findings and told_of < GROUPS_MAX:
             told_of += 1
             yield from findings
         elif findings:
             left += 1
+        yield None
     if left:
         yield _finding(Cause.INCOMPLETE_GROUP, f"{left} more groups lack something", groups=left)
 
 
 def _lacking(group_id: bytes, members: Sequence[Entry], now: float) -> Iterator[Finding]:
+    if not members:  # they have gone meanwhile
+        return
     available = [entry for entry in members if entry.state == AVAILABLE and not entry.expired(now)]
     others = [entry for entry in members if entry.state != AVAILABLE or entry.expired(now)]
     grouped = any(entry.msg_flags & GROUPED for entry in members)
@@ -219,16 +277,17 @@ _KEPT_BY = {PUT_PENDING: "uncommitted", GET_PENDING: "got", LOCKED: "locked"}
 # Order, selectors, marks
 
 
-def _ahead(queue: LocalQueue, first: Entry, wanted: Wanted) -> Iterator[Finding]:
+def _ahead(entries: Sequence[Entry], first: Entry, wanted: Wanted) -> Steps:
     """What is delivered before the first of the messages asked about."""
     if wanted == ALL:
         return
     ahead = higher = 0
-    for key in queue.available:
-        if key >= first.key:
-            break
-        ahead += 1
-        higher += rank_of(key) > rank_of(first.key)
+    for entry in _in_steps(entries):
+        if entry is None:
+            yield None
+        elif entry.state == AVAILABLE and entry.key < first.key:
+            ahead += 1
+            higher += rank_of(entry.key) > rank_of(first.key)
     if higher:
         text = f"{_messages(higher)} ahead by a higher priority than {rank_of(first.key)}, of {ahead} ahead in all"
         yield _finding(Cause.HIGHER_PRIORITY_AHEAD, text, messages=higher, ahead=ahead)
@@ -236,16 +295,21 @@ def _ahead(queue: LocalQueue, first: Entry, wanted: Wanted) -> Iterator[Finding]
         yield _finding(Cause.MESSAGES_AHEAD, f"{_messages(ahead)} ahead, which arrived earlier", messages=ahead)
 
 
-def _hidden_by_selectors(queue: LocalQueue, available: Sequence[Entry]) -> Iterator[Finding]:
-    tried = available[:SELECTED_MAX]
+def _hidden_by_selectors(queue: LocalQueue, tried: Sequence[Entry]) -> Steps:
     for handle in _in_order(queue.handles):
         if handle.selector is None:
             continue
-        hidden = sum(not handle.selector.matches(entry) for entry in tried)
+        hidden = of = 0
+        for entry in _in_steps(tried):
+            if entry is None:
+                yield None
+            else:
+                of += 1
+                hidden += not handle.selector.matches(entry)
         if hidden:
-            text = f"{hidden} of {len(tried)} hidden from {_name(handle.hconn)} by its selector {handle.selector.text}"
+            text = f"{hidden} of {of} hidden from {_name(handle.hconn)} by its selector {handle.selector.text}"
             yield _finding(
-                Cause.SELECTOR, text, messages=hidden, of=len(tried), selector=handle.selector.text,
+                Cause.SELECTOR, text, messages=hidden, of=of, selector=handle.selector.text,
                 **_who(handle.hconn),
             )  # fmt: skip
 
@@ -254,10 +318,9 @@ def _in_order(handles: Iterable[Handle]) -> list[Handle]:
     return sorted(handles, key=lambda handle: (handle.hconn.appl_name, handle.hobj))
 
 
-def _marked(available: Iterable[Entry]) -> Iterator[Finding]:
-    count = sum(bool(entry.marks) for entry in available)
-    if count:
-        yield _finding(Cause.MARKED, f"{_messages(count)} marked by browses", messages=count)
+def _marked(seen: _Seen) -> Iterator[Finding]:
+    if seen.marked:
+        yield _finding(Cause.MARKED, f"{_messages(seen.marked)} marked by browses", messages=seen.marked)
 
 
 # Who gets

@@ -49,7 +49,7 @@ from broker.mqi.options import MQGMO, MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from broker.core.definitions import Change, Define
     from broker.core.handles import Handle
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from broker.engine.room import Room
     from broker.engine.slices import Work
     from broker.interface.port import Port
+    from broker.mqi.explanations import Finding
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 logger = logging.getLogger(__name__)
@@ -72,6 +73,8 @@ C = TypeVar("C", bound=Call[Any])
 _INQUIRE = MQOO.INQUIRE.value
 _SET = MQOO.SET.value
 _CONVERT = MQGMO.CONVERT.value
+_FIGURES_BYTES = 1024  # of a queue, in a status
+_LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 _OWN_CCSID = (MQCCSI.Q_MGR.value, MQCCSI.APPL.value)
 
 
@@ -526,7 +529,12 @@ class Conversation:
     # The connection
 
     def _status(self, call: Call[dict[str, Any]]) -> None:
-        call.set_result(self.manager.status())
+        queues: list[dict[str, Any]] = []
+
+        def answer(call: Call[dict[str, Any]]) -> None:
+            call.set_result(self.manager.figures(queues))
+
+        self.turns.look(self.manager.queue_figures(queues), call, answer, _FIGURES_BYTES * len(self.core.queues))
 
     def _explain(
         self,
@@ -543,8 +551,18 @@ class Conversation:
             checks.identifier(group_id, "group_id", MQRC.GROUP_ID_ERROR),
         )
         route = self.core.destination(q_name, "")
-        findings = tuple(explain(route, wanted, self.manager.clock.time()))
-        call.set_result(Explanation(q_name=route.queue.name, findings=findings))
+        findings: list[Finding] = []
+
+        def steps() -> Iterator[None]:
+            for finding in explain(route, wanted, self.manager.clock.time()):
+                if finding is not None:
+                    findings.append(finding)
+                yield
+
+        def answer(call: Call[Explanation]) -> None:
+            call.set_result(Explanation(q_name=route.queue.name, findings=tuple(findings)))
+
+        self.turns.look(steps(), call, answer, _LOOKED_AT_BYTES * len(route.queue.entries))
 
     def _connect(self, call: Call[Port], appl_name: str) -> None:
         call.set_result(

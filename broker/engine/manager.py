@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections import deque
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -312,27 +313,40 @@ class QueueManager:
         return self.journal.error
 
     def status(self) -> dict[str, Any]:
-        """The queue manager in figures."""
+        """The queue manager in figures, at once: with very many queues see `queue_figures`."""
         self._check_entered()
-        core = self.core
+        queues: list[dict[str, Any]] = []
+        deque(self.queue_figures(queues), maxlen=0)
+        return self.figures(queues)
+
+    def queue_figures(self, figures: list[dict[str, Any]]) -> Iterator[None]:
+        """Take down the figures of each queue, in steps. A queue that is deleted meanwhile may not be among them."""
+        queues, triggers = self.core.queues, self.core.triggers
+        for name in sorted(queues):
+            queue = queues.get(name)
+            if queue is not None:
+                figures.append(
+                    {
+                        "name": name,
+                        "depth": queue.depth,
+                        "uncommitted": queue.uncommitted,
+                        "bytes": queue.bytes,
+                        "ipprocs": queue.input_count,
+                        "opprocs": queue.output_count,
+                        "getters": queue.waiters.count,
+                        "trigger_pending": queue.pending_starts,
+                        "trigger_running": triggers.leased(queue),
+                    }
+                )
+            yield
+
+    def figures(self, queues: list[dict[str, Any]]) -> dict[str, Any]:
+        """The figures of the queue manager, with these of its queues."""
         return {
             "name": self.name,
-            "quiescing": core.quiescing,
+            "quiescing": self.core.quiescing,
             "connections": len(self._conversations),
-            "queues": [
-                {
-                    "name": name,
-                    "depth": queue.depth,
-                    "uncommitted": queue.uncommitted,
-                    "bytes": queue.bytes,
-                    "ipprocs": queue.input_count,
-                    "opprocs": queue.output_count,
-                    "getters": queue.waiters.count,
-                    "trigger_pending": queue.pending_starts,
-                    "trigger_running": core.triggers.leased(queue),
-                }
-                for name, queue in sorted(core.queues.items())
-            ],
+            "queues": queues,
             "journal": {
                 "transactions": self.journal.transactions,
                 "units": self.journal.units,

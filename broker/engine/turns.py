@@ -120,6 +120,27 @@ class Turns:
 
         self._manager.slices.run(self._while_wanted(call, steps), prepared)
 
+    def look(self, steps: Iterator[None], call: C, answer: Callable[[C], None], size: int) -> None:
+        """Look at very much in slices, then give the answer. All later calls wait behind it, and when nobody waits for
+        it any more the rest is left undone. Room for `size` bytes of what has been seen is taken now, so the answer
+        waits for none.
+        """
+        call.held += size
+        self._room.add(size)
+        self._deferred.appendleft((call, True, answer, ()))
+        go_on = self.hold()
+
+        def looked(error: Exception | None) -> None:
+            if self._deferred and self._deferred[0][0] is call:  # the connection has not ended
+                self._deferred.popleft()
+                if error is not None:
+                    spoil(call, mistake(error, "a call"))
+                elif not call.done():
+                    self._make(call, answer, ())
+            go_on()
+
+        self._manager.slices.run(_while_waited_for(call, steps), looked)
+
     def _while_wanted(self, call: Call[Any], steps: Iterator[None]) -> Iterator[None]:
         for _ in steps:
             self._manager.follow_up()
@@ -261,6 +282,13 @@ class Turns:
 
     def _resumed_so_far(self, _: Exception | None) -> None:
         self._resuming = False
+
+
+def _while_waited_for(call: Call[Any], steps: Iterator[None]) -> Iterator[None]:
+    for _ in steps:
+        if call.done():
+            return
+        yield
 
 
 def _unheard() -> Call[Any]:

@@ -142,6 +142,7 @@ LONG_ANSWERS: Final[dict[int, Callable[[Any], int]]] = {
     Verb.STATUS: lambda figures: 1024 * len(figures.get("queues", ())),
     Verb.TRIGGER_PENDING: lambda pending: 512 * len(pending.queues),
     Verb.TRIGGER_TAKE: lambda leases: 1024 * len(leases),
+    Verb.EXPLAIN: lambda explanation: 1024 * len(explanation.findings),
 }
 
 

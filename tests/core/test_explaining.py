@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.core.explaining import GETTERS_MAX, GROUPS_MAX, Wanted, explain
+from broker.core.explaining import GETTERS_MAX, GROUPS_MAX, LOOKS_AT_ONCE, Wanted, explain
 from broker.core.gaps import told
 from broker.core.routes import Route
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, Cause, MessageDescriptor, ObjectDescriptor
 from tests.core.world import ALL, name_of
+from tests.steps import Steps
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,7 +41,7 @@ def access(world: World, queue: LocalQueue) -> Access:
 
 
 def found(world: World, queue: LocalQueue, **ids: bytes) -> list[Finding]:
-    return list(explain(Route.straight(queue), Wanted(**ids), world.now))
+    return [each for each in explain(Route.straight(queue), Wanted(**ids), world.now) if each is not None]
 
 
 def codes(world: World, queue: LocalQueue, **ids: bytes) -> list[str]:
@@ -342,6 +343,43 @@ def test_a_queue_that_nobody_gets_from_says_so(world: World, queue: LocalQueue) 
     access = world.open("Q", ALL & ~MQOO.INPUT_SHARED)
     access.put(b"A")
     assert codes(world, queue) == ["NOT_OPEN_FOR_INPUT", "AVAILABLE"]
+
+
+@pytest.mark.parametrize("ids", [{}, {"group_id": G}])
+def test_very_many_messages_are_looked_at_in_steps(
+    world: World, queue: LocalQueue, access: Access, ids: dict[str, bytes]
+) -> None:
+    put_items(access, (1, 0, 1, MIG))
+    access.put_all([b"A"] * 20 * LOOKS_AT_ONCE)
+    world.connect("other").open(selection="a = 1")
+    findings = explain(Route.straight(queue), Wanted(**ids), world.now)
+    most = steps = 0
+    while True:
+        with Steps() as counted:
+            ended = next(findings, findings) is findings
+        if ended:
+            break
+        most = max(most, counted.count)
+        steps += 1
+    assert steps > 20
+    assert most < 200 * LOOKS_AT_ONCE
+
+
+def test_messages_that_go_between_two_steps_are_left_out(world: World, queue: LocalQueue, access: Access) -> None:
+    put_items(access, (1, 0, 1, MIG), (3, 0, 1, MIG))
+    access.put_all([b"A"] * 2 * LOOKS_AT_ONCE)
+    world.connect("other").open(selection="a = 1")
+    for stop in range(8):
+        findings = explain(Route.straight(queue), Wanted(), world.now)
+        before = [next(findings, None) for _ in range(stop)]
+        taken = [access.get(MQGMO.SYNCPOINT) for _ in range(queue.depth)]
+        assert len(taken) == 2 * LOOKS_AT_ONCE + 2
+        access.program.commit()
+        told = [each for each in (*before, *findings) if each is not None]
+        assert all(each.figures.get("messages", 0) <= len(taken) for each in told)
+        assert (stop == 0) == ([each.code for each in told][:1] == [Cause.NO_MESSAGE])
+        put_items(access, (1, 0, 1, MIG), (3, 0, 1, MIG))
+        access.put_all([b"A"] * 2 * LOOKS_AT_ONCE)
 
 
 def test_every_cause_is_on_its_page() -> None:

@@ -6,16 +6,18 @@ import asyncio
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker import QueueManager
+from broker import MQError, QueueManager
 from broker.core.entry import Entry
+from broker.core.explaining import LOOKS_AT_ONCE as EXPLAINED_AT_ONCE
 from broker.core.queue import LocalQueue
 from broker.core.selection import EXPIRED_AT_ONCE
 from broker.core.views import LOOKS_AT_ONCE
 from broker.engine.manager import EXPIRY_SCAN_INTERVAL
+from broker.engine.room import Room
 from broker.engine.slices import SLICE_STEPS
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQRC, GetMessageOptions, MessageDescriptor, ObjectDescriptor
 from broker.testing import VirtualClock
@@ -25,10 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from broker import Connection, Queue
+    from broker.engine.conversation import Conversation
+    from broker.interface import Call
 
 MESSAGES = 4000
 A = b"A".ljust(24)
 FOR_ALL = ALL | MQOO.CO_OP
+QUEUES = 200
 
 
 class Loaded:
@@ -228,3 +233,135 @@ async def test_a_full_queue_takes_a_message_when_one_of_many_is_expired() -> Non
         depth = long.q.depth
         assert await reason_of(long.connection.put1("Q", b"A")) == MQRC.NONE
         assert depth - long.q.depth <= EXPIRED_AT_ONCE
+
+
+def status(port: Conversation) -> Call[Any]:
+    return port.status()
+
+
+def explain(port: Conversation) -> Call[Any]:
+    return port.explain("Q", None, None, None)
+
+
+@pytest.fixture
+async def many(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Loaded]:
+    """With many messages in a group and many queues, both looked at in many slices."""
+    monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", 5)
+    async with loaded(MessageDescriptor(msg_flags=int(MQMF.MSG_IN_GROUP), group_id=A)) as long:
+        await long.connection.mqsc("\n".join(f"DEFINE QLOCAL(ONE.{number})" for number in range(QUEUES)))
+        yield long
+
+
+@pytest.mark.parametrize(("look", "steps"), [(status, QUEUES), (explain, MESSAGES / EXPLAINED_AT_ONCE)])
+async def test_others_put_and_get_while_a_call_looks_at_very_much(
+    many: Loaded, look: Callable[[Conversation], Call[Any]], steps: float
+) -> None:
+    port = many.manager.converse()
+    looking, behind = look(port), port.begin()
+    turns = 0
+    async with many.connection.open("OTHER", ALL) as mine:
+        while not looking.done():
+            assert not behind.done()  # the connection's later calls wait their turn
+            await mine.put(b"B", MessageDescriptor(persistence=0))
+            assert (await mine.get()).data == b"B"
+            turns += 1
+            await asyncio.sleep(0)
+    assert turns >= steps / 5
+    looking.result()
+    assert behind.result() == 0
+    port.break_()
+
+
+async def test_a_status_in_slices_is_that_of_one_step(many: Loaded) -> None:
+    found = await many.connection.status()
+    at_once = many.manager.status()
+    assert found == at_once
+    assert list(found) == list(at_once)
+    names = [queue["name"] for queue in found["queues"]]
+    assert names == sorted(many.manager.core.queues)
+
+
+async def test_a_status_does_without_a_queue_that_is_deleted_meanwhile(many: Loaded) -> None:
+    looking = asyncio.create_task(many.connection.status())
+    async with many.manager.connect() as other:
+        await other.mqsc("DELETE QLOCAL(ONE.99)\nDEFINE QLOCAL(ZZZ)")
+        assert not looking.done()
+    names = [queue["name"] for queue in (await looking)["queues"]]
+    assert "ONE.99" not in names
+    assert "ONE.98" in names
+
+
+@pytest.mark.parametrize("change", ["get", "clear", "delete"])
+async def test_a_queue_that_is_emptied_meanwhile_is_explained(many: Loaded, change: str) -> None:
+    looking = asyncio.create_task(many.connection.explain("Q"))
+    async with many.manager.connect() as other:
+        if change == "get":
+            async with other.open("Q", ALL) as queue:
+                while many.q.depth:
+                    await queue.get_many(1000)
+        elif change == "clear":
+            await other.mqsc("CLEAR QLOCAL(Q)")
+        else:
+            await other.mqsc("DELETE QLOCAL(Q) PURGE")
+        assert all(finding.figures.get("messages", 0) <= MESSAGES for finding in (await looking).findings)
+
+
+@pytest.mark.parametrize("look", [status, explain])
+@pytest.mark.parametrize("end", ["cancel", "cut", "stop", "mistake"])
+async def test_a_call_that_looks_at_very_much_may_end_in_the_middle(
+    many: Loaded, look: Callable[[Conversation], Call[Any]], end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if end == "mistake":
+        monkeypatch.setattr("broker.core.explaining._in_steps", wrong)
+        monkeypatch.setattr("broker.core.triggering.Triggers.leased", wrong)
+    port = many.manager.converse()
+    looking, behind = look(port), port.trigger_pending()
+    await asyncio.sleep(0)
+    assert end == "mistake" or not looking.done()
+    reason = {"cut": MQRC.CONNECTION_BROKEN, "stop": MQRC.Q_MGR_STOPPING, "mistake": MQRC.UNEXPECTED_ERROR}.get(end)
+    if end == "cancel":
+        looking.cancel()
+        for _ in range(3):  # nobody looks on
+            await asyncio.sleep(0)
+        assert behind.result().queues == []
+    elif end == "stop":
+        many.manager._end()
+    elif end == "cut":
+        port.break_()
+    if reason is not None:
+        await turns_until(looking.done)
+        error = looking.exception()
+        assert isinstance(error, MQError)
+        assert error.reason == reason
+        await turns_until(behind.done)
+        assert (behind.exception() is None) == (end == "mistake")
+
+
+def wrong(*_: object) -> Any:
+    raise KeyError("injected")
+
+
+async def test_room_for_what_a_call_looks_at_is_taken_first_and_its_answer_waits_for_none(many: Loaded) -> None:
+    class Narrow(Room):
+        taken = 0
+
+        @property
+        def full(self) -> bool:
+            return self.taken > 0
+
+        def add(self, size: int) -> None:
+            self.taken += size
+
+        def wait(self, go_on: Callable[[], None]) -> None:
+            """Nothing makes room again."""
+
+    for look, least in ((status, 500 * QUEUES), (explain, 8 * MESSAGES)):
+        room = Narrow()
+        port = many.manager.converse(room=room)
+        looking, behind = look(port), port.trigger_pending()
+        assert not looking.done()
+        assert room.taken == looking.held >= least
+        await looking
+        assert not behind.done()
+        port.break_()
+        assert behind.exception() is not None

@@ -275,9 +275,9 @@ async def test_calls_that_have_waited_their_turn_are_made_as_far_as_there_is_roo
         port = bench.manager.converse("test", room=room)
         port.turns.hold()()
         go_on = port.turns.hold()
-        status = port.status()
+        pending = port.trigger_pending()
         go_on()
-        assert not status.done()
+        assert not pending.done()
         room.congested = False
         room.waiting.pop()()
-        assert status.done()
+        assert pending.done()
