@@ -126,7 +126,7 @@ class Turns:
         waits for none.
         """
         call.held += size
-        self._room.add(size)
+        self._room.got(size)
         self._deferred.appendleft((call, True, answer, ()))
         go_on = self.hold()
 
