@@ -15,6 +15,7 @@ Payload: TypeAlias = "bytes | bytearray | memoryview"
 
 _PARTS_BYTES_MAX: Final = 64 * 1024
 _ARRAY_MAX: Final = 1024
+_FIRST_LOOK: Final = 64  # bytes at an item; there may be very many items, and most are a number or nil
 _WIDTHS: Final = {0xC4: 1, 0xC5: 2, 0xC6: 4, 0xD9: 1, 0xDA: 2, 0xDB: 4}
 """By the first byte of bin and str, but for the shortest: how many bytes their length takes."""
 
@@ -61,17 +62,26 @@ def _check_parts(payload: Payload) -> None:
             length = int.from_bytes(payload[position + 1 : position + 1 + width], "big")
             position += 1 + width + length
             continue
+        length = _length(payload, position, left)
+        position += length
+        left -= length
+
+
+def _length(payload: Payload, position: int, most: int) -> int:
+    """How many bytes the item has that begins here; raises ValueError when there are more than `most`."""
+    looked_at = min(_FIRST_LOOK, most)
+    while True:
         unpacker = msgpack.Unpacker()
-        unpacker.feed(payload[position : position + left + 1])
+        unpacker.feed(payload[position : position + looked_at])
         try:
             unpacker.skip()
         except msgpack.OutOfData:
-            left = -1
+            if looked_at == most:
+                raise ValueError(f"more than {_PARTS_BYTES_MAX} bytes of it are neither a message nor a text") from None
+            looked_at = min(8 * looked_at, most)
         else:
-            position += unpacker.tell()
-            left -= unpacker.tell()
-        if left < 0:
-            raise ValueError(f"more than {_PARTS_BYTES_MAX} bytes of it are neither a message nor a text")
+            length: int = unpacker.tell()
+            return length
 
 
 def _array_header(payload: Payload) -> tuple[int, int]:

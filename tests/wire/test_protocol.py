@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from broker.wire import Endpoint, Role, State, Verb, WireError
 from broker.wire.protocol import TRANSITIONS
+from broker.wire.unpacking import unpack_careful
+from tests.core.effort import Effort
 from tests.wire.ends import HELLO, WELCOME, Pair, received
 
 HANDSHAKE = {Verb.HELLO, Verb.WELCOME, Verb.REFUSED}
@@ -239,6 +241,49 @@ def test_a_long_frame_of_anything_else_is_refused_before_it_is_unpacked(body: ob
     pair = Pair()
     with pytest.raises(WireError, match="neither a message nor a text"):
         pair.server.receive(pair.client.send(Verb.SET, 1, 1, body))
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"\xdd\x00\x98\x96\x80",
+        b"\xdc\xff\xff",
+        b"\x91\xdd\x00\x98\x96\x80",
+        b"\x91\xdf\x00\x98\x96\x80",
+        b"\x91\xdc\x03\xff",
+        b"\xdc\x04\x00",
+    ],
+)
+def test_what_a_long_frame_costs_is_bounded_by_the_items_that_it_may_have(head: bytes) -> None:
+    """Of a frame twice as long no more is looked at."""
+    short, long = (Effort.of(_refused, head + b"\xc4\x00" * count) for count in (100_000, 200_000))
+    assert long.at_most(1, short)
+    assert long.calls < 20 * 1024
+
+
+def test_of_a_long_frame_of_many_items_each_is_looked_at_once() -> None:
+    items = [b"\x01", b"\xc0", b"\x90", b"\x80", b"\xcf" + bytes(8), b"\x92\x01\xc4\x00", b"\xa1x"]
+    message = b"\xc6" + (100_000).to_bytes(4, "big") + bytes(100_000)
+    frame = b"\xdc\x03\x77" + b"".join(items * 126) + b"\xdc\x04\x00" + b"\xc4\x00" * 1024 + message * 4
+    assert len(unpack_careful(frame)) == 7 * 126 + 5
+    assert Effort.of(unpack_careful, frame).copied < 4 * 64 * 1024
+
+
+@pytest.mark.parametrize("length", [60, 64, 65, 511, 512, 513, 4000, 65_532, 65_533, 65_534])
+def test_a_long_frame_may_have_so_much_that_is_no_message(length: int) -> None:
+    arrays = b"".join(b"\xdc\x03\x00" + b"\x01" * 768 for _ in range(length // 771))
+    arrays = bytes([0xDC]) + (length // 771 + length % 771).to_bytes(2, "big") + arrays + b"\x01" * (length % 771)
+    frame = b"\x92" + arrays + b"\xc6" + (100_000).to_bytes(4, "big") + bytes(100_000)
+    if length <= 65_533:  # and 3 bytes of its head
+        assert len(unpack_careful(frame)[0]) == length // 771 + length % 771
+    else:
+        with pytest.raises(ValueError, match="more than 65536 bytes of it are neither"):
+            unpack_careful(frame)
+
+
+def _refused(frame: bytes) -> None:
+    with pytest.raises((ValueError, msgpack.UnpackException)):
+        unpack_careful(frame)
 
 
 @pytest.mark.parametrize("start", [b"", b"\x01", b"\xdf\x00\x00\x00\x01", b"\xc1", b"\xdd\xff\xff\xff\xff"])
