@@ -75,6 +75,7 @@ _SET = MQOO.SET.value
 _CONVERT = MQGMO.CONVERT.value
 _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
+_WAITS_AT_ONCE = 100  # that end in one step
 _OWN_CCSID = (MQCCSI.Q_MGR.value, MQCCSI.APPL.value)
 
 
@@ -259,6 +260,8 @@ class Conversation:
         handle, options = self.hconn.handle(hobj), checks.options(options)
         if dynamic.close_deletes(handle, options):
             self._delete_dynamic(call, handle, options)
+        elif len(handle.waiting) > _WAITS_AT_ONCE:
+            self.turns.prepare(_ending_waits(handle, MQRC.HOBJ_ERROR), call, self._close, hobj, options)
         else:
             call.set_result(self._close_handle(handle))
 
@@ -600,10 +603,8 @@ class Conversation:
         """End all calls with `reason`, close all handles, give back the leases."""
         yield from self.turns.dropping(reason)
         for handle in list(self.hconn.handles.values()):
-            for waiter in list(handle.waiting):
+            for _ in _ending_waits(handle, reason):
                 self.turns.told = True
-                if waiter in handle.waiting:
-                    waiter.owner.ended(reason)
                 yield
             if handle.hobj in self.hconn.handles:
                 self._close_handle(handle)
@@ -611,6 +612,14 @@ class Conversation:
         self.manager.monitors.leave(self, reason)
         self.trigger_return(self.core.triggers.held_by(self.hconn))
         self.manager.forget(self)
+
+
+def _ending_waits(handle: Handle, reason: MQRC) -> Work:
+    """The gets that wait on a handle end with `reason`."""
+    for waiter in list(handle.waiting):
+        if waiter in handle.waiting:
+            waiter.owner.ended(reason)
+        yield
 
 
 def _opened_list(handle: DistributionList) -> Opened:

@@ -55,12 +55,16 @@ if TYPE_CHECKING:
     from broker.core.effects import Effects
     from broker.core.queue import LocalQueue
     from broker.core.unit import Unit
+    from broker.core.waiters import Waiter
     from broker.engine.turns import Turns
     from broker.storage.store import Store
 
 logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"(?!.*\.toml$)[A-Za-z0-9._%]{1,48}")  # of a queue manager, not of a configuration
+
+WAITS_AT_ONCE = 100
+"""Of more gets whose waits end together each is told in its turn, in slices."""
 
 EXPIRY_SCAN_INTERVAL = 60.0
 """Seconds between two searches for expired messages that nobody has met."""
@@ -77,6 +81,7 @@ class QueueManager:
         self.random_bits: Callable[[int], int] = randbits
         self._stack = AsyncExitStack()
         self._conversations: dict[Conversation, None] = {}
+        self._ended_waits: deque[tuple[Waiter, int]] = deque()  # gets that are to be told of it
         self._empty = anyio.Event()
         self._stopping = anyio.Event()
         self.core: Manager
@@ -190,9 +195,30 @@ class QueueManager:
                 waiter.owner.granted(grant)
             except Exception as error:
                 waiter.owner.spoiled(mistake(error, "a get"))
-        for waiter, reason in effects.ended:
-            waiter.owner.ended(reason)
+        if len(effects.ended) > WAITS_AT_ONCE or self._ended_waits:
+            self._end_waits(effects.ended)
+        else:
+            for waiter, reason in effects.ended:
+                waiter.owner.ended(reason)
         self.follow_up()
+
+    def _end_waits(self, ended: list[tuple[Waiter, int]]) -> None:
+        """Tell very many gets in slices that they wait no longer."""
+        under_way = bool(self._ended_waits)
+        self._ended_waits += ended
+        if not under_way:
+            self.slices.run(self._telling(), self._told)
+
+    def _telling(self) -> Iterator[None]:
+        while self._ended_waits:
+            waiter, reason = self._ended_waits.popleft()
+            waiter.owner.ended(reason)
+            yield
+
+    def _told(self, error: Exception | None) -> None:
+        if error is not None:
+            mistake(error, "the end of a wait")
+            self.slices.run(self._telling(), self._told)  # the others
 
     def follow_up(self, caller: Turns | None = None) -> None:
         """After any step: remove what expired from the store, send reports and events, wake the trigger monitors. If
@@ -458,6 +484,7 @@ class QueueManager:
     def _end(self) -> None:
         self._stopping.set()
         self._expiry_timer.cancel()
+        deque(self._telling(), maxlen=0)
         self.commands.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
         for conversation in list(self._conversations):
             conversation.break_(MQRC.Q_MGR_STOPPING, at_once=True)
