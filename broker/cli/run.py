@@ -29,7 +29,7 @@ COLLECTIONS = (20_000, 50, 100)
 defaults it looks through all queued messages again and again, for up to a third of the time of a put.
 """
 
-SWITCH_SECONDS = 0.0005
+SWITCH_SECONDS = 0.0001
 """How long the event loop goes on while the thread of the store waits for its turn at the interpreter. A transaction
 takes some ten such turns: with Python's default of 5 ms a put takes seconds while the loop is busy with a long script.
 """
