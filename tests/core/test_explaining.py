@@ -382,6 +382,26 @@ def test_messages_that_go_between_two_steps_are_left_out(world: World, queue: Lo
         access.put_all([b"A"] * 2 * LOOKS_AT_ONCE)
 
 
+def test_what_comes_first_is_told_of_the_first_of_those_asked_for(
+    world: World, queue: LocalQueue, access: Access
+) -> None:
+    for number in range(5):
+        access.put(b"", 0, MessageDescriptor(correl_id=name_of("c" if number in (2, 4) else "x")))
+    assert figures(world, queue, Cause.MESSAGES_AHEAD, correl_id=name_of("c"))["messages"] == 2
+
+
+def test_a_message_that_goes_before_it_is_looked_at_is_not_counted(
+    world: World, queue: LocalQueue, access: Access
+) -> None:
+    access.put_all([b"A"] * (LOOKS_AT_ONCE + 1))
+    findings = explain(Route.straight(queue), Wanted(), world.now)
+    assert next(findings) is None
+    access.drain()
+    available = the([each for each in findings if each is not None], Cause.AVAILABLE)
+    assert available.figures == {"messages": LOOKS_AT_ONCE}
+    assert codes(world, queue)[0] == "NO_MESSAGE"
+
+
 def test_every_cause_is_on_its_page() -> None:
     page = (Path(__file__).parents[2] / "docs" / "groups.md").read_text("utf-8")
     assert [cause for cause in Cause if f"`{cause.value}`" not in page] == []

@@ -346,10 +346,10 @@ async def test_room_for_what_a_call_looks_at_is_taken_first_and_its_answer_waits
         taken = 0
 
         @property
-        def full(self) -> bool:
+        def congested(self) -> bool:
             return self.taken > 0
 
-        def add(self, size: int) -> None:
+        def got(self, size: int) -> None:
             self.taken += size
 
         def wait(self, go_on: Callable[[], None]) -> None:
