@@ -185,13 +185,8 @@ class Queue:
         without one, any length fits. Raises MQError, among others NO_MSG_AVAILABLE (2033), GET_INHIBITED (2016),
         Q_DELETED (2052), TRUNCATED_MSG_FAILED (2080, `error.message` holds what fitted).
         """
-        if md is not None and not isinstance(md, MessageDescriptor):
-            raise wrong_descriptor(md)
-        connection, opened = self._connection, self.opened
-        gmo = connection.get_options(options, wait)
-        if connection.reading:
-            self._meet()
-        unit = connection.unit
+        gmo = self._about_to_get(md, options, wait)
+        unit, opened = self._connection.unit, self.opened
         call = self._port.get(opened.hobj, md, gmo, max_length)
         try:
             delivery = await (answer(call) if unit is None or call.done() else unit.answer(call, gmo.options))
@@ -220,13 +215,8 @@ class Queue:
         """
         if count < 1:
             raise ValueError(f"count={count}: 1 or more")
-        if md is not None and not isinstance(md, MessageDescriptor):
-            raise wrong_descriptor(md)
-        connection, opened = self._connection, self.opened
-        gmo = connection.get_options(options, wait)
-        if connection.reading:
-            self._meet()
-        unit = connection.unit
+        gmo = self._about_to_get(md, options, wait)
+        unit, opened = self._connection.unit, self.opened
         call = self._port.get_many(opened.hobj, md, gmo, count)
         deliveries = await (answer(call) if unit is None or call.done() else unit.answer(call, gmo.options))
         if unit is not None:
@@ -281,6 +271,17 @@ class Queue:
         time it is left go back.
         """
         return Loop(self)
+
+    def _about_to_get(
+        self, md: MessageDescriptor | None, options: GetMessageOptions | int, wait: float | None
+    ) -> GetMessageOptions:
+        """The whole structure for a get that is made now; what loops have read ahead of it has gone back."""
+        if md is not None and not isinstance(md, MessageDescriptor):
+            raise wrong_descriptor(md)
+        gmo = self._connection.get_options(options, wait)
+        if self._connection.reading:
+            self._meet()
+        return gmo
 
     def _meet(self) -> None:
         """What loops of this connection have read ahead of this queue goes back: a get is about to look at it."""
