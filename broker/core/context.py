@@ -13,7 +13,7 @@ import msgpack
 
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQOO, MQPMO
-from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ACCOUNTING_TOKEN
 
@@ -43,8 +43,8 @@ _NEEDED = (
 """A context option of MQPUT, the options of MQOPEN that allow it, and the reason when none of them was given."""
 
 _SAVE = MQOO.SAVE_ALL_CONTEXT.value
-_IDENTITY = KEPT_FIELDS.index("user_identifier")
-_ORIGIN = KEPT_FIELDS.index("put_appl_type")
+_IDENTITY = PACKED_FIELDS.index("user_identifier")
+_ORIGIN = PACKED_FIELDS.index("put_appl_type")
 
 
 class Context(NamedTuple):
@@ -84,12 +84,12 @@ def for_put(hconn: Hconn, handle: Handle | None, options: int, source: int, md: 
 def save(handle: Handle, entry: Entry) -> None:
     """A destructive get through a handle that saves context."""
     if handle.options & _SAVE:
-        fields = msgpack.unpackb(entry.kept)
+        fields = msgpack.unpackb(entry.packed_md)
         handle.saved_context = Context(tuple(fields[_IDENTITY:_ORIGIN]), tuple(fields[_ORIGIN:]))
 
 
 def pack(md: MessageDescriptor, context: Context, stamp: tuple[str, str], hconn: Hconn, ids: Identifiers) -> bytes:
-    """The fields that the queue only keeps (`broker.mqi.packing.KEPT_FIELDS`), with this context."""
+    """The fields that the queue only keeps (`broker.mqi.packing.PACKED_FIELDS`), with this context."""
     identity = context.identity or (hconn.user, NO_ACCOUNTING_TOKEN, "")
     origin = context.origin or (hconn.appl_type, hconn.appl_name, *stamp, "")
     packed: bytes = msgpack.packb(

@@ -24,7 +24,7 @@ from broker.mqi import checks
 from broker.mqi.errors import MQError
 from broker.mqi.objects import MQOT
 from broker.mqi.options import MQOO, MQPMO, MQPMRF
-from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQCC, MQRC
 from broker.mqi.structures import NO_ID, MessageDescriptor, ResponseRecord
 
@@ -57,7 +57,7 @@ _ALL_FIELDS = sum(flag for flag, _ in _FIELDS)
 _CORREL_ID = MQPMRF.CORREL_ID.value
 _GROUP_ID = MQPMRF.GROUP_ID.value
 _ACCOUNTING_TOKEN = MQPMRF.ACCOUNTING_TOKEN.value
-_KEPT = MQPMRF.FEEDBACK.value | _ACCOUNTING_TOKEN
+_PACKED = MQPMRF.FEEDBACK.value | _ACCOUNTING_TOKEN
 _FEEDBACK_MAX = 999_999_999
 _TOLD = 3  # how many errors the detail of one error holds; the records tell of all
 
@@ -97,8 +97,8 @@ class DistributionList(Handle):
 
 class Distributed(NamedTuple):
     """What a put to a list did: `records` by destination, `reason` of a warning, `unit` the implicit unit to freeze
-    (None under syncpoint), `given` the descriptor of the call, `first` the first message put, `kept` its kept fields
-    without those of its record. `unknown_count` is how many messages are for other queue managers.
+    (None under syncpoint), `given` the descriptor of the call, `first` the first message put, `packed_md` the fields it
+    keeps packed without those of its record. `unknown_count` is how many messages are for other queue managers.
     """
 
     records: tuple[ResponseRecord, ...]
@@ -107,7 +107,7 @@ class Distributed(NamedTuple):
     unit: Unit | None
     given: MessageDescriptor
     first: Entry
-    kept: bytes
+    packed_md: bytes
 
 
 def outcome(records: Sequence[ResponseRecord]) -> tuple[MQCC, int]:
@@ -212,10 +212,10 @@ def put(
             tally.place(entry, reason, remote=route.remote)
     if not tally.placed:
         raise _failure(tally.records, tally.errors)
-    kept = _kept_as_given(tally.placed[0], given, letter.fields)
+    packed_md = _packed_as_given(tally.placed[0], given, letter.fields)
     reason = outcome(tally.records)[1]
     unit_of_call = unit if implicit else None
-    return Distributed(tuple(tally.records), tally.remote, reason, unit_of_call, given, tally.placed[0], kept)
+    return Distributed(tuple(tally.records), tally.remote, reason, unit_of_call, given, tally.placed[0], packed_md)
 
 
 class _Tally:
@@ -319,13 +319,13 @@ def _copy(md: MessageDescriptor) -> MessageDescriptor:
     return MessageDescriptor.from_tuple(md.to_tuple())
 
 
-def _kept_as_given(entry: Entry, given: MessageDescriptor, record_fields: int) -> bytes:
-    """The kept fields of a message, but for what its record brought: that is as the caller's descriptor has it."""
-    if not record_fields & _KEPT:
-        return entry.kept
-    fields: list[Any] = msgpack.unpackb(entry.kept)
+def _packed_as_given(entry: Entry, given: MessageDescriptor, record_fields: int) -> bytes:
+    """The packed fields of a message, but for what its record brought: that is as the caller's descriptor has it."""
+    if not record_fields & _PACKED:
+        return entry.packed_md
+    fields: list[Any] = msgpack.unpackb(entry.packed_md)
     for flag, name in _FIELDS:
-        if flag & record_fields & _KEPT:
-            fields[KEPT_FIELDS.index(name)] = getattr(given, name)
+        if flag & record_fields & _PACKED:
+            fields[PACKED_FIELDS.index(name)] = getattr(given, name)
     packed: bytes = msgpack.packb(fields)
     return packed

@@ -45,9 +45,9 @@ _pack = msgpack.Packer().pack
 
 
 @lru_cache(maxsize=16)
-def _plain_descriptor(priority: int, kept: bytes) -> bytes:
+def _plain_descriptor(priority: int, packed_md: bytes) -> bytes:
     """The packed descriptor of a message with no identifier of its own: the same for many that are put together."""
-    packed: bytes = _pack((priority, None, None, kept))
+    packed: bytes = _pack((priority, None, None, packed_md))
     return packed
 
 
@@ -74,11 +74,11 @@ class Entry:
         "correl_id",
         "data",
         "given_msg_id",
-        "kept",
         "key",
         "length",
         "marked",
         "marks",
+        "packed_md",
         "persistence",
         "priority",
         "queue",
@@ -115,7 +115,7 @@ class Entry:
         self.correl_id = NO_ID
         self.priority = 0
         self.persistence = 0
-        self.kept = b""
+        self.packed_md = b""
 
     @property
     def id(self) -> int:
@@ -169,13 +169,13 @@ class Entry:
     def _descriptor(self) -> bytes:
         """What `MessageRow.descriptor` holds."""
         if type(self) is Entry and self.given_msg_id is None and self.correl_id == NO_ID:
-            return _plain_descriptor(self.priority, self.kept)
+            return _plain_descriptor(self.priority, self.packed_md)
         packed: bytes = _pack(self._fields())
         return packed
 
     def _fields(self) -> tuple[object, ...]:
         correl_id = self.correl_id if self.correl_id != NO_ID else None
-        return self.priority, self.given_msg_id, correl_id, self.kept
+        return self.priority, self.given_msg_id, correl_id, self.packed_md
 
     @staticmethod
     def from_row(queue: LocalQueue, row: MessageRow) -> Entry:
@@ -185,11 +185,11 @@ class Entry:
         entry: Entry
         if len(fields) == _COMMON_FIELDS:
             entry = Entry(queue, id, rank, data, length)
-            entry.priority, entry.given_msg_id, correl_id, entry.kept = fields
+            entry.priority, entry.given_msg_id, correl_id, entry.packed_md = fields
         else:
             entry = full = FullEntry(queue, id, rank, data, length)
             (
-                full.priority, full.given_msg_id, correl_id, full.kept, full.deadline, full.group_id,
+                full.priority, full.given_msg_id, correl_id, full.packed_md, full.deadline, full.group_id,
                 full.msg_seq_number, full.offset, full.msg_flags, full.original_length, full.properties,
             ) = fields  # fmt: skip
         if correl_id is not None:
@@ -202,7 +202,7 @@ class Entry:
         """Keep what is equal to something in `common` there only. What messages of one program that were put within a
         hundredth of a second have kept of their descriptors is all equal.
         """
-        self.kept = common.setdefault(self.kept, self.kept)
+        self.packed_md = common.setdefault(self.packed_md, self.packed_md)
         self.length = common.setdefault(self.length, self.length)
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from broker.core.selection import IF_PERSISTENT, NEVER, Request
 from broker.core.unit import Unit
 from broker.core.views import START
 from broker.mqi.errors import MQError
-from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ _TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
 _INCONSISTENT_CCSIDS = int(MQRC.INCONSISTENT_CCSIDS)
 _INCONSISTENT_ENCODINGS = int(MQRC.INCONSISTENT_ENCODINGS)
 _INCONSISTENT_UOW = int(MQRC.INCONSISTENT_UOW)
-_CCSID = KEPT_FIELDS.index("coded_char_set_id")
-_ENCODING = KEPT_FIELDS.index("encoding")
+_CCSID = PACKED_FIELDS.index("coded_char_set_id")
+_ENCODING = PACKED_FIELDS.index("encoding")
 
 
 def under_cursor(handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry:
@@ -167,11 +167,11 @@ def _whole_message(queue: LocalQueue, entry: Entry) -> tuple[list[Entry], int]:
     entries = [queue.entries[key] for key in queue.groups.segments(entry)]
     if len(entries) == 1:
         return entries, 0
-    first = msgpack.unpackb(entry.kept)
+    first = msgpack.unpackb(entry.packed_md)
     for number, each in enumerate(entries):
-        kept = msgpack.unpackb(each.kept)
-        if kept[_CCSID] != first[_CCSID]:
+        fields = msgpack.unpackb(each.packed_md)
+        if fields[_CCSID] != first[_CCSID]:
             return entries[:number], _INCONSISTENT_CCSIDS
-        if kept[_ENCODING] != first[_ENCODING]:
+        if fields[_ENCODING] != first[_ENCODING]:
             return entries[:number], _INCONSISTENT_ENCODINGS
     return entries, 0

@@ -20,7 +20,7 @@ from broker.mqi.attribute_values import MQPROP
 from broker.mqi.descriptor import MQCCSI, MQENC, MQMF
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQGMO
-from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
 
@@ -53,9 +53,9 @@ _INHERITED: Final = frozenset((MQCCSI.Q_MGR.value, MQCCSI.INHERIT.value, rfh2.FI
 _LENGTH_SIZE: Final = 4  # of the NameValueLength before each folder
 _NATIVE: Final = MQENC.NATIVE.value
 _UTF_8: Final = 1208
-_CCSID: Final = KEPT_FIELDS.index("coded_char_set_id")
-_ENCODING: Final = KEPT_FIELDS.index("encoding")
-_FORMAT: Final = KEPT_FIELDS.index("format")
+_CCSID: Final = PACKED_FIELDS.index("coded_char_set_id")
+_ENCODING: Final = PACKED_FIELDS.index("encoding")
+_FORMAT: Final = PACKED_FIELDS.index("format")
 
 
 # From a putter
@@ -190,11 +190,11 @@ def wanted(packed: bytes, form: int) -> bool:
     return bool(form & _FORCE)
 
 
-def with_header(packed: bytes, data: bytes, kept: bytes) -> tuple[bytes, bytes]:
-    """The data behind its MQRFH2, and the kept fields that describe both: the header as it was put, or one made of the
-    properties in the queue manager's own encoding.
+def with_header(packed: bytes, data: bytes, packed_md: bytes) -> tuple[bytes, bytes]:
+    """The data behind its MQRFH2, and the packed fields that describe both: the header as it was put, or one made of
+    the properties in the queue manager's own encoding.
     """
-    fields: list[Any] = msgpack.unpackb(kept)
+    fields: list[Any] = msgpack.unpackb(packed_md)
     original = _restorable(packed, len(data))
     if original is not None:
         fields[_FORMAT], fields[_ENCODING], fields[_CCSID] = FORMAT, original.encoding, original.coded_char_set_id

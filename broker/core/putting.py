@@ -145,7 +145,7 @@ def prepare(
     if not options & _NEW_MSG_ID and md.msg_id != NO_ID:
         whole.given_msg_id = md.msg_id
     whole.correl_id = correl_id
-    whole.kept = context.pack(md, taken, stamp, hconn, ids)
+    whole.packed_md = context.pack(md, taken, stamp, hconn, ids)
     entries: list[Entry] = [*cut(full, piece, ids)] if piece else [whole]  # what may be cut has flags
     shown = entries[0]
     if route.remote:

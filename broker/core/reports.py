@@ -16,7 +16,7 @@ from broker.core import report_options
 from broker.core.headers import headers_length
 from broker.core.letters import Letter
 from broker.mqi.descriptor import MQAT, MQFB, MQFMT, MQMT, MQRO
-from broker.mqi.packing import KEPT_FIELDS, unpack_kept
+from broker.mqi.packing import PACKED_FIELDS, unpack_md
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
@@ -37,11 +37,11 @@ _QUEUE_MANAGER = MQAT.QMGR.value
 _REPORT = MQMT.REPORT.value
 _DEAD = MQFMT.DEAD_LETTER_HEADER.value
 _TRANSMITTED = MQFMT.XMIT_Q_HEADER.value
-_FORMAT = KEPT_FIELDS.index("format")
+_FORMAT = PACKED_FIELDS.index("format")
 
 # The packed fields begin with Report, after the head of the array. Most messages ask for no report: one byte tells.
-assert KEPT_FIELDS[0] == "report"
-_REPORT_AT = len(msgpack.Packer().pack_array_header(len(KEPT_FIELDS)))
+assert PACKED_FIELDS[0] == "report"
+_REPORT_AT = len(msgpack.Packer().pack_array_header(len(PACKED_FIELDS)))
 
 
 class Kind(NamedTuple):
@@ -59,10 +59,10 @@ EXPIRATION = Kind(MQFB.EXPIRATION.value, report_options.EXPIRATION)
 
 def asked(entry: Entry, kind: Kind) -> int:
     """Which option of this kind the message has; 0 when it asks for no such report."""
-    kept = entry.kept
-    if not kept[_REPORT_AT]:
+    packed_md = entry.packed_md
+    if not packed_md[_REPORT_AT]:
         return 0
-    fields = msgpack.unpackb(kept)
+    fields = msgpack.unpackb(packed_md)
     return 0 if fields[_FORMAT] in kind.never_for else kind.choice.of(fields[0])
 
 
@@ -84,7 +84,7 @@ def report_on(entry: Entry, kind: Kind, ids: Identifiers, now: float) -> Letter:
         priority=entry.priority,
         persistence=entry.persistence,
     )
-    unpack_kept(entry.kept, md)
+    unpack_md(entry.packed_md, md)
     report = md.report
     properties = b"" if kind.choice.of(report) == kind.choice.plain else entry.properties
     letter = Letter(md.reply_to_q, md.reply_to_q_mgr, md, _data(entry, kind, md), properties)

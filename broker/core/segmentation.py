@@ -10,7 +10,7 @@ from broker.core.entry import FullEntry, Piece, rank_of
 from broker.core.logical import LAST_SEGMENT, SEGMENT, SEGMENTS
 from broker.core.properties import folders_of
 from broker.core.report_options import CHOICES, WITH_DATA_BYTES
-from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.packing import PACKED_FIELDS
 
 if TYPE_CHECKING:
     from broker.core.identifiers import Identifiers
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SHORTEST = 16
 """No piece but the last is shorter, and all are multiples of it, whatever the format."""
 
-_REPORT = KEPT_FIELDS.index("report")
+_REPORT = PACKED_FIELDS.index("report")
 
 
 def piece_length(limit: int) -> int:
@@ -37,7 +37,7 @@ def cut(whole: FullEntry, length: int, ids: Identifiers) -> list[FullEntry]:
         piece.offset = whole.offset + start
         piece.original_length = piece.length
         if start >= WITH_DATA_BYTES:
-            piece.kept = _without_data(whole.kept)
+            piece.packed_md = _without_data(whole.packed_md)
         pieces.append(piece)
     ends = whole.msg_flags & LAST_SEGMENT or not whole.msg_flags & SEGMENTS
     for piece in pieces:
@@ -57,16 +57,16 @@ def _copy(whole: FullEntry, ids: Identifiers) -> FullEntry:
         "priority",
         "persistence",
         "deadline",
-        "kept",
+        "packed_md",
     ):
         setattr(piece, field, getattr(whole, field))
     piece.properties = folders_of(whole.properties)
     return piece
 
 
-def _without_data(kept: bytes) -> bytes:
-    """The kept fields of a piece that holds none of the first bytes of data: reports on it carry none."""
-    fields = list(msgpack.unpackb(kept))
+def _without_data(packed_md: bytes) -> bytes:
+    """The packed fields of a piece that holds none of the first bytes of data: reports on it carry none."""
+    fields = list(msgpack.unpackb(packed_md))
     for choice in CHOICES:
         if choice.of(fields[_REPORT]) == choice.with_data:
             fields[_REPORT] = fields[_REPORT] & ~choice.with_full_data | choice.plain

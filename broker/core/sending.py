@@ -16,7 +16,7 @@ from broker.core.transmission import transmitted
 from broker.core.unit import Unit
 from broker.mqi.descriptor import MQPER
 from broker.mqi.errors import MQError
-from broker.mqi.packing import pack_kept
+from broker.mqi.packing import pack_md
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -119,6 +119,6 @@ def _entry(route: Route, letter: Letter, number: int, now: float) -> Entry:
     entry.priority = priority
     entry.persistence = first.default_persistence if md.persistence == _PERSISTENCE_AS_Q_DEF else md.persistence
     entry.deadline = now + md.expiry / 10 if md.expiry > 0 else None
-    entry.kept = pack_kept(md)
+    entry.packed_md = pack_md(md)
     entry.properties = letter.properties
     return entry

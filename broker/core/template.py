@@ -37,8 +37,21 @@ class Template:
     """
 
     __slots__ = (
-        "_changes", "_correl_id", "_fields", "_given", "_handle", "_kept", "_options", "_persistence", "_priority",
-        "_rank", "_stamp", "_version", "length_max", "md", "queue",
+        "_changes",
+        "_correl_id",
+        "_fields",
+        "_given",
+        "_handle",
+        "_options",
+        "_packed_md",
+        "_persistence",
+        "_priority",
+        "_rank",
+        "_stamp",
+        "_version",
+        "length_max",
+        "md",
+        "queue",
     )  # fmt: skip
 
     def __init__(
@@ -65,7 +78,7 @@ class Template:
         self.length_max = length_max
         self._changes = changes
         self._stamp = ("", "")
-        self._kept = b""
+        self._packed_md = b""
 
     def fits(self, md: MessageDescriptor | None, pmo: PutMessageOptions, length: int, changes: int) -> bool:
         """Whether this put differs from the last in nothing but its data. `changes` counts those of definitions."""
@@ -90,14 +103,14 @@ class Template:
         stamp = ids.stamp(now)
         if stamp != self._stamp:
             self._stamp = stamp
-            self._kept = context.pack(self.md, context.DEFAULT, stamp, self._handle.hconn, ids)
+            self._packed_md = context.pack(self.md, context.DEFAULT, stamp, self._handle.hconn, ids)
 
     def _entry(self, data: bytes, ids: Identifiers) -> Entry:
         entry = Entry(self.queue, ids.next(), self._rank, data, len(data))
         entry.priority = self._priority
         entry.persistence = self._persistence
         entry.correl_id = self._correl_id
-        entry.kept = self._kept
+        entry.packed_md = self._packed_md
         return entry
 
 

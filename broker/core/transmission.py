@@ -14,7 +14,7 @@ from broker.core.entry import FullEntry, Piece, rank_of
 from broker.mqi.descriptor import MQAT, MQENC, MQFMT, MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
 from broker.mqi.errors import MQError
 from broker.mqi.layouts import MQXQH
-from broker.mqi.packing import pack_kept, unpack_kept
+from broker.mqi.packing import pack_md, unpack_md
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
 
@@ -29,10 +29,10 @@ _NATIVE = MQENC.NATIVE.value
 
 def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Entry:
     """The message to place on the transmission queue in place of `entry`, which was completed for its destination."""
-    data, kept = entry.data or b"", entry.kept
+    data, packed_md = entry.data or b"", entry.packed_md
     if entry.properties:
-        data, kept = properties.with_header(entry.properties, data, kept)
-    md = _described(entry, kept, now)
+        data, packed_md = properties.with_header(entry.properties, data, packed_md)
+    md = _described(entry, packed_md, now)
     flags, original = entry.msg_flags, entry.original_length
     if extension.needed(entry.item, flags, original):
         described = md.encoding, md.coded_char_set_id, md.format
@@ -44,7 +44,7 @@ def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Ent
     waiting.priority, waiting.persistence = entry.priority, entry.persistence
     waiting.correl_id = entry.msg_id
     waiting.deadline = entry.deadline
-    waiting.kept = _kept(md, ids, now)
+    waiting.packed_md = _packed(md, ids, now)
     return waiting
 
 
@@ -56,16 +56,16 @@ def check_header(data: bytes, encoding: int) -> None:
         raise MQError(MQRC.XQH_ERROR, f"a message on a transmission queue begins with an MQXQH: {error}") from None
 
 
-def _described(entry: Entry, kept: bytes, now: float) -> MessageDescriptor:
+def _described(entry: Entry, packed_md: bytes, now: float) -> MessageDescriptor:
     """The descriptor with which the message will arrive, of version 1."""
     md = MessageDescriptor(version=1)
-    unpack_kept(kept, md)
+    unpack_md(packed_md, md)
     md.msg_id, md.correl_id = entry.msg_id, entry.correl_id
     md.priority, md.persistence, md.expiry = entry.priority, entry.persistence, entry.expiry_left(now)
     return md
 
 
-def _kept(md: MessageDescriptor, ids: Identifiers, now: float) -> bytes:
+def _packed(md: MessageDescriptor, ids: Identifiers, now: float) -> bytes:
     """The rest of the descriptor of the message that waits. Reports on arrival and delivery are for the destination."""
     waiting = MessageDescriptor.from_tuple(md.to_tuple())
     waiting.report &= ~MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
@@ -74,7 +74,7 @@ def _kept(md: MessageDescriptor, ids: Identifiers, now: float) -> bytes:
     waiting.put_appl_type, waiting.put_appl_name = MQAT.QMGR.value, ids.q_mgr_name[:28]
     waiting.put_date, waiting.put_time = ids.stamp(now)
     waiting.appl_origin_data = ""
-    return pack_kept(waiting)
+    return pack_md(waiting)
 
 
 def _byte_order(encoding: int) -> ByteOrder:

@@ -33,7 +33,7 @@ _DETAILS = {
 def placed(entry: Entry, reason: int) -> Placed:
     """The answer to a put of this entry; `reason` is that of a warning, or 0."""
     return Placed(
-        entry.kept,
+        entry.packed_md,
         entry.msg_id,
         entry.correl_id,
         entry.group_id,

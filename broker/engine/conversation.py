@@ -391,7 +391,7 @@ class Conversation:
         put = distribution.put(self.core, destinations, md, options, data, clock.time(), clock.monotonic(), once=once)
         given = put.given
         answer = Placed(
-            put.kept,
+            put.packed_md,
             given.msg_id,
             given.correl_id,
             given.group_id,

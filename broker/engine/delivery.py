@@ -12,7 +12,7 @@ from broker.core import assembly, extension, properties
 from broker.core.coding import Coding
 from broker.core.conversion import convert
 from broker.interface.port import Delivery
-from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID, NO_TOKEN
 
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from broker.core.effects import Grant
     from broker.core.entry import Entry
 
-_ENCODING = KEPT_FIELDS.index("encoding")
-_CCSID = KEPT_FIELDS.index("coded_char_set_id")
-_FORMAT = KEPT_FIELDS.index("format")
+_ENCODING = PACKED_FIELDS.index("encoding")
+_CCSID = PACKED_FIELDS.index("coded_char_set_id")
+_FORMAT = PACKED_FIELDS.index("format")
 _TRUNCATED = (int(MQRC.TRUNCATED_MSG_ACCEPTED), int(MQRC.TRUNCATED_MSG_FAILED))
 _TOO_BIG = int(MQRC.CONVERTED_MSG_TOO_BIG)
 
@@ -53,25 +53,30 @@ def delivery(grant: Grant, form: Form, now: float) -> Delivery:
     first = entries[0]
     packed = first.properties
     data = assembly.data_of(entries)
-    kept, item, flags, original_length = first.kept, first.item, assembly.flags_of(entries), first.original_length
+    packed_md, item, flags, original_length = (
+        first.packed_md,
+        first.item,
+        assembly.flags_of(entries),
+        first.original_length,
+    )
     extends = form.version == 1 and assembly.needs_extension(entries)
     headed = bool(packed) and properties.wanted(packed, grant.form)
     if headed:
-        data, kept = properties.with_header(packed, data, kept)
+        data, packed_md = properties.with_header(packed, data, packed_md)
     room = form.max_length
     if form.coding is not None and reason not in _TRUNCATED:
         room_here = None if room is None else room - (extension.LENGTH if extends else 0)
-        data, kept, unconverted = _converted(data, kept, form.coding, room_here, headed=headed)
+        data, packed_md, unconverted = _converted(data, packed_md, form.coding, room_here, headed=headed)
         reason = reason or unconverted
     if extends:
-        fields = list(msgpack.unpackb(kept))
+        fields = list(msgpack.unpackb(packed_md))
         encoding, ccsid, format = fields[_ENCODING], fields[_CCSID], fields[_FORMAT]
         data = extension.extension(item, flags, original_length, encoding, ccsid, format, encoding) + data
         fields[_FORMAT] = extension.FORMAT
-        kept = msgpack.packb(fields)
+        packed_md = msgpack.packb(fields)
         item, flags, original_length = extension.UNGROUPED, 0, -1
     return _plain(first, reason, now)._replace(
-        kept=kept,
+        packed_md=packed_md,
         group_id=item.group_id,
         msg_seq_number=item.msg_seq_number,
         offset=item.offset,
@@ -86,7 +91,7 @@ def delivery(grant: Grant, form: Form, now: float) -> Delivery:
 def _plain(entry: Entry, reason: int, now: float) -> Delivery:
     """The answer where the message is given as it is, which it mostly is."""
     return Delivery(
-        entry.kept,
+        entry.packed_md,
         entry.msg_id,
         entry.correl_id,
         entry.group_id,
@@ -105,14 +110,16 @@ def _plain(entry: Entry, reason: int, now: float) -> Delivery:
     )
 
 
-def _converted(data: bytes, kept: bytes, target: Coding, room: int | None, *, headed: bool) -> tuple[bytes, bytes, int]:
+def _converted(
+    data: bytes, packed_md: bytes, target: Coding, room: int | None, *, headed: bool
+) -> tuple[bytes, bytes, int]:
     """The data in the getter's coding, with the descriptor that says so, or both as they are and the reason. `headed`:
     the header of its properties was put before it, so that what describes it says nothing of the data behind that.
     """
-    fields = list(msgpack.unpackb(kept))
+    fields = list(msgpack.unpackb(packed_md))
     source = Coding(fields[_CCSID], fields[_ENCODING])
     converted = convert(data, fields[_FORMAT], source, target, chain=headed)
     if room is not None and len(converted.data) > room:
-        return data, kept, _TOO_BIG
+        return data, packed_md, _TOO_BIG
     fields[_CCSID], fields[_ENCODING] = converted.coding
     return converted.data, msgpack.packb(fields), converted.reason

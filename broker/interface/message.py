@@ -9,7 +9,7 @@ from broker.interface.port import NO_LIST
 from broker.interface.properties import mapping
 from broker.mqi.checks import PADDING
 from broker.mqi.descriptor import MQGS, MQMF, MQSEG, MQSS
-from broker.mqi.packing import unpack_kept
+from broker.mqi.packing import unpack_md
 from broker.mqi.reasons import MQRC
 from broker.mqi.rfh2 import FORMAT as RFH2_FORMAT
 from broker.mqi.structures import MessageDescriptor
@@ -188,7 +188,7 @@ class PutResult:
             priority=placed.priority,
             persistence=placed.persistence,
         )
-        unpack_kept(placed.kept, md)
+        unpack_md(placed.packed_md, md)
         if asked.format.rstrip(PADDING) == RFH2_FORMAT:  # of the data as it was put, not as the queue keeps it
             md.format, md.encoding = RFH2_FORMAT, asked.encoding
             md.coded_char_set_id = asked.coded_char_set_id or md.coded_char_set_id
@@ -212,5 +212,5 @@ def _descriptor(delivery: Delivery) -> MessageDescriptor:
         expiry=delivery.expiry,
         backout_count=delivery.backout_count,
     )
-    unpack_kept(delivery.kept, md)
+    unpack_md(delivery.packed_md, md)
     return md

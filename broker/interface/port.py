@@ -120,12 +120,12 @@ class Opened(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """The answer to MQPUT: the fields of the descriptor that the put completed. `kept` is packed
+    """The answer to MQPUT: the fields of the descriptor that the put completed. `packed_md` is packed
     (`broker.mqi.packing`). What the name resolved to is for MQPUT1, since that of a put is its handle's, and
     `distribution` for distribution lists.
     """
 
-    kept: bytes
+    packed_md: bytes
     msg_id: bytes
     correl_id: bytes
     group_id: bytes
@@ -154,7 +154,7 @@ class Delivery(NamedTuple):
     `properties` the packed properties for the mapping (`broker.mqi.rfh2`).
     """
 
-    kept: bytes
+    packed_md: bytes
     msg_id: bytes
     correl_id: bytes
     group_id: bytes

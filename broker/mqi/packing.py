@@ -14,7 +14,7 @@ import msgpack
 if TYPE_CHECKING:
     from broker.mqi.structures import MessageDescriptor
 
-KEPT_FIELDS = (
+PACKED_FIELDS = (
     "report",
     "msg_type",
     "feedback",
@@ -33,16 +33,16 @@ KEPT_FIELDS = (
     "appl_origin_data",
 )
 
-_kept = attrgetter(*KEPT_FIELDS)
+_fields_of = attrgetter(*PACKED_FIELDS)
 
 
-def pack_kept(md: MessageDescriptor) -> bytes:
-    """The kept fields of `md` as one byte string."""
-    packed: bytes = msgpack.packb(_kept(md))
+def pack_md(md: MessageDescriptor) -> bytes:
+    """The fields of `md` that a queue keeps packed, as one byte string."""
+    packed: bytes = msgpack.packb(_fields_of(md))
     return packed
 
 
-def unpack_kept(packed: bytes, md: MessageDescriptor) -> None:
-    """Write the fields that `pack_kept` packed into `md`."""
-    for name, value in zip(KEPT_FIELDS, msgpack.unpackb(packed), strict=True):
+def unpack_md(packed: bytes, md: MessageDescriptor) -> None:
+    """Write the fields that `pack_md` packed into `md`."""
+    for name, value in zip(PACKED_FIELDS, msgpack.unpackb(packed), strict=True):
         setattr(md, name, value)

@@ -130,15 +130,15 @@ def answer_weight(verb: int, call: Call[Any]) -> int:
 
 
 def _delivery_weight(delivery: Delivery) -> int:
-    return len(delivery.data) + len(delivery.kept) + len(delivery.properties)
+    return len(delivery.data) + len(delivery.packed_md) + len(delivery.properties)
 
 
 LONG_ANSWERS: Final[dict[int, Callable[[Any], int]]] = {
     Verb.GET: _delivery_weight,
     Verb.GET_MANY: lambda deliveries: sum(
-        [len(each.data) + len(each.kept) + len(each.properties) for each in deliveries]
+        [len(each.data) + len(each.packed_md) + len(each.properties) for each in deliveries]
     ),
-    Verb.PUT_MANY: lambda result: sum(len(placed.kept) for placed in result.placed),
+    Verb.PUT_MANY: lambda result: sum(len(placed.packed_md) for placed in result.placed),
     Verb.STATUS: lambda figures: 1024 * len(figures.get("queues", ())),
     Verb.TRIGGER_PENDING: lambda pending: 512 * len(pending.queues),
     Verb.TRIGGER_TAKE: lambda leases: 1024 * len(leases),

@@ -15,14 +15,14 @@ from broker.cli.status import told
 from broker.cli.terminal import say, warn, write
 from broker.interface import Delivery, Message
 from broker.mqi import MessageDescriptor
-from broker.mqi.packing import pack_kept
+from broker.mqi.packing import pack_md
 
 
 def message(data: bytes, **fields: Any) -> Message:
     md = MessageDescriptor(format="MQSTR", priority=4, msg_id=b"M" * 24, **fields)
     return Message(
         Delivery(
-            kept=pack_kept(md),
+            packed_md=pack_md(md),
             msg_id=md.msg_id,
             correl_id=md.correl_id,
             group_id=md.group_id,

@@ -22,7 +22,7 @@ from broker.mqi import (
     ObjectDescriptor,
     PutMessageOptions,
 )
-from broker.mqi.packing import unpack_kept
+from broker.mqi.packing import unpack_md
 from broker.testing import VirtualClock
 from tests.conformance.expect import ALL
 from tests.conformance.ways import WAYS
@@ -102,9 +102,9 @@ class Door:
 def shown(result: Placed | Delivery) -> object:
     """All of an answer but the identifiers that were made, tokens, and who is behind the connection."""
     md = MessageDescriptor()
-    unpack_kept(result.kept, md)
+    unpack_md(result.packed_md, md)
     ids = (result.correl_id, result.group_id if not result.group_id.startswith(b"AMQ ") else b"")
-    rest = result._replace(kept=b"", msg_id=b"", correl_id=b"", group_id=b"")
+    rest = result._replace(packed_md=b"", msg_id=b"", correl_id=b"", group_id=b"")
     if isinstance(rest, Delivery):
         rest = rest._replace(token=b"")
     return replace(md, user_identifier=""), ids, rest

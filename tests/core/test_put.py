@@ -6,7 +6,7 @@ import pytest
 
 from broker.core.entry import rank_of
 from broker.mqi import MQGMO, MQMF, MQMO, MQPER, MQPMO, MQPRI, MQRC, MQRO, MessageDescriptor
-from broker.mqi.packing import unpack_kept
+from broker.mqi.packing import unpack_md
 from broker.mqi.structures import NO_ID
 from tests.core.world import START_TIME, World, fails, name_of
 
@@ -121,7 +121,7 @@ def test_t1_5_a_priority_above_the_maximum_is_a_warning_kept_and_ordered_as_the_
 def test_t1_7_no_context_leaves_the_origin_blank(world: World) -> None:
     world.define()
     md = MessageDescriptor()
-    unpack_kept(world.open().put(b"A", MQPMO.NO_CONTEXT).entry.kept, md)
+    unpack_md(world.open().put(b"A", MQPMO.NO_CONTEXT).entry.packed_md, md)
     assert (md.put_appl_type, md.put_appl_name, md.put_date, md.put_time, md.user_identifier) == (0, "", "", "", "")
     with fails(MQRC.OPTIONS_ERROR):
         world.open().put(b"A", MQPMO.DEFAULT_CONTEXT | MQPMO.NO_CONTEXT)
@@ -132,7 +132,7 @@ def test_default_context_says_who_put_the_message_and_when_in_gmt(world: World) 
     world.now = START_TIME + 0.25
     md = MessageDescriptor(put_date="19991231", put_appl_name="a lie")
     placed = world.connect("an application with a name too long").open().put(b"A", 0, md)
-    unpack_kept(placed.entry.kept, md)
+    unpack_md(placed.entry.packed_md, md)
     assert (md.put_appl_name, md.put_date, md.put_time) == ("an application with a name t", "20231114", "22132025")
 
 
@@ -140,7 +140,7 @@ def test_the_kept_fields_are_resolved_but_otherwise_as_given(world: World) -> No
     world.define()
     md = MessageDescriptor(format="MQSTR", reply_to_q="R", feedback=70_000, encoding=273, report=MQRO.COD)
     kept = MessageDescriptor()
-    unpack_kept(world.open().put(b"A", 0, md).entry.kept, kept)
+    unpack_md(world.open().put(b"A", 0, md).entry.packed_md, kept)
     assert (kept.format, kept.reply_to_q, kept.feedback, kept.encoding, kept.report) == (
         "MQSTR", "R", 70_000, 273, MQRO.COD,
     )  # fmt: skip

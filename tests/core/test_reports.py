@@ -10,7 +10,7 @@ from broker.core import report_options, reports
 from broker.core.headers import headers_length
 from broker.mqi import MQFB, MQFMT, MQGMO, MQPMO, MQRC, MQRO, MessageDescriptor
 from broker.mqi.layouts import MQDLH
-from broker.mqi.packing import unpack_kept
+from broker.mqi.packing import unpack_md
 from tests.core.world import Access, World, fails, name_of
 
 WARNING = MQRC.UNKNOWN_REPORT_OPTION
@@ -42,7 +42,7 @@ def drained(world: World) -> list[tuple[int, bytes]]:
     while replies.queue.available:
         message = replies.get()
         md = MessageDescriptor()
-        unpack_kept(message.entry.kept, md)
+        unpack_md(message.entry.packed_md, md)
         found.append((md.feedback, message.data))
     return found
 

@@ -62,7 +62,7 @@ def _known(entry: Entry) -> tuple[object, ...]:
     return (
         entry.id, entry.key, rank_of(entry.key), entry.priority, entry.data, entry.length, entry.msg_id,
         entry.correl_id, entry.group_id, entry.msg_seq_number, entry.offset, entry.msg_flags, entry.original_length,
-        entry.deadline, entry.backout_count, entry.kept,
+        entry.deadline, entry.backout_count, entry.packed_md,
     )  # fmt: skip
 
 

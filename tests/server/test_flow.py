@@ -73,7 +73,7 @@ async def test_answers_that_are_not_written_count() -> None:
     [
         (Verb.GET_MANY, (7, None, GMO, 10), [DELIVERY._replace(data=bytes(20_000))] * 2),
         (Verb.GET, GET, DELIVERY._replace(properties=bytes(40_000))),
-        (Verb.PUT_MANY, (7, PMO, 0, None, b""), PlacedMany([PLACED._replace(kept=bytes(40_000))])),
+        (Verb.PUT_MANY, (7, PMO, 0, None, b""), PlacedMany([PLACED._replace(packed_md=bytes(40_000))])),
         (Verb.STATUS, (), {"queues": [{}] * 40}),
         (Verb.GET, GET, MQError(MQRC.TRUNCATED_MSG_FAILED, message=DELIVERY._replace(data=bytes(40_000)))),
     ],

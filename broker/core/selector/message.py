@@ -14,7 +14,7 @@ import msgpack
 from broker.core.properties import decoded
 from broker.core.selector.compiling import compile_text
 from broker.mqi.errors import MQError
-from broker.mqi.packing import KEPT_FIELDS
+from broker.mqi.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -86,11 +86,11 @@ def selector(text: str) -> Selector:
 class _Message:
     """The lookup for one message; what is packed is unpacked when it is first asked for."""
 
-    __slots__ = ("_entry", "_kept")
+    __slots__ = ("_entry", "_packed_md")
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry
-        self._kept: list[Any] | None = None
+        self._packed_md: list[Any] | None = None
 
     def __call__(self, name: str) -> Value:
         field = _FIELDS.get(name)
@@ -103,10 +103,10 @@ class _Message:
     def _field(self, field: str) -> Value:
         if field == "expiry":
             return -1 if self._entry.deadline is None else None
-        if field in KEPT_FIELDS:
-            if self._kept is None:
-                self._kept = msgpack.unpackb(self._entry.kept)
-            value: Value = self._kept[KEPT_FIELDS.index(field)]
+        if field in PACKED_FIELDS:
+            if self._packed_md is None:
+                self._packed_md = msgpack.unpackb(self._entry.packed_md)
+            value: Value = self._packed_md[PACKED_FIELDS.index(field)]
             return value
         own: Value = getattr(self._entry, field)
         return own
