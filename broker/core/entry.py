@@ -74,9 +74,9 @@ class Entry:
         "correl_id",
         "data",
         "given_msg_id",
+        "hardened",
         "key",
         "length",
-        "marked",
         "marks",
         "packed_md",
         "persistence",
@@ -109,7 +109,7 @@ class Entry:
         self.state = PUT_PENDING
         self.unit = None
         self.backout_count = 0
-        self.marked = False  # a "got" mark is on disk (journal rule 8)
+        self.hardened = False  # it is on disk that somebody has got it (journal rule 8)
         self.marks = None
         self.given_msg_id = None
         self.correl_id = NO_ID
@@ -180,7 +180,7 @@ class Entry:
     @staticmethod
     def from_row(queue: LocalQueue, row: MessageRow) -> Entry:
         """The entry that a store kept, as it was when it was committed."""
-        id, _, rank, persistence, descriptor, length, data, backout_count, got = row
+        id, _, rank, persistence, descriptor, length, data, backout_count, hardened = row
         fields = msgpack.unpackb(descriptor, use_list=False)
         entry: Entry
         if len(fields) == _COMMON_FIELDS:
@@ -195,7 +195,7 @@ class Entry:
         if correl_id is not None:
             entry.correl_id = correl_id
         entry.persistence = persistence
-        entry.backout_count = backout_count + got
+        entry.backout_count = backout_count + hardened
         return entry
 
     def share(self, common: dict[Any, Any]) -> None:

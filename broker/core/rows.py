@@ -11,8 +11,8 @@ class MessageRow(NamedTuple):
 
     `queue` is the number of the queue's definition, `rank` its effective priority, `descriptor` the packed MQMD with
     the expiry deadline. `length` is the length of `data` in bytes; a load brings no data (`data` is then None).
-    `persistent` is 0 only for the nonpersistent messages of NPMCLASS(HIGH) queues that an orderly stop keeps. `got`
-    is 1 when the message was in somebody's hands and the outcome never became known (journal rule 8).
+    `persistent` is 0 only for the nonpersistent messages of NPMCLASS(HIGH) queues that an orderly stop keeps.
+    `hardened` is 1 when the message was in somebody's hands and the outcome never became known (journal rule 8).
     """
 
     id: int
@@ -23,7 +23,7 @@ class MessageRow(NamedTuple):
     length: int
     data: bytes | None
     backout_count: int = 0
-    got: int = 0
+    hardened: int = 0
 
 
 class ObjectRow(NamedTuple):
@@ -41,9 +41,9 @@ class Rows:
     """What one unit changes, or what a batch of units changes together. Never altered once handed to a store."""
 
     inserts: list[MessageRow] = field(default_factory=list)
-    removals: list[int] = field(default_factory=list)  # message ids
-    backouts: list[tuple[int, int]] = field(default_factory=list)  # (message id, its new BackoutCount); clears `got`
-    marks: list[int] = field(default_factory=list)  # ids of messages now in somebody's hands: set `got`
+    removals: list[int] = field(default_factory=list)  # ids of messages
+    backouts: list[tuple[int, int]] = field(default_factory=list)  # (id, new BackoutCount); clears `hardened`
+    hardened: list[int] = field(default_factory=list)  # ids: sets `hardened`
     objects: list[ObjectRow] = field(default_factory=list)  # stored or replaced, by (space, name)
     dropped: list[tuple[str, str]] = field(default_factory=list)  # (space, name) of objects deleted
     high_water: int = 0  # raise the stored high-water mark of the manager's counter to this
@@ -51,7 +51,7 @@ class Rows:
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
         return bool(
-            self.inserts or self.removals or self.backouts or self.marks
+            self.inserts or self.removals or self.backouts or self.hardened
             or self.objects or self.dropped or self.high_water
         )  # fmt: skip
 
@@ -65,7 +65,7 @@ class Rows:
         self.inserts.extend(other.inserts)
         self.removals.extend(other.removals)
         self.backouts.extend(other.backouts)
-        self.marks.extend(other.marks)
+        self.hardened.extend(other.hardened)
         self.objects.extend(other.objects)
         self.dropped.extend(other.dropped)
         self.high_water = max(self.high_water, other.high_water)

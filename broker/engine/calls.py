@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.engine.answers import fail, fail_written
 from broker.engine.delivery import NOTHING, delivery
-from broker.engine.hardening import mark
+from broker.engine.hardening import harden
 from broker.engine.mistakes import contained, mistake
 from broker.engine.room import BOUNDLESS
 from broker.engine.undelivered import put_back
@@ -86,7 +86,7 @@ class Got:
 
 class GettingCall(WaitingCall[T]):
     """A call that gets messages, on its way: they are granted, have their bodies fetched, and their removal or their
-    marks made durable; then it is answered.
+    hardening made durable; then it is answered.
 
     It may be cancelled at each of these moments, and after the answer be abandoned. Up to the grant it just leaves the
     line. From then on its messages are out of everybody's sight, and go back to their places, at once, if nobody takes
@@ -176,14 +176,14 @@ class GettingCall(WaitingCall[T]):
                 self.spoiled(mistake(wrong, "a get"))
 
     def _secure(self) -> None:
-        """Make what the answer stands for durable: the "got" marks (journal rule 8), then the removal."""
+        """Make what the answer stands for durable: the hardening (journal rule 8), then the removal."""
         self._deliver()
         held = (entry for entry, unit in self._got if unit is not self._implicit)
-        if not mark(self._conversation.manager.journal, held, self._marked):
+        if not harden(self._conversation.manager.journal, held, self._hardened):
             self._remove()
 
-    def _marked(self, error: Exception | None) -> None:
-        """The marks are on disk, or could not be written."""
+    def _hardened(self, error: Exception | None) -> None:
+        """It is on disk that the messages are in somebody's hands, or could not be written."""
         if error is None:
             if not self.done():
                 try:

@@ -455,7 +455,7 @@ class Conversation:
         """Let a get wait for its message, as long as its options say."""
         call.waiter = self.core.wait(handle, queue, request, call)
         if request.unmarked_by is not None:
-            self.manager.marks.watch(queue)
+            self.manager.mark_expiry.watch(queue)
         if options.wait_interval > 0:
             over = partial(call.ended, MQRC.NO_MSG_AVAILABLE)
             call.timer = self.manager.clock.call_later(options.wait_interval / 1000, over)

@@ -1,7 +1,7 @@
-"""The "got" marks of HARDENBO queues (journal rule 8): it is on disk that a message is in somebody's hands.
+"""HARDENBO queues (journal rule 8): it is on disk that a message is in somebody's hands.
 
-A mark that is there at a start counts as one backout more. So it goes with the message when that is removed, and is
-taken off when the message goes back.
+A message that is found hardened at a start counts one backout more. So what is on disk goes with the message when that
+is removed, and is taken back when the message goes back.
 """
 
 from __future__ import annotations
@@ -19,37 +19,38 @@ if TYPE_CHECKING:
     from broker.engine.journal import Journal
 
 
-def mark(journal: Journal, got: Iterable[Entry], done: Callable[[Exception | None], None]) -> bool:
-    """Write the marks of messages got under syncpoint, of those that need one, then call `done`; False if none does.
+def harden(journal: Journal, got: Iterable[Entry], done: Callable[[Exception | None], None]) -> bool:
+    """Write of messages got under syncpoint, those that need it, that they are in somebody's hands, then call `done`;
+    False if none needs it.
 
-    A message whose unit of work is ending needs none any more, but that its end is on disk. So that there was no room
-    for its mark is no error either.
+    A message whose unit of work is ending needs it no more, but that its end is on disk. So that there was no room for
+    it is no error either.
     """
-    hardened = [entry for entry in got if entry.persistence and entry.queue.hardens_backout and entry.unit is not None]
-    if not hardened:
+    needed = [entry for entry in got if entry.persistence and entry.queue.hardens_backout and entry.unit is not None]
+    if not needed:
         return False
-    marked = list(filter(_is_held, hardened))
-    for entry in marked:
-        entry.marked = True  # from now on: what goes back meanwhile has its mark taken off behind this
+    held = list(filter(_is_held, needed))
+    for entry in held:
+        entry.hardened = True  # from now on: for what goes back meanwhile it is taken back behind this
 
     def written(error: Exception | None) -> None:
-        if isinstance(error, StoreFullError) and not any(map(_is_held, marked)):
+        if isinstance(error, StoreFullError) and not any(map(_is_held, held)):
             error = None
         elif error is not None:
-            for entry in marked:
-                entry.marked = False
+            for entry in held:
+                entry.hardened = False
         done(error)
 
-    journal.submit(Rows(marks=[entry.id for entry in marked]), written)
+    journal.submit(Rows(hardened=[entry.id for entry in held]), written)
     return True
 
 
-def without_marks(entries: Iterable[Entry]) -> Rows:
-    """What takes the marks of these messages off. In memory they are off already."""
+def softened(entries: Iterable[Entry]) -> Rows:
+    """What takes back on disk that these messages are hardened. In memory they are so no longer already."""
     rows = Rows()
     for entry in entries:
-        if entry.marked:
-            entry.marked = False
+        if entry.hardened:
+            entry.hardened = False
             rows.backouts.append((entry.id, entry.backout_count))
     return rows
 

@@ -21,8 +21,8 @@ The rules that hold here and in what hands work to it. The numbers are fixed; ot
     store refuses what grows it until there is room again for that and for what it keeps back.
 7.  Any other failure of a write leaves its outcome unknown. Nothing definite is answered, the connections are broken
     (2009), the queue manager stops. The next start takes what the store holds.
-8.  A backout writes BackoutCount before the message is visible again. A HARDENBO queue writes a "got" mark before the
-    get is answered; a message found marked at a start counts one backout more.
+8.  A backout writes BackoutCount before the message is visible again. A HARDENBO queue hardens a message before its
+    get is answered; a message found hardened at a start counts one backout more.
 9.  An expired message is discarded outside any unit, in one transaction with the report on it. Trigger FIRST counts
     PUT_PENDING messages when they are put; a failed unit counts as backed out.
 10. Bodies leave memory only after settlement, and are read back before their removal is written, in delivery order,

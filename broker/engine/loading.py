@@ -58,7 +58,7 @@ class _Loading:
             loaded[queue].append(entry)
             if not row.persistent:
                 nonpersistent.append(entry)
-            if row.got:
+            if row.hardened:
                 self.changes.backouts.append((row.id, entry.backout_count))
         for queue, entries in loaded.items():
             if entries:

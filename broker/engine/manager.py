@@ -33,7 +33,7 @@ from broker.engine.conversation import Conversation
 from broker.engine.journal import Journal
 from broker.engine.loading import load_messages
 from broker.engine.mail import Mail
-from broker.engine.marks import Marks
+from broker.engine.mark_expiry import MarkExpiry
 from broker.engine.mistakes import mistake
 from broker.engine.monitors import Monitors
 from broker.engine.objects import LiveCatalog
@@ -89,7 +89,7 @@ class QueueManager:
         self.bodies: Bodies
         self.mail: Mail
         self.monitors: Monitors
-        self.marks: Marks
+        self.mark_expiry: MarkExpiry
         self.slices: Slices
         self.catalog: LiveCatalog
         self.commands: CommandServer
@@ -250,7 +250,7 @@ class QueueManager:
         try:
             self.perform(self.core.apply(change))
             if isinstance(change, Define) and change.definition.kind == "QMGR":
-                self.marks.rearm()
+                self.mark_expiry.rearm()
         except Exception as wrong:
             return mistake(wrong, "a change of definitions")
         return None
@@ -409,7 +409,7 @@ class QueueManager:
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
         self.mail = Mail(self)
         self.monitors = Monitors(self.core.triggers)
-        self.marks = Marks(self)
+        self.mark_expiry = MarkExpiry(self)
         self.slices = Slices(self.clock)
         self.catalog = LiveCatalog(self.core)
         self.commands = CommandServer(self)
@@ -488,7 +488,7 @@ class QueueManager:
         self.commands.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
         for conversation in list(self._conversations):
             conversation.break_(MQRC.Q_MGR_STOPPING, at_once=True)
-        self.marks.end()
+        self.mark_expiry.end()
         self.slices.end()
         self.monitors.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
 

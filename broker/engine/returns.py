@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker.core import granting
 from broker.core.unit import Unit
-from broker.engine.hardening import without_marks
+from broker.engine.hardening import softened
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
@@ -38,30 +38,30 @@ def give_back(conversation: Conversation, hobj: int, tokens: Sequence[bytes], la
 def leave_unit(conversation: Conversation, entries: Sequence[Entry]) -> None:
     """Messages got leave their open unit of work for their places, their backout counts as they were.
 
-    Whatever becomes of the unit later is nothing to them. One with a "got" mark on disk stays out of sight until the
-    mark is off.
+    Whatever becomes of the unit later is nothing to them. One that is hardened stays out of sight until the store knows
+    that it went back.
     """
     manager = conversation.manager
-    marked = [entry for entry in entries if entry.marked]
-    unmarked = [entry for entry in entries if not entry.marked]
-    if marked:
-        _unmark(conversation, marked)
-    for entry in unmarked:
+    hardened = [entry for entry in entries if entry.hardened]
+    others = [entry for entry in entries if not entry.hardened]
+    if hardened:
+        _soften(conversation, hardened)
+    for entry in others:
         manager.perform(manager.core.give_back(entry, manager.clock.time()))
 
 
-def _unmark(conversation: Conversation, marked: Sequence[Entry]) -> None:
+def _soften(conversation: Conversation, hardened: Sequence[Entry]) -> None:
     manager = conversation.manager
     aside = Unit()
-    for entry in marked:
+    for entry in hardened:
         if entry.unit is not None:
             entry.unit.pass_on(entry, aside)
 
-    rows = without_marks(marked)
+    rows = softened(hardened)
 
     def written(error: Exception | None) -> None:
         if error is None or isinstance(error, StoreFullError):
-            for entry in marked:
+            for entry in hardened:
                 manager.perform(manager.core.give_back(entry, manager.clock.time()))
 
     conversation.turns.write(rows, written, reveals=True)

@@ -36,7 +36,7 @@ def statements_for(rows: Rows) -> Iterator[Statement]:
     """What writes `rows`, with its parameters, in the order in which it can happen to one message or object."""
     if rows.inserts:
         yield from _inserts(rows.inserts)
-    for sql, ids in _in_chunks("mark_got", rows.marks):
+    for sql, ids in _in_chunks("harden", rows.hardened):
         yield sql, ids
     for count, backed_out in _by_count(rows.backouts).items():
         for sql, ids in _in_chunks("raise_backout_count", backed_out):

@@ -75,10 +75,10 @@ class MemoryStore(Store):
     def _take(self, rows: Rows) -> None:
         objects = self._objects_after(rows)
         self._insert(rows.inserts)
-        for id in rows.marks:
-            self._change(id, got=1)
+        for id in rows.hardened:
+            self._change(id, hardened=1)
         for id, backout_count in rows.backouts:
-            self._change(id, backout_count=backout_count, got=0)
+            self._change(id, backout_count=backout_count, hardened=0)
         for id in rows.removals:
             self._messages.pop(id, None)
         self._objects = objects
@@ -104,9 +104,9 @@ class MemoryStore(Store):
             raise StoreFailedError("two messages have one id")
         self._messages.update(added)
 
-    def _change(self, id: int, *, got: int, backout_count: int | None = None) -> None:
+    def _change(self, id: int, *, hardened: int, backout_count: int | None = None) -> None:
         """Give a message another mark and, unless it is None, another backout count."""
         row = self._messages.get(id)
         if row is not None:
             count = row.backout_count if backout_count is None else backout_count
-            self._messages[id] = row._replace(backout_count=count, got=got)
+            self._messages[id] = row._replace(backout_count=count, hardened=hardened)

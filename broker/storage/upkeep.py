@@ -217,7 +217,7 @@ class Upkeep:
 
 def _log_bytes(rows: Rows) -> int:
     """About how much these rows add to the log: more often too much than too little."""
-    changed = len(rows.removals) + len(rows.marks) + len(rows.backouts)
+    changed = len(rows.removals) + len(rows.hardened) + len(rows.backouts)
     return database.PAGE_BYTES + sum(row.length + 512 for row in rows.inserts) * 4 // 3 + changed * 1024
 
 

@@ -138,7 +138,7 @@ class System:
             assert not any(left.values()), (queue["name"], left)
         await self._store.open()
         stored = [
-            (row.queue, row.rank, row.id, row.length, row.backout_count, row.got)
+            (row.queue, row.rank, row.id, row.length, row.backout_count, row.hardened)
             async for rows in self._store.load_messages()
             for row in rows
         ]

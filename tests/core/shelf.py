@@ -23,7 +23,7 @@ class Shelf:
             assert row.persistent
             self.messages[row.id] = row
         for id, count in rows.backouts:
-            self.messages[id] = self.messages[id]._replace(backout_count=count, got=0)
+            self.messages[id] = self.messages[id]._replace(backout_count=count, hardened=0)
         for id in rows.removals:
             del self.messages[id]
         for key in rows.dropped:

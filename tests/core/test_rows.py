@@ -109,12 +109,12 @@ def test_a_queue_manager_started_from_the_rows_of_the_units_has_the_same_message
 def test_a_message_that_was_in_somebody_s_hands_when_the_queue_manager_failed_counts_one_backout_more(
     world: World,
 ) -> None:
-    """Journal rule 8: a "got" mark is on disk."""
+    """Journal rule 8: it is on disk that somebody has got it."""
     queue = world.define()
     access = world.open()
     entry = access.put(b"A", 0, MessageDescriptor(persistence=1)).entry
     assert Entry.from_row(queue, entry.row()._replace(backout_count=2)).backout_count == 2
-    assert Entry.from_row(queue, entry.row()._replace(backout_count=2, got=1)).backout_count == 3
+    assert Entry.from_row(queue, entry.row()._replace(backout_count=2, hardened=1)).backout_count == 3
 
 
 def test_a_row_without_data_makes_an_entry_that_knows_its_length(world: World) -> None:
@@ -137,12 +137,12 @@ def test_nonpersistent_messages_write_nothing(world: World) -> None:
 def test_rows_taken_together_are_those_of_both() -> None:
     row = MessageRow(1, 1, 0, 1, b"", 0, b"")
     rows = Rows(inserts=[row], removals=[2], high_water=5)
-    rows.extend(Rows(removals=[3], backouts=[(4, 1)], marks=[6], dropped=[("QUEUE", "Q")], high_water=9))
+    rows.extend(Rows(removals=[3], backouts=[(4, 1)], hardened=[6], dropped=[("QUEUE", "Q")], high_water=9))
     rows.extend(Rows(high_water=7))
     assert rows == Rows([row], [2, 3], [(4, 1)], [6], [], [("QUEUE", "Q")], 9)
 
 
 def test_rows_are_true_when_there_is_something_to_write() -> None:
     assert not Rows()
-    for rows in (Rows(removals=[1]), Rows(backouts=[(1, 1)]), Rows(marks=[1]), Rows(high_water=1)):
+    for rows in (Rows(removals=[1]), Rows(backouts=[(1, 1)]), Rows(hardened=[1]), Rows(high_water=1)):
         assert rows

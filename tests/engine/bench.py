@@ -58,7 +58,7 @@ class Bench:
         """The messages in the store: data, backout count and the mark, in order of arrival."""
         rows = [row async for chunk in self.store.load_messages() for row in chunk]
         bodies = await self.store.read_data([row.id for row in rows])
-        return [(bodies[row.id], row.backout_count, row.got) for row in rows]
+        return [(bodies[row.id], row.backout_count, row.hardened) for row in rows]
 
 
 @asynccontextmanager

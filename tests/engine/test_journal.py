@@ -94,7 +94,7 @@ async def test_rule_2_a_unit_is_one_transaction(bench: Bench) -> None:
         for number in range(10):
             await bench.connection.put1("Q" if number % 2 else "R", b"%d" % number)
     (mark, unit) = bench.store.written
-    assert (len(mark.marks), len(unit.inserts), len(unit.removals)) == (1, 10, 1)
+    assert (len(mark.hardened), len(unit.inserts), len(unit.removals)) == (1, 10, 1)
 
 
 async def test_rule_2_a_unit_larger_than_a_batch_is_not_split(bench: Bench) -> None:

@@ -19,7 +19,7 @@ WAYS: dict[str, Callable[[int], Rows]] = {
     "inserts": lambda count: Rows(inserts=[message(id) for id in range(count)]),
     "large inserts": lambda count: Rows(inserts=[message(id, b"x" * 2000) for id in range(count)]),
     "removals": lambda count: Rows(removals=list(range(count))),
-    "marks": lambda count: Rows(marks=list(range(count))),
+    "hardened": lambda count: Rows(hardened=list(range(count))),
     "backouts": lambda count: Rows(backouts=[(id, 1) for id in range(count)]),
 }
 

@@ -71,7 +71,7 @@ async def test_a_batch_that_finds_no_room_is_not_written_at_all(full_store: Smal
 
 async def test_a_full_store_still_takes_what_does_not_grow(full_store: SmallStore) -> None:
     await full_store.write(Rows(removals=list(range(2, 101))))
-    await full_store.write(Rows(marks=[1]))
+    await full_store.write(Rows(hardened=[1]))
     await full_store.write(Rows(backouts=[(1, 1)]))
     assert (await reopened(full_store)).messages == [message(1, b"x" * 1000)._replace(backout_count=1)]
 

@@ -36,7 +36,7 @@ def batches(draw: st.DrawFn) -> Rows:
         ],
         removals=draw(st.lists(ids, max_size=3, unique=True)),
         backouts=draw(st.lists(st.tuples(ids, counts), max_size=3, unique_by=lambda item: item[0])),
-        marks=draw(st.lists(ids, max_size=3, unique=True)),
+        hardened=draw(st.lists(ids, max_size=3, unique=True)),
         objects=[
             ObjectRow(*NAMES[index], index + 1, "KIND", attributes)
             for index, attributes in draw(st.dictionaries(st.integers(0, 2), st.binary(max_size=4))).items()
@@ -57,11 +57,11 @@ class Model:
     def write(self, rows: Rows) -> None:
         """Inserts, then marks, backouts and removals; then deletions of objects, then their definitions."""
         self.messages |= {row.id: row for row in rows.inserts}
-        for id in self.messages.keys() & set(rows.marks):
-            self.messages[id] = self.messages[id]._replace(got=1)
+        for id in self.messages.keys() & set(rows.hardened):
+            self.messages[id] = self.messages[id]._replace(hardened=1)
         for id, count in rows.backouts:
             if id in self.messages:
-                self.messages[id] = self.messages[id]._replace(got=0, backout_count=count)
+                self.messages[id] = self.messages[id]._replace(hardened=0, backout_count=count)
         for id in rows.removals:
             self.messages.pop(id, None)
         for key in rows.dropped:

@@ -39,7 +39,7 @@ async def test_an_empty_batch_changes_nothing(store: Store) -> None:
 
 
 async def test_every_field_of_a_message_survives(store: Store) -> None:
-    row = message(2**62, b"\0\xff")._replace(queue=2**40, rank=9, descriptor=b"", backout_count=3, got=1)
+    row = message(2**62, b"\0\xff")._replace(queue=2**40, rank=9, descriptor=b"", backout_count=3, hardened=1)
     await store.write(Rows(inserts=[row]))
     assert (await reopened(store)).messages == [row]
 
@@ -85,25 +85,25 @@ async def test_a_removed_message_does_not_come_back(store: Store) -> None:
 
 async def test_removals_marks_and_backouts_of_messages_that_are_gone_are_harmless(store: Store) -> None:
     await store.write(Rows(inserts=[message(1)]))
-    await store.write(Rows(removals=[2], marks=[3], backouts=[(4, 1)]))
+    await store.write(Rows(removals=[2], hardened=[3], backouts=[(4, 1)]))
     assert (await reopened(store)).messages == [message(1)]
 
 
 async def test_a_mark_is_reported_at_the_next_start(store: Store) -> None:
     await store.write(Rows(inserts=[message(1), message(2)]))
-    await store.write(Rows(marks=[2]))
-    assert (await reopened(store)).messages == [message(1), message(2)._replace(got=1)]
+    await store.write(Rows(hardened=[2]))
+    assert (await reopened(store)).messages == [message(1), message(2)._replace(hardened=1)]
 
 
 async def test_a_backout_sets_the_count_and_clears_the_mark(store: Store) -> None:
     await store.write(Rows(inserts=[message(1)]))
-    await store.write(Rows(marks=[1]))
+    await store.write(Rows(hardened=[1]))
     await store.write(Rows(backouts=[(1, 2)]))
     assert (await reopened(store)).messages == [message(1)._replace(backout_count=2)]
 
 
 async def test_a_message_may_be_written_marked_and_backed_out_in_one_batch(store: Store) -> None:
-    await store.write(Rows(inserts=[message(1), message(2)], marks=[1, 2], backouts=[(1, 1)], removals=[2]))
+    await store.write(Rows(inserts=[message(1), message(2)], hardened=[1, 2], backouts=[(1, 1)], removals=[2]))
     assert (await reopened(store)).messages == [message(1)._replace(backout_count=1)]
 
 
@@ -182,7 +182,7 @@ NOT_WRITABLE = {
 @pytest.mark.parametrize("rows", NOT_WRITABLE.values(), ids=NOT_WRITABLE)
 async def test_a_batch_with_an_error_is_not_written_at_all(store: Store, rows: Rows) -> None:
     await store.write(Rows(inserts=[message(1)], objects=[ORDERS], high_water=5))
-    rows = replace(rows, removals=[1], marks=[1], high_water=9)
+    rows = replace(rows, removals=[1], hardened=[1], high_water=9)
     with pytest.raises(StoreFailedError):
         await store.write(rows)
     assert await reopened(store) == Contents([message(1)], [ORDERS], 5)
@@ -193,9 +193,9 @@ async def test_a_batch_may_be_of_any_length(store: Store, data: bytes) -> None:
     messages = [message(id, data) for id in range(1, 200)]
     await store.write(Rows(inserts=messages))
     backouts = [(id, 1 + id % 2) for id in range(51, 150)]
-    await store.write(Rows(removals=list(range(1, 51)), backouts=backouts, marks=list(range(150, 200))))
+    await store.write(Rows(removals=list(range(1, 51)), backouts=backouts, hardened=list(range(150, 200))))
     backed_out = [row._replace(backout_count=1 + row.id % 2) for row in messages[50:149]]
-    assert (await reopened(store)).messages == [*backed_out, *(row._replace(got=1) for row in messages[149:])]
+    assert (await reopened(store)).messages == [*backed_out, *(row._replace(hardened=1) for row in messages[149:])]
 
 
 async def test_batches_are_answered_in_the_order_of_their_submission(store: Store) -> None:

@@ -9,7 +9,8 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) /* ... */;
 -- name: insert_body
 INSERT INTO body (id, data) VALUES (?, ?) /* ... */;
 
--- name: mark_got
+-- name: harden
+-- The column `got` is what `MessageRow.hardened` holds.
 UPDATE message SET got = 1 WHERE id IN (? /* ... */);
 
 -- name: raise_backout_count

@@ -20,7 +20,7 @@ _AGAIN = 1.0  # seconds until the next look where one has failed
 _SOONEST = 0.001  # seconds: a timer of the monotonic clock may come a little early for the wall clock
 
 
-class Marks:
+class MarkExpiry:
     """The timers of the queues on which a get waits until a mark ends."""
 
     def __init__(self, manager: QueueManager) -> None:
