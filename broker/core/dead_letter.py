@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from broker.core.letters import Letter
+from broker.core.generated import GeneratedMessage
 from broker.core.properties import folders_of
 from broker.mqi.descriptor import MQAT, MQENC, MQFMT
 from broker.mqi.layouts import MQDLH
@@ -20,17 +20,19 @@ if TYPE_CHECKING:
 _QUEUE_MANAGER = MQAT.QMGR.value
 
 
-def dead_letter(letter: Letter, dead_q_name: str, reason: int, ids: Identifiers, now: float) -> Letter:
-    """The letter to the dead-letter queue that is made of one that could not be put, for this MQRC.
+def dead_letter(
+    message: GeneratedMessage, dead_q_name: str, reason: int, ids: Identifiers, now: float
+) -> GeneratedMessage:
+    """The message to the dead-letter queue that is made of one that could not be put, for this MQRC.
 
     The descriptor stays what it was, but for the fields that describe the data, which now begins with the header.
     """
-    md = letter.md
+    md = message.md
     put_date, put_time = ids.stamp(now)
     header = MQDLH(
         reason,
-        letter.q_name,
-        letter.q_mgr_name or ids.q_mgr_name,
+        message.q_name,
+        message.q_mgr_name or ids.q_mgr_name,
         md.encoding,
         md.coded_char_set_id,
         md.format,
@@ -45,4 +47,6 @@ def dead_letter(letter: Letter, dead_q_name: str, reason: int, ids: Identifiers,
         encoding=MQENC.NATIVE.value,
         coded_char_set_id=ids.coded_char_set_id,
     )
-    return Letter(dead_q_name, "", described, header.to_bytes() + letter.data, folders_of(letter.properties))
+    return GeneratedMessage(
+        dead_q_name, "", described, header.to_bytes() + message.data, folders_of(message.properties)
+    )

@@ -194,7 +194,7 @@ def put(
     """
     check_options(pmo, opens=once)
     given = MessageDescriptor() if md is None else checks.descriptor(md)
-    letter = _Letter(given, pmo, data, manager, len(destinations.destinations))
+    each = _PerDestination(given, pmo, data, manager, len(destinations.destinations))
     hconn = destinations.hconn
     implicit = not int(pmo.options) & _SYNCPOINT
     unit = Unit() if implicit else hconn.unit or Unit()
@@ -202,8 +202,8 @@ def put(
     for number, destination in enumerate(destinations.destinations):
         try:
             handle, route = _usable(destination, once=once)
-            through, message = None if once else handle, letter.to(number)
-            entry, reason = manager.put_into(unit, hconn, through, route, message, letter.pmo, letter.data, now, tick)
+            through, md_there = None if once else handle, each.to(number)
+            entry, reason = manager.put_into(unit, hconn, through, route, md_there, each.pmo, each.data, now, tick)
         except MQError as error:
             if isinstance(destination, Handle) and not tally.placed and error.reason not in _OF_ONE_DESTINATION:
                 raise  # what is wrong with the call itself shows at the first destination that is open
@@ -212,7 +212,7 @@ def put(
             tally.place(entry, reason, remote=route.remote)
     if not tally.placed:
         raise _failure(tally.records, tally.errors)
-    packed_md = _packed_as_given(tally.placed[0], given, letter.fields)
+    packed_md = _packed_as_given(tally.placed[0], given, each.fields)
     reason = outcome(tally.records)[1]
     unit_of_call = unit if implicit else None
     return Distributed(tuple(tally.records), tally.remote, reason, unit_of_call, given, tally.placed[0], packed_md)
@@ -240,7 +240,7 @@ class _Tally:
         self.records.append(ResponseRecord(completion, MQRC(reason), entry.msg_id, entry.correl_id, entry.group_id))
 
 
-class _Letter:
+class _PerDestination:
     """The message of one call, as each of `count` destinations gets it."""
 
     def __init__(

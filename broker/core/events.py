@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from broker.core.letters import Letter
+from broker.core.generated import GeneratedMessage
 from broker.mqi.attributes import MQCA, MQIA
 from broker.mqi.descriptor import MQAT, MQFMT
 from broker.mqi.fields import encode_characters
@@ -79,10 +79,10 @@ class Gauge:
 
 
 class Events:
-    """The events of a queue manager. `letters` are event messages that are still to be put."""
+    """The events of a queue manager. `generated` are the event messages still to be put."""
 
     def __init__(self, ids: Identifiers) -> None:
-        self.letters: list[Letter] = []
+        self.generated: list[GeneratedMessage] = []
         self._ids = ids
         self._gauges: dict[LocalQueue, Gauge] = {}
         self._performance = self._inhibit = False
@@ -192,7 +192,7 @@ class Events:
         header = _HEADER.pack(
             _CFT_EVENT, _HEADER.size, 1, command, 1, _CFC_LAST, _CC_WARNING, int(reason), len(parameters)
         )
-        self.letters.append(Letter(q_name, "", md, b"".join((header, *parameters)), precious=False))
+        self.generated.append(GeneratedMessage(q_name, "", md, b"".join((header, *parameters)), dead_letter=False))
 
 
 def _number(queue: LocalQueue, keyword: str) -> int:

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from broker.core.definitions import Change
-    from broker.core.letters import Lost
+    from broker.core.generated import Lost
     from broker.core.queue import LocalQueue
     from broker.core.resolution import Resolution
     from broker.core.selection import Request

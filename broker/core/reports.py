@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgpack
 
 from broker.core import report_options
+from broker.core.generated import GeneratedMessage
 from broker.core.headers import headers_length
-from broker.core.letters import Letter
 from broker.mqi.descriptor import MQAT, MQFB, MQFMT, MQMT, MQRO
 from broker.mqi.packing import PACKED_FIELDS, unpack_md
 from broker.mqi.structures import MessageDescriptor
@@ -71,7 +71,7 @@ def unread(wanted: Iterable[tuple[Entry, Kind]]) -> list[Entry]:
     return [entry for entry, kind in wanted if entry.data is None and asked(entry, kind) not in (0, kind.choice.plain)]
 
 
-def report_on(entry: Entry, kind: Kind, ids: Identifiers, now: float) -> Letter:
+def report_on(entry: Entry, kind: Kind, ids: Identifiers, now: float) -> GeneratedMessage:
     """The report that the message asks for. Its body is in memory where the report carries some of it."""
     md = MessageDescriptor(
         msg_id=entry.msg_id,
@@ -87,7 +87,7 @@ def report_on(entry: Entry, kind: Kind, ids: Identifiers, now: float) -> Letter:
     unpack_md(entry.packed_md, md)
     report = md.report
     properties = b"" if kind.choice.of(report) == kind.choice.plain else entry.properties
-    letter = Letter(md.reply_to_q, md.reply_to_q_mgr, md, _data(entry, kind, md), properties)
+    message = GeneratedMessage(md.reply_to_q, md.reply_to_q_mgr, md, _data(entry, kind, md), properties)
     if not report & _PASS_MSG_ID:
         md.msg_id = ids.identifier()
     if report & _PASS_CORREL_ID:
@@ -101,7 +101,7 @@ def report_on(entry: Entry, kind: Kind, ids: Identifiers, now: float) -> Letter:
     md.put_appl_type, md.put_appl_name = _QUEUE_MANAGER, ids.q_mgr_name[:28]
     md.put_date, md.put_time = ids.stamp(now)
     md.appl_origin_data = ""
-    return letter
+    return message
 
 
 def _data(entry: Entry, kind: Kind, md: MessageDescriptor) -> bytes:

@@ -1,4 +1,4 @@
-"""Sending letters: putting what the queue manager itself has to say.
+"""Putting generated messages: what the queue manager itself has to say.
 
 No program waits for the outcome. A letter that cannot be put where it should go is put to the dead-letter queue, and
 is lost if that fails too; the call or the unit of work that caused it succeeds all the same (semantics 12.3).
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from broker.core import reports
 from broker.core.dead_letter import dead_letter
 from broker.core.entry import MAX_PRIORITY, FullEntry
-from broker.core.letters import Lost
+from broker.core.generated import Lost
 from broker.core.transmission import transmitted
 from broker.core.unit import Unit
 from broker.mqi.descriptor import MQPER
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from broker.core.entry import Entry
-    from broker.core.letters import Letter
+    from broker.core.generated import GeneratedMessage
     from broker.core.manager import Manager
     from broker.core.routes import Route
     from broker.core.rows import Rows
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
 _PERSISTENCE_AS_Q_DEF = MQPER.PERSISTENCE_AS_Q_DEF.value
 
 
-def send(manager: Manager, letter: Letter, unit: Unit, now: float, tick: float) -> None:
-    """Put a letter, or the dead letter that is made of it, as part of `unit`. Where neither can be put, `manager.lost`
-    tells.
+def send(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, tick: float) -> None:
+    """Put a generated message, or the dead letter that is made of it, as part of `unit`. Where neither can be put,
+    `manager.lost` tells.
     """
-    error = _refusal(manager, letter, unit, now, tick)
+    error = _refusal(manager, message, unit, now, tick)
     if error is None:
         return
-    if letter.precious:
+    if message.dead_letter:
         dead_q_name = str(manager.definition.attributes["DEADQ"])
-        dead = dead_letter(letter, dead_q_name, int(error.reason), manager.ids, now)
+        dead = dead_letter(message, dead_q_name, int(error.reason), manager.ids, now)
         if _refusal(manager, dead, unit, now, tick) is None:
             return
-    manager.lost.append(Lost(letter, error))
+    manager.lost.append(Lost(message, error))
 
 
 def send_reports(manager: Manager, unit: Unit, now: float, tick: float) -> None:
@@ -66,26 +66,26 @@ def write_off(manager: Manager, expired: Iterable[Entry], now: float, tick: floa
 def publish(manager: Manager, now: float, tick: float) -> tuple[Unit, Rows]:
     """Freeze the event messages that are still to be put: a unit to settle, and what it writes."""
     unit = Unit()
-    letters, manager.events.letters = manager.events.letters, []
-    for letter in letters:
-        send(manager, letter, unit, now, tick)
+    generated, manager.events.generated = manager.events.generated, []
+    for message in generated:
+        send(manager, message, unit, now, tick)
     return unit, manager.commit(unit, now, tick)
 
 
-def _refusal(manager: Manager, letter: Letter, unit: Unit, now: float, tick: float) -> MQError | None:
-    """Why a letter cannot be put; None when it has been."""
+def _refusal(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, tick: float) -> MQError | None:
+    """Why a generated message cannot be put; None when it has been."""
     try:
-        _put(manager, letter, unit, now, tick)
+        _put(manager, message, unit, now, tick)
     except MQError as error:
         return error
     return None
 
 
-def _put(manager: Manager, letter: Letter, unit: Unit, now: float, tick: float) -> None:
-    route = manager.destination(letter.q_name, letter.q_mgr_name)
+def _put(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, tick: float) -> None:
+    route = manager.destination(message.q_name, message.q_mgr_name)
     if route.queue.depth >= route.queue.max_depth:
         manager.expire(route.queue, now)
-    entry = _entry(route, letter, manager.ids.next(), now)
+    entry = _entry(route, message, manager.ids.next(), now)
     if route.remote:
         entry = transmitted(entry, route, manager.ids, now)
     _check(route, entry, manager.max_length)
@@ -108,11 +108,11 @@ def _check(route: Route, entry: Entry, max_length: int) -> None:
         raise MQError(MQRC.Q_FULL, f"{queue.name} holds {queue.depth} messages, its MAXDEPTH is {queue.max_depth}")
 
 
-def _entry(route: Route, letter: Letter, number: int, now: float) -> Entry:
-    md, queue, first = letter.md, route.queue, route.first
+def _entry(route: Route, message: GeneratedMessage, number: int, now: float) -> Entry:
+    md, queue, first = message.md, route.queue, route.first
     priority = md.priority if md.priority >= 0 else first.default_priority
     rank = queue.default_priority if queue.fifo else min(priority, MAX_PRIORITY)
-    entry = FullEntry(queue, number, rank, letter.data, len(letter.data))
+    entry = FullEntry(queue, number, rank, message.data, len(message.data))
     entry.given_msg_id, entry.correl_id, entry.group_id = md.msg_id, md.correl_id, md.group_id
     entry.msg_seq_number, entry.offset = md.msg_seq_number, md.offset
     entry.msg_flags, entry.original_length = md.msg_flags, md.original_length
@@ -120,5 +120,5 @@ def _entry(route: Route, letter: Letter, number: int, now: float) -> Entry:
     entry.persistence = first.default_persistence if md.persistence == _PERSISTENCE_AS_Q_DEF else md.persistence
     entry.deadline = now + md.expiry / 10 if md.expiry > 0 else None
     entry.packed_md = pack_md(md)
-    entry.properties = letter.properties
+    entry.properties = message.properties
     return entry

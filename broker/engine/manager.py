@@ -32,11 +32,11 @@ from broker.engine.command_server import CommandServer
 from broker.engine.conversation import Conversation
 from broker.engine.journal import Journal
 from broker.engine.loading import load_messages
-from broker.engine.mail import Mail
 from broker.engine.mark_expiry import MarkExpiry
 from broker.engine.mistakes import mistake
 from broker.engine.monitors import Monitors
 from broker.engine.objects import LiveCatalog
+from broker.engine.outbox import Outbox
 from broker.engine.room import BOUNDLESS, Room
 from broker.engine.slices import Slices
 from broker.interface.connection import Connection
@@ -87,7 +87,7 @@ class QueueManager:
         self.core: Manager
         self.journal: Journal
         self.bodies: Bodies
-        self.mail: Mail
+        self.outbox: Outbox
         self.monitors: Monitors
         self.mark_expiry: MarkExpiry
         self.slices: Slices
@@ -224,7 +224,7 @@ class QueueManager:
         """After any step: remove what expired from the store, send reports and events, wake the trigger monitors. If
         the step was a call, its conversation's next call sees what follows.
         """
-        self.mail.follow_up(caller)
+        self.outbox.follow_up(caller)
         if self.core.ids.running_low and self.journal.idle:
             self.journal.submit(Rows(), nobody)  # stores the mark, where all messages are nonpersistent
         if self.core.freed:
@@ -407,7 +407,7 @@ class QueueManager:
         self.core.start_triggers()
         self.journal = Journal(self._store, self.core.ids, self._fail, self.config.journal.batch_rows_max)
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
-        self.mail = Mail(self)
+        self.outbox = Outbox(self)
         self.monitors = Monitors(self.core.triggers)
         self.mark_expiry = MarkExpiry(self)
         self.slices = Slices(self.clock)

@@ -210,8 +210,8 @@ def test_a_report_for_another_queue_manager_waits_on_its_transmission_queue(worl
 
 def test_a_report_without_a_route_is_lost_and_told(world: World, access: Access) -> None:
     access.put(b"hello", 0, asking(MQRO.COA, reply_to_q_mgr="QM2"))
-    [(letter, error)] = world.manager.lost
-    assert (letter.q_name, letter.q_mgr_name, error.reason) == ("REPLIES", "QM2", MQRC.UNKNOWN_REMOTE_Q_MGR)
+    [(message, error)] = world.manager.lost
+    assert (message.q_name, message.q_mgr_name, error.reason) == ("REPLIES", "QM2", MQRC.UNKNOWN_REMOTE_Q_MGR)
 
 
 def test_a_report_that_the_dead_letter_queue_cannot_take_is_lost_and_told(world: World, access: Access) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class Mail:
+class Outbox:
     """Carries out what the core leaves to be removed, sent or told."""
 
     def __init__(self, manager: QueueManager) -> None:
@@ -43,12 +43,12 @@ class Mail:
         if core.expired:
             expired, core.expired = core.expired, []
             self._take(self._write_off, expired, done=_done_for(caller))
-        if core.events.letters:
+        if core.events.generated:
             self._take(self._publish, done=_done_for(caller))
         if core.lost:
             lost, core.lost = core.lost, []
-            for letter, error in lost:
-                logger.warning("message lost queue=%s feedback=%s: %s", letter.q_name, letter.md.feedback, error)
+            for message, error in lost:
+                logger.warning("message lost queue=%s feedback=%s: %s", message.q_name, message.md.feedback, error)
 
     def _take(self, step: Callable[..., None], *arguments: Any, done: Callable[[], None]) -> None:
         """Take a step that leads to `done`, now or later. One that fails by a mistake of ours is over: nobody waits for
@@ -57,7 +57,7 @@ class Mail:
         try:
             step(*arguments, done)
         except Exception as error:
-            mistake(error, "mail of the queue manager")
+            mistake(error, "the outbox of the queue manager")
             done()
 
     def _publish(self, done: Callable[[], None]) -> None:
