@@ -18,6 +18,7 @@ import msgpack
 
 from broker.core import (
     defining,
+    dispatch,
     distribution,
     dynamic,
     getting,
@@ -27,7 +28,6 @@ from broker.core import (
     putting,
     reports,
     sending,
-    serving,
 )
 from broker.core import unit as units
 from broker.core.definitions import Define, Definition, Delete
@@ -473,7 +473,7 @@ class Manager:
 
     def offer_freed(self, now: float) -> Effects:
         """Offer what is no longer locked, or has been revealed, to those who wait."""
-        return serving.offer_freed(self, now)
+        return dispatch.offer_freed(self, now)
 
     def wait(self, handle: Handle, queue: LocalQueue, request: Request, owner: object) -> Waiter:
         """Let a get wait for what it looks for."""
@@ -529,7 +529,7 @@ class Manager:
                 entry.queue.withdraw(entry)
             for entry in unit.gets:
                 self._reinstate(entry)
-        effects = serving.offer(self, unit.puts if committed else unit.gets, now)
+        effects = dispatch.offer(self, unit.puts if committed else unit.gets, now)
         for queue in unit.firsts:
             self.triggers.fire_first(queue)
         return effects
@@ -541,7 +541,7 @@ class Manager:
             return Effects()
         unit.forget(entry)
         self._reinstate(entry)
-        return serving.offer(self, (entry,), now)
+        return dispatch.offer(self, (entry,), now)
 
     def put_again(self, entry: Entry) -> Unit | None:
         """A get outside syncpoint whose answer nobody took, after its removal: an implicit unit that puts the message

@@ -411,7 +411,7 @@ class Conversation:
             call.set_result(answer)
         else:
             written = when_written(call, answer, MQRC.STORAGE_MEDIUM_FULL)
-            if not self.turns.hand_over(unit, written):
+            if not self.turns.try_handoff(unit, written):
                 self.turns.commit(unit, written)
 
     def _put1(

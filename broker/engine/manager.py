@@ -20,7 +20,7 @@ from broker.clock import Clock
 from broker.commands.attributes import create
 from broker.commands.default_objects import default_objects
 from broker.config import DEFAULTS, DURABLE, Config, load
-from broker.core import meeting
+from broker.core import handoff
 from broker.core.definitions import Clear, Define, Delete
 from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
@@ -181,7 +181,7 @@ class QueueManager:
 
     def hand_over(self, unit: Unit) -> None:
         """Let a put and the waiting get that takes its message take effect together (journal rule 5)."""
-        waiter, grant = meeting.hand_over(self.core, unit, self.clock.time())
+        waiter, grant = handoff.settle_together(self.core, unit, self.clock.time())
         try:
             waiter.owner.handed(grant)
         except Exception as error:

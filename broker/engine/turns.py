@@ -12,7 +12,7 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from broker.core import meeting
+from broker.core import handoff
 from broker.core.reports import unread
 from broker.core.rows import Rows
 from broker.engine.answers import fail
@@ -178,12 +178,12 @@ class Turns:
             go_on()
             raise
 
-    def hand_over(self, unit: Unit, then: Callable[[Exception | None], None]) -> bool:
+    def try_handoff(self, unit: Unit, then: Callable[[Exception | None], None]) -> bool:
         """Give the message that an implicit unit puts to a get that waits for it, without a write, if that may be
         (journal rule 5). `then` is called a turn later: a getter that has gone by then has put the message again.
         """
         manager = self._manager
-        if not manager.journal.idle or not meeting.awaited(unit, manager.clock.time()):
+        if not manager.journal.idle or not handoff.awaited(unit, manager.clock.time()):
             return False
         manager.hand_over(unit)
         self._unsettled += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core import meeting
+from broker.core import handoff
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, MQRC, MessageDescriptor, PutMessageOptions
 from tests.core.world import ALL, Access, Wait, World, fails, name_of
 
@@ -299,8 +299,8 @@ def test_a_message_whose_time_is_up_is_not_handed_to_who_waits_for_it(world: Wor
         world.now, world.tick,
     )  # fmt: skip
     assert unit is not None
-    assert meeting.awaited(unit, world.now)
-    assert not meeting.awaited(unit, world.now + 2)  # a clock may step between the call and the meeting
+    assert handoff.awaited(unit, world.now)
+    assert not handoff.awaited(unit, world.now + 2)  # a clock may step between the call and the meeting
     world.end_unit(unit, commit=True)
     assert wait.message is not None
     assert wait.message.entry is placed
@@ -316,7 +316,7 @@ def test_a_put_is_not_handed_to_one_getter_where_another_gets_the_whole_group_wi
         access.program.hconn, access.handle, access.queue, last, PutMessageOptions(), b"A", world.now, world.tick
     )
     assert unit is not None
-    assert not meeting.awaited(unit, world.now)
+    assert not handoff.awaited(unit, world.now)
     world.end_unit(unit, commit=True)
     assert got(whole, general) == ["A", "waits"]
     assert whole.message is not None

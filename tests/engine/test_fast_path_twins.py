@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from broker import Message, MQError, PutResult, QueueManager
-from broker.core import batches, getting, meeting
+from broker.core import batches, getting, handoff
 from broker.core.manager import Manager
 from broker.mqi import (
     MQGMO,
@@ -353,7 +353,7 @@ def take_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(getting, "remembered", lambda *_: None)
     monkeypatch.setattr(batches, "put_run", lambda *_: [])
     monkeypatch.setattr(batches, "get_run", lambda *_: ([], None))
-    monkeypatch.setattr(meeting, "awaited", lambda *_: False)
+    monkeypatch.setattr(handoff, "awaited", lambda *_: False)
 
 
 @pytest.mark.parametrize("seed", range(SEEDS))
@@ -393,7 +393,7 @@ async def test_the_short_cuts_are_taken(monkeypatch: pytest.MonkeyPatch) -> None
     counted(getting, "remembered", bool)
     counted(batches, "put_run", bool)
     counted(batches, "get_run", lambda outcome: bool(outcome[0]))  # type: ignore[index]
-    counted(meeting, "awaited", bool)
+    counted(handoff, "awaited", bool)
     for seed in range(20):
         await seen(seed)
     assert len(taken) == 5

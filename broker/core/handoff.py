@@ -44,7 +44,7 @@ def awaited(unit: Unit, now: float) -> bool:
     return False
 
 
-def hand_over(manager: Manager, unit: Unit, now: float) -> tuple[Waiter, Grant]:
+def settle_together(manager: Manager, unit: Unit, now: float) -> tuple[Waiter, Grant]:
     """Settle the put of a message that is `awaited` and the get that takes it, in one step."""
     unit.become(units.COMMITTING)
     effects = manager.settle(unit, committed=True, now=now)
