@@ -24,9 +24,9 @@ from broker.engine.answers import fail, fail_written, nobody, placed, succeed, w
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall, spoil
 from broker.engine.delivery import Form
-from broker.engine.doom import Doom
 from broker.engine.mistakes import contained, mistake
 from broker.engine.objects import inquire, settings
+from broker.engine.rollback_only import RollbackOnly
 from broker.engine.room import BOUNDLESS
 from broker.engine.scripts import ScriptCall
 from broker.engine.turns import Turns
@@ -89,7 +89,7 @@ class Conversation:
         self.hconn.channel = self.channel = channel
         self.room = room
         self.turns = Turns(manager, room)
-        self._doom = Doom()
+        self._rollback_only = RollbackOnly()
 
     @property
     def q_mgr_name(self) -> str:
@@ -113,12 +113,14 @@ class Conversation:
         return self.turns.issue(Call(), deletes, self._close, hobj, options)
 
     def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
-        return self.turns.issue(Call(), False, self._doom.watched(self._put, options), hobj, md, options, data)
+        return self.turns.issue(Call(), False, self._rollback_only.watched(self._put, options), hobj, md, options, data)
 
     def put1(
         self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> Call[Placed]:
-        return self.turns.issue(Call(), False, self._doom.watched(self._put1, options), descriptor, md, options, data)
+        return self.turns.issue(
+            Call(), False, self._rollback_only.watched(self._put1, options), descriptor, md, options, data
+        )
 
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
@@ -485,18 +487,18 @@ class Conversation:
         self._commit_or_back_out(call, unit)
 
     def _commit_or_back_out(self, call: Call[int], unit: Unit | None) -> None:
-        doomed = self._doom.end()
-        if doomed is not None:
-            self._back_out_doomed(call, unit, doomed)
+        cause = self._rollback_only.end()
+        if cause is not None:
+            self._back_out_only(call, unit, cause)
         elif unit is None:
             call.set_result(0)
         else:
             self.turns.commit(unit, when_written(call, 0, MQRC.BACKED_OUT))
 
-    def _back_out_doomed(self, call: Call[int], unit: Unit | None, doomed: MQError) -> None:
+    def _back_out_only(self, call: Call[int], unit: Unit | None, cause: MQError) -> None:
         def backed_out(_: Exception | None) -> None:
             if not call.done():
-                call.set_exception(doomed)
+                call.set_exception(cause)
 
         if unit is None:
             backed_out(None)
@@ -504,7 +506,7 @@ class Conversation:
             self.turns.back_out(unit, backed_out)
 
     def _backout(self, call: Call[int]) -> None:
-        self._doom.end()
+        self._rollback_only.end()
         unit, self.hconn.unit = self.hconn.unit, None
         if unit is None:
             call.set_result(0)

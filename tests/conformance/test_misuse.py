@@ -323,7 +323,9 @@ async def test_a_bytearray_that_changes_between_two_puts_is_read_anew(queue: Que
     assert found[3:] == [3, 4]
 
 
-async def test_a_wrong_asynchronous_put_dooms_its_unit_of_work(connection: Connection, queue: Queue) -> None:
+async def test_a_wrong_asynchronous_put_leaves_a_unit_that_can_only_be_backed_out(
+    connection: Connection, queue: Queue
+) -> None:
     options = MQPMO.SYNCPOINT | MQPMO.ASYNC_RESPONSE
     await queue.put(b"A", None, options)
     await queue.put(b"B", MessageDescriptor(encoding=LARGE), options)

@@ -305,7 +305,7 @@ async def test_an_exception_that_undoes_nothing_has_no_note(connection: Connecti
 async def test_a_commit_that_backs_out_says_what_was_undone(
     system: System, connection: Connection, queue: Queue
 ) -> None:
-    """A failed asynchronous put dooms the unit (semantics 14.2)."""
+    """A failed asynchronous put leaves a unit that can only be backed out (semantics 14.2)."""
     await system.mqsc("ALTER QLOCAL(Q) MAXDEPTH(1)")
     with fails(MQRC.BACKED_OUT) as caught:
         async with connection.unit_of_work() as unit:

@@ -1,5 +1,5 @@
-"""The doom of a unit of work: a put whose caller did not wait for the outcome has failed in it, so that it can only be
-backed out. Its commit does that and says so (semantics 14).
+"""A unit of work that can only be backed out: a put whose caller did not wait for the outcome has failed in it. Its
+commit backs it out and says so (semantics 14).
 """
 
 from __future__ import annotations
@@ -17,19 +17,21 @@ if TYPE_CHECKING:
 
     Make: TypeAlias = Callable[..., None]
 
-_DOOMING = (MQPMO.SYNCPOINT | MQPMO.ASYNC_RESPONSE).value
+_UNHEARD_IN_UNIT = (MQPMO.SYNCPOINT | MQPMO.ASYNC_RESPONSE).value
 
 
-class Doom:
-    """Whether the unit of work of a connection is doomed."""
+class RollbackOnly:
+    """Whether the unit of work of a connection can only be backed out, and why."""
 
     def __init__(self) -> None:
         self._cause: MQError | None = None
 
     def watched(self, make: Make, options: PutMessageOptions) -> Make:
-        """What makes a put, so that its failure dooms the unit where nobody waits for it."""
+        """What makes a put, so that its failure counts where nobody waits for it."""
         given = options.options
-        if not isinstance(given, int) or int(given) & _DOOMING != _DOOMING:  # what is wrong is found when it is made
+        if (
+            not isinstance(given, int) or int(given) & _UNHEARD_IN_UNIT != _UNHEARD_IN_UNIT
+        ):  # what is wrong is found when it is made
             return make
 
         def put(*arguments: Any) -> None:
@@ -42,7 +44,7 @@ class Doom:
         return put
 
     def end(self) -> MQError | None:
-        """The unit of work ends: what its commit must answer when it is doomed."""
+        """The unit of work ends: what its commit must answer when it can only be backed out."""
         cause, self._cause = self._cause, None
         if cause is None:
             return None
