@@ -101,7 +101,7 @@ async def _put_lines(
     outcome = _Outcome(ack=ack)
     async with connection.open(name, MQOO.OUTPUT | MQOO.FAIL_IF_QUIESCING) as queue:
         await Pipeline(queue, lambda line: descriptor(line.data or b""), outcome.settled).put(Lines(sys.stdin.fileno()))
-    return outcome.told(name)
+    return outcome.in_words(name)
 
 
 async def _put_group(
@@ -131,7 +131,7 @@ async def _put_group(
             await connection.commit()
             for line in put:
                 outcome.settled(line, None)
-    return outcome.told(name)
+    return outcome.in_words(name)
 
 
 class _Outcome:
@@ -157,7 +157,7 @@ class _Outcome:
         if self._ack:
             print(line.number, flush=True)
 
-    def told(self, name: str) -> int:
+    def in_words(self, name: str) -> int:
         """Print the summary; the exit code."""
         warn(f"{self._acknowledged} message{'' if self._acknowledged == 1 else 's'} put on {name}")
         if self._first is None:

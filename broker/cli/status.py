@@ -42,14 +42,14 @@ def status(*, in_json: bool, url: str) -> None:
     if in_json:
         print(json.dumps(figures))
     else:
-        say("\n".join(told(figures)))
+        say("\n".join(in_words(figures)))
 
 
 async def _figures(connection: Connection) -> dict[str, Any]:
     return await connection.status()
 
 
-def told(figures: Mapping[str, Any]) -> Iterator[str]:
+def in_words(figures: Mapping[str, Any]) -> Iterator[str]:
     """The figures as lines: the queue manager, a section for each of its parts, then as a table the queues that hold,
     did or await something.
     """

@@ -124,7 +124,7 @@ class Line(asyncio.Protocol):
             self.welcomed.set_exception(MQError(early, f"{self._where}: {why}"))
         calls, self._calls = self._calls, {}
         for call in calls.values():
-            call.port.told = True
+            call.port.end_reported = True
             call.failed(MQError(reason, f"the line to {self._where} is broken: {why}"))
 
     # Life and death.
@@ -170,11 +170,11 @@ class Line(asyncio.Protocol):
         self._last_call = number = self._last_call + 1
         call = kind(self, verb, number, port)
         if port.ended:
-            port.told = True
+            port.end_reported = True
             call.failed(MQError(MQRC.HCONN_ERROR, "the connection has ended"))
             return call
         if self.broken or self._endpoint.ended:
-            port.told = True
+            port.end_reported = True
             call.failed(MQError(MQRC.CONNECTION_BROKEN, f"the line to {self._where} is broken: {self._why}"))
             return call
         frame = self._endpoint.send(verb, port.conversation, number, *fields)

@@ -52,7 +52,7 @@ class RemotePort:
         self.user = user
         self.q_mgr_name = ""  # until the answer to CONNECT
         self.ended = False
-        self.told = False  # a call has failed because it ended
+        self.end_reported = False  # a call has failed because it ended
         self._packed = DescriptorPacker().pack
 
     @property

@@ -41,7 +41,7 @@ def define(manager: Manager, change: Define, effects: Effects) -> None:
         _alter_queue(manager, queue, definition, effects)
     elif definition.kind == "QLOCAL":
         queue = manager.queues[definition.name] = LocalQueue(definition, change.number, manager.ids)
-        queue.revealed = manager.freed
+        queue.to_offer = manager.to_offer
 
 
 def delete(manager: Manager, change: Delete, effects: Effects) -> None:
@@ -56,7 +56,7 @@ def delete(manager: Manager, change: Delete, effects: Effects) -> None:
         queue.deleted = True
         manager.triggers.count(queue, 0)
         manager.end_waits(queue.waiters, MQRC.Q_DELETED, effects)
-        manager.leave(queue)
+        manager.keep_name_of(queue)
 
 
 def _configure(manager: Manager, definition: Definition, effects: Effects) -> None:

@@ -28,13 +28,13 @@ def offer(manager: Manager, entries: Iterable[Entry], now: float) -> Effects:
     return effects
 
 
-def offer_freed(manager: Manager, now: float) -> Effects:
-    """Offer what is no longer locked, or has been revealed. What that reveals is offered in its turn."""
+def offer_again(manager: Manager, now: float) -> Effects:
+    """Offer what is no longer locked, or no longer behind another, and then what that brings to light."""
     effects = Effects()
-    while manager.freed:
-        freed = [entry for entry in manager.freed if entry.state == AVAILABLE]
-        manager.freed.clear()
-        effects.add(offer(manager, freed, now))
+    while manager.to_offer:
+        to_offer = [entry for entry in manager.to_offer if entry.state == AVAILABLE]
+        manager.to_offer.clear()
+        effects.add(offer(manager, to_offer, now))
     return effects
 
 

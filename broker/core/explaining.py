@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.core.entry import AVAILABLE, GET_PENDING, GONE, LOCKED, PUT_PENDING, rank_of
-from broker.core.gaps import Lack, lack, told
+from broker.core.gaps import Lack, in_words, lack
 from broker.core.logical import GROUPED, SEGMENTS
 from broker.core.views import WHOLE_GROUP, WHOLE_MESSAGE
 from broker.mqi.explanations import Cause, Finding
@@ -241,7 +241,7 @@ def _lacking(group_id: bytes, members: Sequence[Entry], now: float) -> Iterator[
         yield _incomplete_group(found, figures)
     for number, gaps in found.segments:
         of = f"message {number} of group {group_id.hex()}" if grouped else f"the message of group id {group_id.hex()}"
-        text = f"{of} lacks segments with the bytes {told(gaps)}"
+        text = f"{of} lacks segments with the bytes {in_words(gaps)}"
         yield _finding(Cause.INCOMPLETE_MESSAGE, text, **figures, msg_seq_number=number, missing=_lists(gaps))
     if not grouped and not available:
         yield _finding(
@@ -251,7 +251,7 @@ def _lacking(group_id: bytes, members: Sequence[Entry], now: float) -> Iterator[
 
 def _incomplete_group(found: Lack, figures: dict[str, Any]) -> Finding:
     size = "its last message is not there" if found.last is None else f"it has {found.last}"
-    lacks = f"messages {told(found.numbers)}" if found.numbers else "segments"
+    lacks = f"messages {in_words(found.numbers)}" if found.numbers else "segments"
     text = f"group {figures['group_id']} lacks {lacks}; {size}"
     if uncommitted := figures.get("uncommitted"):
         text += f"; put and not committed: {', '.join(map(str, uncommitted))}"

@@ -87,7 +87,7 @@ def _offset(entry: Entry) -> int:
     return entry.offset
 
 
-def told(gaps: Sequence[Gap]) -> str:
+def in_words(gaps: Sequence[Gap]) -> str:
     """Gaps for people: "2, 5 to 7, 9 and after"; many are cut short."""
     parts = [_part(first, last) for first, last in gaps[:_TOLD_MAX]]
     if len(gaps) > _TOLD_MAX:

@@ -123,7 +123,7 @@ def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[E
     for marker in request.unmarks:
         queue.unmark(first, marker)
     if request.unmarks and queue.waiters.count:
-        queue.revealed.append(first)  # to those who wait for what is not marked
+        queue.to_offer.append(first)  # to those who wait for what is not marked
     if request.lock:
         handle.locked = entries
         for each in entries:

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class OwnLocks:
-    """`with OwnLocks(handle, freed) as lock:` around a get of `handle`. What the get sets free is added to `freed`."""
+    """`with OwnLocks(handle, to_offer) as lock:` around a get of `handle`. What it frees is added to `to_offer`."""
 
-    __slots__ = ("_freed", "_handle", "_locked", "release")
+    __slots__ = ("_handle", "_locked", "_to_offer", "release")
 
-    def __init__(self, handle: Handle, freed: list[Entry]) -> None:
+    def __init__(self, handle: Handle, to_offer: list[Entry]) -> None:
         self.release = False
         self._handle = handle
-        self._freed = freed
+        self._to_offer = to_offer
         self._locked: list[Entry] = []
 
     def __enter__(self) -> OwnLocks:
@@ -43,17 +43,17 @@ class OwnLocks:
         taken = any(entry.state == GET_PENDING for entry in self._locked)
         free = [entry for entry in self._locked if entry.state == AVAILABLE]
         if self.release or taken:
-            self._freed += free
+            self._to_offer += free
         elif not self._handle.locked:
             for entry in free:
                 entry.queue.lock(entry)
             self._handle.locked = free
 
 
-def unlock(handle: Handle, freed: list[Entry]) -> bool:
-    """Release the lock of a handle; whether there was one. What becomes free is added to `freed`."""
+def unlock(handle: Handle, to_offer: list[Entry]) -> bool:
+    """Release the lock of a handle; whether there was one. What becomes free is added to `to_offer`."""
     locked, handle.locked = handle.locked, []
     for entry in locked:
         entry.queue.unlock(entry)
-    freed += locked
+    to_offer += locked
     return bool(locked)

@@ -97,7 +97,9 @@ class Manager:
         self.events = Events(self.ids)
         self.expired: list[Entry] = []  # discarded; the engine removes the persistent ones from the store
         self.lost: list[Lost] = []  # letters that could not even be put to the dead-letter queue; the engine logs them
-        self.freed: list[Entry] = []  # no longer locked, or revealed by a queue: to be offered to those who wait
+        self.to_offer: list[
+            Entry
+        ] = []  # no longer locked, or no longer behind another: to be offered to those who wait
         self.quiescing = False
         self.changes = 0  # of definitions: what was found out about one may not hold any more
         self.unit_bytes_max = 64 * 1024 * 1024
@@ -169,7 +171,7 @@ class Manager:
         queue = handle.queue
         if queue is not None:
             opening.close_queue(handle, queue)
-            locking.unlock(handle, self.freed)
+            locking.unlock(handle, self.to_offer)
             if queue.creator is handle and not queue.deleted:
                 defining.delete(self, Delete("QUEUE", queue.name), effects)
             elif handle.removes and not queue.deleted:
@@ -225,7 +227,7 @@ class Manager:
         handles = queue.handles if queue is not None else ()
         return [handle for handle in handles if handle.route is not None and handle.route.by_default]
 
-    def leave(self, queue: LocalQueue) -> None:
+    def keep_name_of(self, queue: LocalQueue) -> None:
         """A queue was deleted: while it is open or units of work on it are unfinished, no dynamic queue takes its
         name.
         """
@@ -389,7 +391,7 @@ class Manager:
         if self.quiescing and request.fail_if_quiescing:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         if int(gmo.options) & getting.UNLOCK:
-            return Grant([], 0 if locking.unlock(handle, self.freed) else _NO_MSG_LOCKED)
+            return Grant([], 0 if locking.unlock(handle, self.to_offer) else _NO_MSG_LOCKED)
         inhibited = handle.route.get_inhibited() if handle.route is not None else ""
         if inhibited:
             self.events.refused(queue, handle.name, int(MQRC.GET_INHIBITED), handle.hconn, now)
@@ -397,7 +399,7 @@ class Manager:
         if again is None and not int(gmo.options) & getting.UNDER_CURSOR:
             getting.select(request, handle, md, gmo)
             getting.remember(request, handle, md, gmo, max_length)
-        with OwnLocks(handle, self.freed) as lock:
+        with OwnLocks(handle, self.to_offer) as lock:
             found = self._select(handle, queue, request, gmo, now)
             if isinstance(found, Search):
                 return found
@@ -469,11 +471,11 @@ class Manager:
 
     def end_marks(self, queue: LocalQueue, now: float) -> None:
         """Take off the marks whose time is up; the messages are to be offered to those who wait."""
-        self.freed += queue.drop_old_marks(now - self.mark_seconds)
+        self.to_offer += queue.drop_old_marks(now - self.mark_seconds)
 
-    def offer_freed(self, now: float) -> Effects:
-        """Offer what is no longer locked, or has been revealed, to those who wait."""
-        return dispatch.offer_freed(self, now)
+    def offer_again(self, now: float) -> Effects:
+        """Offer what is no longer locked, or no longer behind another, to those who wait."""
+        return dispatch.offer_again(self, now)
 
     def wait(self, handle: Handle, queue: LocalQueue, request: Request, owner: object) -> Waiter:
         """Let a get wait for what it looks for."""

@@ -81,7 +81,7 @@ class LocalQueue:
         self.selectors: dict[Selector, int] = {}  # of how many handles
         self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of the available
         self.waiters = Waiters()
-        self.revealed: list[Entry] = []  # what can be got now that another is out of sight; the manager offers it
+        self.to_offer: list[Entry] = []  # what can be got now that another is out of sight; the manager offers it
         self.handles: set[Handle] = set()
         self.input_count = 0
         self.output_count = 0
@@ -267,7 +267,7 @@ class LocalQueue:
             for each in changed:
                 view.refresh(self.entries[each])
         if changed and self.waiters.count and self.groups.first(entry.item) is not None:
-            self.revealed += [self.entries[each] for each in changed]  # the next in the same place counts now
+            self.to_offer += [self.entries[each] for each in changed]  # the next in the same place counts now
 
     def _unindex(self, entry: Entry) -> Sequence[int]:
         """The reverse of `_index`."""

@@ -98,7 +98,7 @@ def put_many(
     if implicit is None:
         call.set_result(result)
     else:
-        conversation.turns.commit(implicit, when_written(call, result, MQRC.STORAGE_MEDIUM_FULL))
+        conversation.call_order.commit(implicit, when_written(call, result, MQRC.STORAGE_MEDIUM_FULL))
 
 
 def _runs(
@@ -157,7 +157,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
             self._fill()
             self._collect()
         elif isinstance(found, Search):
-            self._conversation.turns.prepare(found.steps, self, GetManyCall.make)
+            self._conversation.call_order.prepare(found.steps, self, GetManyCall.make)
         else:
             self._conversation.wait(self, self._handle, queue, found, self._options)
 
@@ -180,7 +180,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
         """The wait has ended with a first message; the settlement that brought it is over."""
         if self.done():
             return
-        ended = self._conversation.turns.ended
+        ended = self._conversation.call_order.ended
         if ended is not None:
             self._undo()
             fail(self, ended)

@@ -30,7 +30,7 @@ _TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
 
 
 class ReceivingCall(Call[T]):
-    """A call that only gives something to the program: cancelled before its turn, it is not made at all."""
+    """A call that only gives something to the program: cancelled while it is deferred, it is not made at all."""
 
 
 class WaitingCall(ReceivingCall[T]):
@@ -197,7 +197,7 @@ class GettingCall(WaitingCall[T]):
 
     def _remove(self) -> None:
         if self._implicit is not None:
-            self._conversation.turns.commit(self._implicit, self._removed)
+            self._conversation.call_order.commit(self._implicit, self._removed)
         else:
             self._reply()
 

@@ -1,7 +1,7 @@
 """A conversation: the engine's side of one connection. It implements the Port.
 
-Every method of the port makes its call in its turn (`broker.engine.turns`); what the call does is the method of the
-same name with an underscore.
+Every method of the port makes its call in issue order (`broker.engine.call_order`); what the call does is the method
+of the same name with an underscore.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from broker.core.views import Search
 from broker.engine import batches, returns
 from broker.engine.answers import fail, fail_written, nobody, placed, succeed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
+from broker.engine.call_order import CallOrder
 from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall, spoil
 from broker.engine.delivery import Form
 from broker.engine.mistakes import contained, mistake
@@ -29,7 +30,6 @@ from broker.engine.objects import inquire, settings
 from broker.engine.rollback_only import RollbackOnly
 from broker.engine.room import BOUNDLESS
 from broker.engine.scripts import ScriptCall
-from broker.engine.turns import Turns
 from broker.interface.port import (
     Call,
     Delivery,
@@ -88,7 +88,7 @@ class Conversation:
         self.hconn = Hconn(appl_name, user)
         self.hconn.channel = self.channel = channel
         self.room = room
-        self.turns = Turns(manager, room)
+        self.call_order = CallOrder(manager, room)
         self._rollback_only = RollbackOnly()
 
     @property
@@ -97,35 +97,37 @@ class Conversation:
 
     @property
     def broken(self) -> bool:
-        return self.turns.ended is not None
+        return self.call_order.ended is not None
 
     @property
-    def told(self) -> bool:
-        return self.turns.told
+    def end_reported(self) -> bool:
+        return self.call_order.end_reported
 
     # The calls
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:
-        return self.turns.issue(HeldCall(self._close_unclaimed), True, self._open, descriptor, options)
+        return self.call_order.issue(HeldCall(self._close_unclaimed), True, self._open, descriptor, options)
 
     def close(self, hobj: int, options: int) -> Call[int]:
         deletes = bool(options)  # and looks at what is on the queue
-        return self.turns.issue(Call(), deletes, self._close, hobj, options)
+        return self.call_order.issue(Call(), deletes, self._close, hobj, options)
 
     def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
-        return self.turns.issue(Call(), False, self._rollback_only.watched(self._put, options), hobj, md, options, data)
+        return self.call_order.issue(
+            Call(), False, self._rollback_only.watched(self._put, options), hobj, md, options, data
+        )
 
     def put1(
         self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> Call[Placed]:
-        return self.turns.issue(
+        return self.call_order.issue(
             Call(), False, self._rollback_only.watched(self._put1, options), descriptor, md, options, data
         )
 
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
     ) -> Call[Delivery]:
-        return self.turns.issue(GetCall(self), True, self._get, hobj, md, options, max_length)
+        return self.call_order.issue(GetCall(self), True, self._get, hobj, md, options, max_length)
 
     def put_many(
         self,
@@ -136,52 +138,52 @@ class Conversation:
     ) -> Call[PlacedMany]:
         call = PutManyCall()
         make = partial(batches.put_many, self, call)
-        return self.turns.issue(call, False, make, hobj, messages, options, after)
+        return self.call_order.issue(call, False, make, hobj, messages, options, after)
 
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
     ) -> Call[list[Delivery]]:
         call = GetManyCall(self, hobj, md, options, count)
-        return self.turns.issue(call, True, GetManyCall.make)
+        return self.call_order.issue(call, True, GetManyCall.make)
 
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
         returns.give_back(self, hobj, tokens, last)
 
     def begin(self) -> Call[int]:
-        return self.turns.issue(Call(), False, self._begin)
+        return self.call_order.issue(Call(), False, self._begin)
 
     def commit(self) -> Call[int]:
-        return self.turns.issue(Call(), False, self._commit)
+        return self.call_order.issue(Call(), False, self._commit)
 
     def backout(self) -> Call[int]:
-        return self.turns.issue(Call(), False, self._backout)
+        return self.call_order.issue(Call(), False, self._backout)
 
     def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]:
-        return self.turns.issue(Call(), True, self._inquire, hobj, selectors)
+        return self.call_order.issue(Call(), True, self._inquire, hobj, selectors)
 
     def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]:
-        return self.turns.issue(Call(), True, self._set, hobj, values)
+        return self.call_order.issue(Call(), True, self._set, hobj, values)
 
     def mqsc(self, text: str, check: bool = False) -> ScriptCall:
         call = ScriptCall(self.manager.config.limits.replies_bytes)
-        return self.turns.issue(call, True, self._mqsc, text, check)
+        return self.call_order.issue(call, True, self._mqsc, text, check)
 
     def status(self) -> Call[dict[str, Any]]:
-        return self.turns.issue(Call(), True, self._status)
+        return self.call_order.issue(Call(), True, self._status)
 
     def explain(
         self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
     ) -> Call[Explanation]:
-        return self.turns.issue(Call(), True, self._explain, q_name, msg_id, correl_id, group_id)
+        return self.call_order.issue(Call(), True, self._explain, q_name, msg_id, correl_id, group_id)
 
     def trigger_pending(self) -> Call[PendingStarts]:
-        return self.turns.issue(Call(), True, self._trigger_pending)
+        return self.call_order.issue(Call(), True, self._trigger_pending)
 
     def trigger_wait(self, posts: int) -> Call[int]:
-        return self.turns.issue(ReceivingCall(), False, partial(self.manager.monitors.wait, self), posts)
+        return self.call_order.issue(ReceivingCall(), False, partial(self.manager.monitors.wait, self), posts)
 
     def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
-        return self.turns.issue(HeldCall(self._return_unclaimed), False, self._trigger_take, q_name, limit)
+        return self.call_order.issue(HeldCall(self._return_unclaimed), False, self._trigger_take, q_name, limit)
 
     def trigger_done(self, leases: Sequence[int]) -> None:
         for lease in leases:
@@ -193,10 +195,10 @@ class Conversation:
         self.manager.follow_up()
 
     def connect(self, appl_name: str) -> Call[Port]:
-        return self.turns.issue(HeldCall(_break_unclaimed), False, self._connect, appl_name)
+        return self.call_order.issue(HeldCall(_break_unclaimed), False, self._connect, appl_name)
 
     def disconnect(self, *, commit: bool) -> Call[int]:
-        return self.turns.issue(Call(), False, self._disconnect, commit)
+        return self.call_order.issue(Call(), False, self._disconnect, commit)
 
     def break_(self, reason: MQRC = MQRC.CONNECTION_BROKEN, *, at_once: bool = False) -> None:
         """The line is cut, or the queue manager stops: calls end with `reason`, the unit of work is backed out.
@@ -206,11 +208,11 @@ class Conversation:
         if self.broken and not at_once:
             return
         unit, self.hconn.unit = self.hconn.unit, None
-        self.turns.end(reason)
+        self.call_order.end(reason)
 
         def left() -> None:
             if unit is not None:
-                self.turns.back_out(unit, nobody)
+                self.call_order.back_out(unit, nobody)
 
         if at_once:
             deque(self._leaving(reason), maxlen=0)
@@ -254,7 +256,7 @@ class Conversation:
                 call.set_result(self._opened(handle))
                 return
             self._close_handle(handle)
-            fail(call, self.turns.ended or MQRC.CONNECTION_BROKEN)
+            fail(call, self.call_order.ended or MQRC.CONNECTION_BROKEN)
 
         self._define(call, make, made)
 
@@ -263,7 +265,7 @@ class Conversation:
         if dynamic.close_deletes(handle, options):
             self._delete_dynamic(call, handle, options)
         elif len(handle.waiting) > _WAITS_AT_ONCE:
-            self.turns.prepare(_ending_waits(handle, MQRC.HOBJ_ERROR), call, self._close, hobj, options)
+            self.call_order.prepare(_ending_waits(handle, MQRC.HOBJ_ERROR), call, self._close, hobj, options)
         else:
             call.set_result(self._close_handle(handle))
 
@@ -274,7 +276,7 @@ class Conversation:
 
         if not queue.deleted and queue.is_overdue(self.manager.clock.time()):
             steps = self.core.expiry((queue,), self.manager.clock.time())
-            self.turns.prepare(steps, call, self._close, handle.hobj, options)
+            self.call_order.prepare(steps, call, self._close, handle.hobj, options)
             return
 
         def make() -> Delete | None:
@@ -315,10 +317,10 @@ class Conversation:
         self._define(call, make, made)
 
     def _define(self, call: Call[Any], make: Callable[[], Change | None], made: Callable[[], None]) -> None:
-        """Have a change of definitions made in its turn, then call `made`; later calls of this connection wait. What
+        """Have a change of definitions made in issue order, then call `made`; later calls of this connection wait. What
         goes wrong is the answer to the call.
         """
-        go_on = self.turns.hold()
+        go_on = self.call_order.hold()
 
         def done(error: Exception | None) -> None:
             try:
@@ -336,7 +338,7 @@ class Conversation:
 
     def _mqsc(self, call: ScriptCall, text: str, check: bool) -> None:
         self.manager.commands.check(text)
-        self.manager.commands.run(text, call, self.turns.hold(), up_to_failure=check)
+        self.manager.commands.run(text, call, self.call_order.hold(), up_to_failure=check)
 
     def _open_for(self, hobj: int, option: int, reason: MQRC) -> Handle:
         handle = self.hconn.handle(hobj)
@@ -413,8 +415,8 @@ class Conversation:
             call.set_result(answer)
         else:
             written = when_written(call, answer, MQRC.STORAGE_MEDIUM_FULL)
-            if not self.turns.try_handoff(unit, written):
-                self.turns.commit(unit, written)
+            if not self.call_order.try_handoff(unit, written):
+                self.call_order.commit(unit, written)
 
     def _put1(
         self,
@@ -447,7 +449,7 @@ class Conversation:
         if isinstance(found, Grant):
             call.granted(found)
         elif isinstance(found, Search):
-            self.turns.prepare(found.steps, call, self._get, hobj, md, options, max_length)
+            self.call_order.prepare(found.steps, call, self._get, hobj, md, options, max_length)
         else:
             self.wait(call, handle, queue, found, options)
 
@@ -493,7 +495,7 @@ class Conversation:
         elif unit is None:
             call.set_result(0)
         else:
-            self.turns.commit(unit, when_written(call, 0, MQRC.BACKED_OUT))
+            self.call_order.commit(unit, when_written(call, 0, MQRC.BACKED_OUT))
 
     def _back_out_only(self, call: Call[int], unit: Unit | None, cause: MQError) -> None:
         def backed_out(_: Exception | None) -> None:
@@ -503,7 +505,7 @@ class Conversation:
         if unit is None:
             backed_out(None)
         else:
-            self.turns.back_out(unit, backed_out)
+            self.call_order.back_out(unit, backed_out)
 
     def _backout(self, call: Call[int]) -> None:
         self._rollback_only.end()
@@ -511,7 +513,7 @@ class Conversation:
         if unit is None:
             call.set_result(0)
         else:
-            self.turns.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
+            self.call_order.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
 
     # Triggers
 
@@ -539,7 +541,7 @@ class Conversation:
         def answer(call: Call[dict[str, Any]]) -> None:
             call.set_result(self.manager.figures(queues))
 
-        self.turns.look(self.manager.queue_figures(queues), call, answer, _FIGURES_BYTES * len(self.core.queues))
+        self.call_order.look(self.manager.queue_figures(queues), call, answer, _FIGURES_BYTES * len(self.core.queues))
 
     def _explain(
         self,
@@ -567,7 +569,7 @@ class Conversation:
         def answer(call: Call[Explanation]) -> None:
             call.set_result(Explanation(q_name=route.queue.name, findings=tuple(findings)))
 
-        self.turns.look(steps(), call, answer, _LOOKED_AT_BYTES * len(route.queue.entries))
+        self.call_order.look(steps(), call, answer, _LOOKED_AT_BYTES * len(route.queue.entries))
 
     def _connect(self, call: Call[Port], appl_name: str) -> None:
         call.set_result(
@@ -576,7 +578,7 @@ class Conversation:
 
     def _disconnect(self, call: Call[int], commit: bool) -> None:
         unit, self.hconn.unit = self.hconn.unit, None
-        self.turns.end(MQRC.HCONN_ERROR)
+        self.call_order.end(MQRC.HCONN_ERROR)
 
         def left() -> None:
             if commit:
@@ -584,7 +586,7 @@ class Conversation:
             elif unit is None:
                 succeed(call, 0)
             else:
-                self.turns.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
+                self.call_order.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
 
         self._leave(MQRC.HCONN_ERROR, left)
 
@@ -596,17 +598,17 @@ class Conversation:
                 mistake(error, "the end of a connection")
             late, self.hconn.unit = self.hconn.unit, None
             if late is not None:  # a wait came to its end in between
-                self.turns.back_out(late, nobody)
+                self.call_order.back_out(late, nobody)
             contained(left)
 
         self.manager.slices.start(self._leaving(reason), done)
 
     def _leaving(self, reason: MQRC) -> Work:
         """End all calls with `reason`, close all handles, give back the leases."""
-        yield from self.turns.dropping(reason)
+        yield from self.call_order.dropping(reason)
         for handle in list(self.hconn.handles.values()):
             for _ in _ending_waits(handle, reason):
-                self.turns.told = True
+                self.call_order.end_reported = True
                 yield
             if handle.hobj in self.hconn.handles:
                 self._close_handle(handle)

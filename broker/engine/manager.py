@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from broker.core.queue import LocalQueue
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
-    from broker.engine.turns import Turns
+    from broker.engine.call_order import CallOrder
     from broker.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -220,15 +220,15 @@ class QueueManager:
             mistake(error, "the end of a wait")
             self.slices.run(self._telling(), self._told)  # the others
 
-    def follow_up(self, caller: Turns | None = None) -> None:
+    def follow_up(self, caller: CallOrder | None = None) -> None:
         """After any step: remove what expired from the store, send reports and events, wake the trigger monitors. If
         the step was a call, its conversation's next call sees what follows.
         """
         self.outbox.follow_up(caller)
         if self.core.ids.running_low and self.journal.idle:
             self.journal.submit(Rows(), nobody)  # stores the mark, where all messages are nonpersistent
-        if self.core.freed:
-            self.perform(self.core.offer_freed(self.clock.time()))
+        if self.core.to_offer:
+            self.perform(self.core.offer_again(self.clock.time()))
         self.monitors.wake()
 
     def change(self, change: Change, then: Callable[[Exception | None], None]) -> None:

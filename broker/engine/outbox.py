@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.rows import Rows
     from broker.core.unit import Unit
+    from broker.engine.call_order import CallOrder
     from broker.engine.manager import QueueManager
-    from broker.engine.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Outbox:
     def __init__(self, manager: QueueManager) -> None:
         self._manager = manager
 
-    def follow_up(self, caller: Turns | None) -> None:
+    def follow_up(self, caller: CallOrder | None) -> None:
         """After a step of the core: write off what expired, send the events, tell what was lost. Calls of `caller` that
         look at queues wait for it.
         """
@@ -110,7 +110,7 @@ class Outbox:
             written(None)
 
 
-def _done_for(caller: Turns | None) -> Callable[[], None]:
+def _done_for(caller: CallOrder | None) -> Callable[[], None]:
     return _nobody_waits if caller is None else caller.reveal()
 
 

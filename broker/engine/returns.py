@@ -64,7 +64,7 @@ def _soften(conversation: Conversation, hardened: Sequence[Entry]) -> None:
             for entry in hardened:
                 manager.perform(manager.core.give_back(entry, manager.clock.time()))
 
-    conversation.turns.write(rows, written, reveals=True)
+    conversation.call_order.write(rows, written, reveals=True)
 
 
 def _entry(queue: LocalQueue, token: bytes) -> Entry | None:

@@ -13,7 +13,7 @@ class Room:
 
     @property
     def congested(self) -> bool:
-        """Whether calls that wait their turn wait on, until some answers have gone."""
+        """Whether calls that are deferred stay so, until some answers have gone."""
         return False
 
     def got(self, size: int) -> None:

@@ -33,13 +33,13 @@ def put_back(conversation: Conversation, got: Sequence[tuple[Entry, Unit]]) -> N
 
 
 def _put_again(conversation: Conversation, entry: Entry, unit: Unit) -> None:
-    turns, manager = conversation.turns, conversation.manager
+    call_order, manager = conversation.call_order, conversation.manager
     if unit.state == units.COMMITTED:
         again = manager.core.put_again(entry)
         if again is not None:
-            turns.commit(again, partial(_tell_loss, entry))
+            call_order.commit(again, partial(_tell_loss, entry))
     elif unit.state == units.COMMITTING:
-        turns.write(Rows(), partial(_settled_meanwhile, conversation, entry, unit), reveals=True)
+        call_order.write(Rows(), partial(_settled_meanwhile, conversation, entry, unit), reveals=True)
 
 
 def _settled_meanwhile(conversation: Conversation, entry: Entry, unit: Unit, error: Exception | None) -> None:

@@ -196,7 +196,7 @@ class Connection:
         works, self._works = self._works, False
         if not self.port.broken:
             return known_reason(await answer(self.port.disconnect(commit=commit)))
-        if commit and works and not self.port.told:
+        if commit and works and not self.port.end_reported:
             raise MQError(MQRC.CONNECTION_BROKEN, "the unit of work was backed out when the connection broke")
         return MQRC.NONE
 

@@ -215,7 +215,7 @@ class Port(Protocol):
         """Whether the connection has ended, by disconnecting or otherwise."""
 
     @property
-    def told(self) -> bool:
+    def end_reported(self) -> bool:
         """Whether a call has failed because the connection ended: the program has heard of it."""
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]: ...

@@ -7,7 +7,7 @@
    (`FREE_BYTES`): so whoever makes small calls is served whatever others do.
 3. A frame that has no room waits, unread, until there is. One long frame at a time needs none, so that a message longer
    than all room can be sent, and no lines wait for each other for ever.
-4. Calls that wait for a message cannot be made to wait their turn, since it may be the next call that ends their wait.
+4. Calls that wait for a message cannot be deferred, since it may be the next call that ends their wait.
    They are counted by themselves (`Flow.check_waiting`), and refused when they are too many.
 """
 
@@ -96,7 +96,7 @@ class Flow(Room):
         self._waiting_calls = 0  # the weight of their descriptors
         self._calls = 0  # the calls that wait
         self._over = False  # since it was over the limit, until it is under half of it
-        self.turns: dict[Callable[[], None], None] = {}  # of connections, to go on with
+        self.held_back: dict[Callable[[], None], None] = {}  # of connections, to go on with
         self.ended = False
 
     def got(self, size: int) -> None:
@@ -105,7 +105,7 @@ class Flow(Room):
 
     @property
     def congested(self) -> bool:
-        """Only for answers: calls that wait their turn weigh something themselves, and must not wait for that."""
+        """Only for answers: calls that are deferred weigh something themselves, and must not wait for that."""
         return self.answers > 0 and self.full
 
     def add(self, size: int) -> None:
@@ -139,13 +139,13 @@ class Flow(Room):
 
     def wait(self, go_on: Callable[[], None]) -> None:
         if not self.ended:
-            self.turns[go_on] = None
+            self.held_back[go_on] = None
 
     def wake(self) -> None:
         """Let the calls go on that wait for room, as far as there is."""
-        while self.turns and not self.congested:
-            go_on = next(iter(self.turns))
-            del self.turns[go_on]
+        while self.held_back and not self.congested:
+            go_on = next(iter(self.held_back))
+            del self.held_back[go_on]
             go_on()
 
     def admit(self, length: int) -> bool:
@@ -194,7 +194,7 @@ class Flow(Room):
 
     def end(self) -> None:
         """The line is gone, and holds nothing any more."""
-        self.turns.clear()
+        self.held_back.clear()
         self._frame = 0
         self._reserve.waiting_calls -= self._waiting_calls + WAITING_WEIGHT * self._calls
         self._waiting_calls = self._calls = 0

@@ -526,7 +526,7 @@ class Session(asyncio.Protocol):
             failure = mistake(error, f"the line of {self._peer}")
             self._hang_up(self._endpoint.send(Verb.REFUSED, 0, 0, failure.reason, failure.detail))
             return
-        if not self._heeding and (not self._reading or self._flow.turns):
+        if not self._heeding and (not self._reading or self._flow.held_back):
             self._go_on()
 
     def _write(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from broker.cli.logs import JsonLines, TextLines
 from broker.cli.messages import as_json, as_line
-from broker.cli.status import told
+from broker.cli.status import in_words
 from broker.cli.terminal import say, warn, write
 from broker.interface import Delivery, Message
 from broker.mqi import MessageDescriptor
@@ -80,7 +80,7 @@ def test_status_tells_single_figures_first_and_then_the_queues_of_users_and_the_
             {"name": "SYSTEM.DEFAULT.LOCAL.QUEUE", "depth": 0, "getters": 0},
         ],
     }
-    assert list(told(figures)) == [
+    assert list(in_words(figures)) == [
         "queue manager",
         "  name               QM1",
         "",
@@ -108,7 +108,7 @@ def test_status_tells_single_figures_first_and_then_the_queues_of_users_and_the_
     ],
 )
 def test_a_figure_of_the_status_has_its_unit(name: str, value: object, shown: str) -> None:
-    assert list(told({"store": {name: value}}))[-1].removeprefix(f"  {name.replace('_', ' '):<18} ") == shown
+    assert list(in_words({"store": {name: value}}))[-1].removeprefix(f"  {name.replace('_', ' '):<18} ") == shown
 
 
 def test_no_line_of_the_status_is_wider_than_a_page_however_long_a_name() -> None:
@@ -116,7 +116,7 @@ def test_no_line_of_the_status_is_wider_than_a_page_however_long_a_name() -> Non
         "depth": 999_999_999, "uncommitted": 10_000, "bytes": 1 << 50, "ipprocs": 10_000, "opprocs": 10_000,
         "getters": 10_000, "trigger_pending": 999_999_999, "trigger_running": 1000,
     }  # fmt: skip
-    lines = list(told({"name": "Q" * 48, "queues": [{"name": name, **queue} for name in ("SHORT", "L" * 48)]}))
+    lines = list(in_words({"name": "Q" * 48, "queues": [{"name": name, **queue} for name in ("SHORT", "L" * 48)]}))
     assert [line for line in lines if len(line) > 100] == []
     assert lines[-3].split()[0] == "SHORT"
     assert lines[-2] == "L" * 48

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker.core.explaining import GETTERS_MAX, GROUPS_MAX, LOOKS_AT_ONCE, Wanted, explain
-from broker.core.gaps import told
+from broker.core.gaps import in_words
 from broker.core.routes import Route
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, Cause, MessageDescriptor, ObjectDescriptor
 from tests.core.world import ALL, name_of
@@ -270,7 +270,7 @@ def test_a_message_that_is_asked_for_is_explained_with_its_group(
     ],
 )
 def test_gaps_are_told_briefly(gaps: list[tuple[int, int | None]], text: str) -> None:
-    assert told(gaps) == text
+    assert in_words(gaps) == text
 
 
 # Order, selectors, getters

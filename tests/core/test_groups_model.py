@@ -275,7 +275,7 @@ class Walk:
 
     def serve(self) -> None:
         """Those that waited were given what the model gives to the same gets now, one after the other."""
-        self.world.perform(self.world.manager.offer_freed(self.world.now))
+        self.world.perform(self.world.manager.offer_again(self.world.now))
         for waiting, message in self.served:
             expected = self.model.get(waiting.model, waiting.wanted)
             assert isinstance(expected, Got), expected

@@ -122,7 +122,7 @@ class Walk:
         """What came of it."""
         for _ in range(STEPS):
             self.step()
-            self.world.perform(self.world.manager.offer_freed(self.world.now))
+            self.world.perform(self.world.manager.offer_again(self.world.now))
             self.world.waits = [each for each in self.world.waits if each[2].waits]
             self.world.manager.check_invariants()
         return self.world.log

@@ -144,7 +144,7 @@ def test_a_browse_that_takes_a_mark_off_lets_one_have_the_message_who_waits_for_
     one.get(BROWSE | MQGMO.MARK_BROWSE_CO_OP)
     wait = other.wait(BROWSE | MQGMO.UNMARKED_BROWSE_MSG)
     one.get(BROWSE | MQGMO.UNMARK_BROWSE_CO_OP)
-    world.perform(world.manager.offer_freed(world.now))
+    world.perform(world.manager.offer_again(world.now))
     assert got(wait) == ["A"]
 
 

@@ -239,7 +239,7 @@ async def test_in_what_a_connection_does_when_its_rows_are_written() -> None:
         def wrong(error: Exception | None) -> None:
             raise KeyError("injected")
 
-        port.turns.write(Rows(), wrong, reveals=True)
+        port.call_order.write(Rows(), wrong, reveals=True)
         status = port.status()  # it looks at queues, and waits
         assert not status.done()
         assert (await status)["name"] == "QM1"
@@ -273,8 +273,8 @@ async def test_calls_that_have_waited_their_turn_are_made_as_far_as_there_is_roo
     async with opened() as bench:
         room = Narrow()
         port = bench.manager.converse("test", room=room)
-        port.turns.hold()()
-        go_on = port.turns.hold()
+        port.call_order.hold()()
+        go_on = port.call_order.hold()
         pending = port.trigger_pending()
         go_on()
         assert not pending.done()

@@ -70,7 +70,7 @@ class FakePort:
     def __init__(self, appl_name: str, user: str, channel: str) -> None:
         self.names = appl_name, user, channel
         self.calls: list[FakeCall] = []
-        self.told: list[tuple[Any, ...]] = []
+        self.end_reported: list[tuple[Any, ...]] = []
         self.answer: Callable[[FakeCall], None] = lambda call: None
         self.broken = False
         self.breaks = 0
@@ -85,13 +85,13 @@ class FakePort:
         return method
 
     def trigger_done(self, leases: list[int]) -> None:
-        self.told.append(("done", leases))
+        self.end_reported.append(("done", leases))
 
     def trigger_return(self, leases: list[int]) -> None:
-        self.told.append(("return", leases))
+        self.end_reported.append(("return", leases))
 
     def give_back(self, *items: Any) -> None:
-        self.told.append(("give back", *items))
+        self.end_reported.append(("give back", *items))
 
     def break_(self) -> None:
         self.broken = True

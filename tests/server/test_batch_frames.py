@@ -114,7 +114,7 @@ async def test_what_is_given_back_has_no_answer() -> None:
     client = await connected()
     client.say(Verb.GIVE_BACK, 1, 0, 7, [TOKEN, TOKEN], TOKEN)
     client.say(Verb.GIVE_BACK, 9, 0, 7, [TOKEN], TOKEN)
-    assert client.port.told == [("give back", 7, [TOKEN, TOKEN], TOKEN)]
+    assert client.port.end_reported == [("give back", 7, [TOKEN, TOKEN], TOKEN)]
     assert await client.hears() == []
 
 

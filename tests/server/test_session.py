@@ -232,7 +232,7 @@ async def test_leases_are_returned_and_done_without_an_answer() -> None:
     client = await connected()
     client.say_together((Verb.TRIGGER_DONE, 1, 0, [1, 2]), (Verb.TRIGGER_RETURN, 1, 0, [3]))
     client.say_together((Verb.TRIGGER_DONE, 9, 0, [1]), (Verb.TRIGGER_RETURN, 9, 0, [1]))
-    assert client.port.told == [("done", [1, 2]), ("return", [3])]
+    assert client.port.end_reported == [("done", [1, 2]), ("return", [3])]
     assert await client.hears() == []
 
 

@@ -1,8 +1,8 @@
-"""The turns of a connection: when its calls are made, and what of them is on its way to the store.
+"""The order of the calls of a connection: when each is made, and what of them is on its way to the store.
 
 Each call takes effect when it is made, in issue order (journal rule 3). There is one exception to "when it is made":
 a call that looks at queues (get, open, inquire) must see what this connection's own earlier calls made visible, so
-while those are being written it waits its turn, and all later calls wait behind it. All wait for one that changes
+while those are being written it is deferred, and all later calls wait behind it. All wait for one that changes
 definitions. Where many have waited they are made in slices, and only as far as the connection has room for answers.
 """
 
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=Call[Any])
 
 Deferred: TypeAlias = "tuple[Call[Any], bool, Callable[..., None], tuple[Any, ...]]"
-"""A call that waits its turn: whether it looks at queues, what makes it, and with which arguments."""
+"""A call that is deferred: whether it looks at queues, what makes it, and with which arguments."""
 
 
-class Turns:
-    """The calls of one connection that wait their turn, and its units that are not settled yet."""
+class CallOrder:
+    """The calls of one connection that are deferred, and its units that are not settled yet."""
 
     def __init__(self, manager: QueueManager, room: Room) -> None:
         self.ended: MQRC | None = None
-        self.told = False  # a call has failed because of that
+        self.end_reported = False  # a call has failed because of that
         self._manager = manager
         self._room = room
         self._unsettled = 0  # units of this connection in the journal
@@ -53,9 +53,9 @@ class Turns:
         self._resuming = False
 
     def issue(self, call: C, looks: bool, make: Callable[..., None], *arguments: Any) -> C:
-        """Make a call now, or in its turn when it looks at queues. What it raises is its answer."""
+        """Make a call now, or in issue order when it looks at queues. What it raises is its answer."""
         if self.ended is not None:
-            self.told = True
+            self.end_reported = True
             fail(call, self.ended)
         elif self._deferred or self._changing or (looks and self._revealing):
             self._deferred.append((call, looks, make, arguments))
@@ -64,20 +64,20 @@ class Turns:
         return call
 
     def end(self, reason: MQRC) -> None:
-        """The connection ends: later calls fail with `reason`, and none that waits its turn is made any more."""
+        """The connection ends: later calls fail with `reason`, and none that is deferred is made any more."""
         self.ended = reason
-        self.told = bool(self._deferred or self._unsettled)
+        self.end_reported = bool(self._deferred or self._unsettled)
         self._dropped, self._deferred = self._deferred, deque()
 
     def dropping(self, reason: MQRC) -> Work:
-        """The calls that waited their turn when the connection ended fail with `reason`."""
+        """The calls that were deferred when the connection ended fail with `reason`."""
         while self._dropped:
             fail(self._dropped.popleft()[0], reason)
             yield
 
     def reveal(self) -> Callable[[], None]:
         """Something is under way that makes messages visible: until the function returned is called, calls that look
-        at queues wait their turn. To call it again is harmless.
+        at queues are deferred. To call it again is harmless.
         """
         self._revealing += 1
         over = False
@@ -92,7 +92,7 @@ class Turns:
         return revealed
 
     def hold(self) -> Callable[[], None]:
-        """Until the function returned is called, all later calls wait their turn. To call it again is harmless."""
+        """Until the function returned is called, all later calls are deferred. To call it again is harmless."""
         self._changing += 1
         over = False
 
@@ -263,7 +263,7 @@ class Turns:
         return bool(self._deferred) and not self._changing and not (self._revealing and self._deferred[0][1])
 
     def _resume(self) -> None:
-        """Make the calls that waited their turn, as far as they need not wait on."""
+        """Make the deferred calls, as far as they need not wait on."""
         if self._next_may_be_made and not self._resuming:
             self._resuming = True
             self._manager.slices.start(self._resumed(), self._resumed_so_far)
