@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core import extension
-from broker.core.logical import LAST_SEGMENT, SEGMENT
+from broker.core import mqmde
+from broker.core.logical_order import LAST_SEGMENT, SEGMENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,7 @@ def length_of(entries: Sequence[Entry], *, extends: bool) -> int:
     """How many bytes the getter receives; `extends` says that its descriptor is of version 1."""
     first = entries[0]
     length = first.length if len(entries) == 1 else sum(entry.span for entry in entries)
-    return length + extension.LENGTH if extends and needs_extension(entries) else length
+    return length + mqmde.LENGTH if extends and needs_extension(entries) else length
 
 
 def data_of(entries: Sequence[Entry]) -> bytes:
@@ -38,4 +38,4 @@ def data_of(entries: Sequence[Entry]) -> bytes:
 def needs_extension(entries: Sequence[Entry]) -> bool:
     """Whether a version 1 descriptor cannot describe the message."""
     first = entries[0]
-    return extension.needed(first.item, flags_of(entries), first.original_length)
+    return mqmde.needed(first.item, flags_of(entries), first.original_length)

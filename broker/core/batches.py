@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from broker.core import context, reports
 from broker.core.getting import remembered
-from broker.core.logical import CLOSED, IN_PARTS
+from broker.core.logical_order import CLOSED, IN_PARTS
 from broker.core.selection import ALWAYS, IF_PERSISTENT
 from broker.core.unit import Unit
 from broker.mqi.options import MQPMO

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.queue import LocalQueue
-from broker.core.routes import SIGNPOST_KINDS, Signpost, leads_elsewhere
+from broker.core.routes import INDIRECT_KINDS, IndirectQueue, leads_elsewhere
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ def define(manager: Manager, change: Define, effects: Effects) -> None:
     if definition.kind == "PROCESS":
         manager.processes[definition.name] = definition
         manager.triggers.post()
-    elif definition.kind in SIGNPOST_KINDS:
-        _define_signpost(manager, definition, effects)
+    elif definition.kind in INDIRECT_KINDS:
+        _define_indirect(manager, definition, effects)
     elif queue is not None:
         _alter_queue(manager, queue, definition, effects)
     elif definition.kind == "QLOCAL":
@@ -50,7 +50,7 @@ def delete(manager: Manager, change: Delete, effects: Effects) -> None:
     if change.space == "PROCESS":
         manager.processes.pop(change.name, None)
         return
-    manager.signposts.pop(change.name, None)
+    manager.indirect_queues.pop(change.name, None)
     queue = manager.queues.pop(change.name, None)
     if queue is not None:
         queue.deleted = True
@@ -66,17 +66,17 @@ def _configure(manager: Manager, definition: Definition, effects: Effects) -> No
         _invalidate(manager, by_default, effects)
 
 
-def _define_signpost(manager: Manager, definition: Definition, effects: Effects) -> None:
-    signpost = manager.signposts.get(definition.name)
-    if signpost is None:
-        manager.signposts[definition.name] = Signpost(definition)
+def _define_indirect(manager: Manager, definition: Definition, effects: Effects) -> None:
+    indirect = manager.indirect_queues.get(definition.name)
+    if indirect is None:
+        manager.indirect_queues[definition.name] = IndirectQueue(definition)
         return
-    before = signpost.definition
-    signpost.configure(definition)
+    before = indirect.definition
+    indirect.configure(definition)
     if leads_elsewhere(before, definition):
-        _invalidate(manager, signpost.handles, effects)
-    if signpost.get_inhibited:
-        for handle in signpost.handles:
+        _invalidate(manager, indirect.handles, effects)
+    if indirect.get_inhibited:
+        for handle in indirect.handles:
             manager.end_waits(handle.waiting, MQRC.GET_INHIBITED, effects)
 
 

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgpack
 
-from broker.core import logical, opening
-from broker.core.extension import take_extension
+from broker.core import logical_order, opening
 from broker.core.handles import Handle
+from broker.core.mqmde import take_extension
 from broker.core.putting import check_options
 from broker.core.resolution import resolve
 from broker.core.unit import Unit
@@ -50,7 +50,7 @@ _SYNCPOINT = MQPMO.SYNCPOINT.value
 _NEW_CORREL_ID = MQPMO.NEW_CORREL_ID.value
 _LOGICAL_ORDER = MQPMO.LOGICAL_ORDER.value
 _SETS_CONTEXT = (MQPMO.SET_IDENTITY_CONTEXT | MQPMO.SET_ALL_CONTEXT).value
-_IN_GROUPS = logical.GROUPED | logical.SEGMENTS | logical.SEGMENTATION_ALLOWED
+_IN_GROUPS = logical_order.GROUPED | logical_order.SEGMENTS | logical_order.SEGMENTATION_ALLOWED
 
 _FIELDS = tuple((flag.value, flag.name.lower()) for flag in MQPMRF if flag.name)
 _ALL_FIELDS = sum(flag for flag, _ in _FIELDS)

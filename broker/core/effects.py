@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle
-    from broker.core.logical import Position
+    from broker.core.logical_order import Position
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from broker.core.logical import Item
+from broker.core.logical_order import Item
 from broker.core.rows import MessageRow
 from broker.mqi.structures import NO_ID
 

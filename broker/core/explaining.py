@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.core.entry import AVAILABLE, GET_PENDING, GONE, LOCKED, PUT_PENDING, rank_of
 from broker.core.gaps import Lack, in_words, lack
-from broker.core.logical import GROUPED, SEGMENTS
+from broker.core.logical_order import GROUPED, SEGMENTS
 from broker.core.views import WHOLE_GROUP, WHOLE_MESSAGE
 from broker.mqi.explanations import Cause, Finding
 

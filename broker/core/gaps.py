@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from broker.core.logical import LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
+from broker.core.logical_order import LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.handles import CO_OPERATING, FOR_CO_OP
-from broker.core.logical import CLOSED, NUMBER_MAX, Item
+from broker.core.logical_order import CLOSED, NUMBER_MAX, Item
 from broker.core.options import check_get
 from broker.core.properties import HOWS as PROPERTIES
 from broker.core.selection import ALWAYS, IF_PERSISTENT, Request, unmarked
@@ -18,7 +18,7 @@ from broker.mqi.structures import NO_ID, NO_TOKEN
 
 if TYPE_CHECKING:
     from broker.core.handles import Handle
-    from broker.core.logical import Position
+    from broker.core.logical_order import Position
     from broker.core.queue import LocalQueue
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 

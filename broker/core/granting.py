@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core import assembly, context, logical, properties, reports
+from broker.core import assembly, context, logical_order, properties, reports
 from broker.core.effects import Grant, Move
 from broker.core.entry import AVAILABLE
-from broker.core.logical import CLOSED, SEGMENTS, Position
+from broker.core.logical_order import CLOSED, SEGMENTS, Position
 from broker.core.selection import IF_PERSISTENT, NEVER, Request
 from broker.core.unit import Unit
 from broker.core.views import START
@@ -134,7 +134,7 @@ def _position(request: Request, entries: list[Entry], reason: int, *, in_unit: b
     """Where the handle stands after this message."""
     first = entries[0]
     flags = entries[-1].msg_flags
-    if not flags & logical.IN_PARTS:
+    if not flags & logical_order.IN_PARTS:
         return CLOSED
     length = sum(each.span for each in entries)
     if request.complete_message and flags & SEGMENTS and not reason:

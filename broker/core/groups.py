@@ -16,8 +16,8 @@ from bisect import bisect_left, insort
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from broker.core.logical import GROUPED, IN_PARTS, LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
-from broker.core.order import SortedKeys
+from broker.core.logical_order import GROUPED, IN_PARTS, LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
+from broker.core.sorted_keys import SortedKeys
 from broker.core.views import WHOLE_GROUP
 from broker.mqi.structures import NO_ID
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from broker.core.entry import Entry
-    from broker.core.logical import Item
+    from broker.core.logical_order import Item
 
 Piece: TypeAlias = tuple[int, int, bool, bool]  # key, length, whether it is the last, whether it is a segment
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.logical import CLOSED, Position
+from broker.core.logical_order import CLOSED, Position
 from broker.core.views import START
 from broker.mqi.descriptor import MQAT
 from broker.mqi.errors import MQError
@@ -14,11 +14,11 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from broker.core.context import Context
     from broker.core.entry import Entry
+    from broker.core.put_template import Template
     from broker.core.queue import LocalQueue
     from broker.core.routes import Route
     from broker.core.selection import Request
     from broker.core.selector import Selector
-    from broker.core.template import Template
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
     from broker.mqi.structures import MessageDescriptor

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from broker.core import reports
 from broker.core import unit as units
-from broker.core.logical import IN_PARTS
+from broker.core.logical_order import IN_PARTS
 from broker.core.selection import NEVER
 
 if TYPE_CHECKING:

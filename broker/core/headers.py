@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from broker.core.extension import byte_order
+from broker.core.mqmde import byte_order
 from broker.mqi.descriptor import MQFMT
 from broker.mqi.layouts import MQDLH
 

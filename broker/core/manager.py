@@ -39,14 +39,14 @@ from broker.core.granting import check_room
 from broker.core.handles import CO_OPERATING, Handle, Hconn
 from broker.core.identifiers import Identifiers
 from broker.core.locking import OwnLocks
-from broker.core.logical import CLOSED
+from broker.core.logical_order import CLOSED
 from broker.core.options import check_open
+from broker.core.put_template import Template, leaves_template
 from broker.core.putting import Prepared
 from broker.core.resolution import resolve, unknown
-from broker.core.routes import Route, Signpost
+from broker.core.routes import IndirectQueue, Route
 from broker.core.rows import ObjectRow, Rows
 from broker.core.selection import EXPIRED_AT_ONCE, choose
-from broker.core.template import Template, leaves_template
 from broker.core.triggering import Triggers
 from broker.core.unit import Unit
 from broker.core.views import LOOKS_AT_ONCE, Search
@@ -89,7 +89,7 @@ class Manager:
         self.name = definition.name
         self.definitions: dict[tuple[str, str], Definition] = {}  # in the store, all but temporary dynamic queues
         self.queues: dict[str, LocalQueue] = {}
-        self.signposts: dict[str, Signpost] = {}
+        self.indirect_queues: dict[str, IndirectQueue] = {}
         self.processes: dict[str, Definition] = {}
         self._leaving: dict[str, LocalQueue] = {}  # deleted dynamic queues that are still open or have open units
         self.ids = Identifiers(self.name, now, high_water, int(definition.attributes["CCSID"]))
@@ -237,7 +237,7 @@ class Manager:
 
     def route(self, found: Resolution) -> Route:
         """The way that a name leads."""
-        levels = [self.signposts.get(name) or self.queues[name] for name in found.path]
+        levels = [self.indirect_queues.get(name) or self.queues[name] for name in found.path]
         return Route(levels, found)
 
     def queue(self, name: str) -> LocalQueue:
@@ -669,8 +669,8 @@ class Manager:
 
     def check_invariants(self) -> None:
         """Raise AssertionError when a structure is broken. For tests."""
-        for signpost in self.signposts.values():
-            assert all(handle.route and signpost in handle.route.levels for handle in signpost.handles)
+        for indirect in self.indirect_queues.values():
+            assert all(handle.route and indirect in handle.route.levels for handle in indirect.handles)
         for queue in self.queues.values():
             queue.check_invariants()
             assert all(handle.route and handle.route.queue is queue for handle in queue.handles)

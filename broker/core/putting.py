@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core import context, logical, report_options, transmission
+from broker.core import context, logical_order, report_options, transmission
 from broker.core.entry import MAX_PRIORITY, Entry, FullEntry
-from broker.core.extension import take_extension
-from broker.core.logical import Item, Position
+from broker.core.logical_order import Item, Position
+from broker.core.mqmde import take_extension
 from broker.core.options import check_put
 from broker.core.properties import FORMAT as PROPERTIES_FORMAT
 from broker.core.properties import take_properties
@@ -92,7 +92,7 @@ def prepare(
         md = counts = reply_to(manager.definitions, md)
         md, data = take_extension(md, data, ids.coded_char_set_id)
         if md.format == PROPERTIES_FORMAT:
-            may_cut = md.msg_flags & logical.SEGMENTATION_ALLOWED
+            may_cut = md.msg_flags & logical_order.SEGMENTATION_ALLOWED
             longest = len(data) if may_cut else min(queue.max_length, manager.max_length)
             md, data, properties = take_properties(md, data, longest, manager.max_properties, ids.coded_char_set_id)
         if ordered and md.version == 1:
@@ -109,13 +109,13 @@ def prepare(
         raise MQError(MQRC.PUT_INHIBITED, f"{inhibited} has PUT(DISABLED)")
     persistence = first.default_persistence if md.persistence == _PERSISTENCE_AS_Q_DEF else md.persistence
     in_unit = bool(options & _SYNCPOINT)
-    position = handle.last_put if handle is not None else logical.CLOSED
+    position = handle.last_put if handle is not None else logical_order.CLOSED
     if ordered:
-        item = logical.put_in_order(position, flags, persistence, ids.identifier, in_unit=in_unit)
+        item = logical_order.put_in_order(position, flags, persistence, ids.identifier, in_unit=in_unit)
     else:
         place = Item(md.group_id, md.msg_seq_number, md.offset)
-        item = logical.put_as_given(flags, place, ids.identifier)
-        warning = logical.put_warning(position, item, flags, persistence, in_unit=in_unit) or warning
+        item = logical_order.put_as_given(flags, place, ids.identifier)
+        warning = logical_order.put_warning(position, item, flags, persistence, in_unit=in_unit) or warning
     if persistence and queue.temporary:
         raise MQError(MQRC.PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary dynamic queue")
     if queue.transmits and not route.remote:
@@ -135,7 +135,7 @@ def prepare(
     if flags or properties or md.expiry > 0:
         whole = full = FullEntry(queue, ids.next(), rank, data, len(data))
         full.group_id, full.msg_seq_number, full.offset = item
-        full.msg_flags = logical.stored_flags(flags)
+        full.msg_flags = logical_order.stored_flags(flags)
         full.original_length = original_length
         full.deadline = now + md.expiry / 10 if md.expiry > 0 else None
         full.properties = properties
@@ -152,8 +152,8 @@ def prepare(
         entries = [transmission.transmitted(entry, route, ids, now) for entry in entries]
     if handle is None:
         return Prepared(entries, warning, None, shown, counts)
-    if not flags & logical.IN_PARTS:
-        return Prepared(entries, warning, logical.CLOSED, shown, counts)
+    if not flags & logical_order.IN_PARTS:
+        return Prepared(entries, warning, logical_order.CLOSED, shown, counts)
     reach = max(original_length, len(data))  # of a report about a segment: that of the segment
     position = handle.last_put.after(item, reach, flags, persistence, in_unit=in_unit, logical=ordered)
     return Prepared(entries, warning, position, shown, counts)
@@ -202,28 +202,28 @@ def _check_group_fields(md: MessageDescriptor, flags: int, length: int, *, order
 
     Raises MSG_SEQ_NUMBER_ERROR (2250), OFFSET_ERROR (2251), ORIGINAL_LENGTH_ERROR (2252), SEGMENT_LENGTH_ZERO (2253).
     """
-    if not ordered and flags & logical.GROUPED and not 1 <= md.msg_seq_number <= logical.NUMBER_MAX:
-        raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, f"msg_seq_number={md.msg_seq_number}: 1 to {logical.NUMBER_MAX}")
-    if not flags & logical.SEGMENTS:
+    if not ordered and flags & logical_order.GROUPED and not 1 <= md.msg_seq_number <= logical_order.NUMBER_MAX:
+        raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, f"msg_seq_number={md.msg_seq_number}: 1 to {logical_order.NUMBER_MAX}")
+    if not flags & logical_order.SEGMENTS:
         return -1
-    if not ordered and not 0 <= md.offset <= logical.NUMBER_MAX:
-        raise MQError(MQRC.OFFSET_ERROR, f"offset={md.offset}: 0 to {logical.NUMBER_MAX}")
-    lowest = max(length, 0 if flags & logical.LAST_SEGMENT else 1)
+    if not ordered and not 0 <= md.offset <= logical_order.NUMBER_MAX:
+        raise MQError(MQRC.OFFSET_ERROR, f"offset={md.offset}: 0 to {logical_order.NUMBER_MAX}")
+    lowest = max(length, 0 if flags & logical_order.LAST_SEGMENT else 1)
     if md.msg_type == _REPORT and md.original_length < lowest:
         raise MQError(MQRC.ORIGINAL_LENGTH_ERROR, f"original_length={md.original_length}: {lowest} or more here")
-    if not length and not flags & logical.LAST_SEGMENT:
+    if not length and not flags & logical_order.LAST_SEGMENT:
         raise MQError(MQRC.SEGMENT_LENGTH_ZERO, "a segment that is not the last has no data")
     return md.original_length if md.msg_type == _REPORT else length
 
 
 def _piece_length(queue: LocalQueue, offset: int, flags: int, length: int, max_length: int) -> int:
     """The length of the pieces that the message must be cut into; 0 when it fits (semantics 4.1)."""
-    may_cut = flags & logical.SEGMENTATION_ALLOWED
-    if offset + length > logical.NUMBER_MAX and may_cut:
+    may_cut = flags & logical_order.SEGMENTATION_ALLOWED
+    if offset + length > logical_order.NUMBER_MAX and may_cut:
         raise MQError(
-            MQRC.OFFSET_ERROR, f"{length} bytes at offset {offset}: a message has at most {logical.NUMBER_MAX}"
+            MQRC.OFFSET_ERROR, f"{length} bytes at offset {offset}: a message has at most {logical_order.NUMBER_MAX}"
         )
-    if length <= max_length and length <= queue.max_length and offset + length <= logical.NUMBER_MAX:
+    if length <= max_length and length <= queue.max_length and offset + length <= logical_order.NUMBER_MAX:
         return 0
     of_manager = length > max_length
     if may_cut:

@@ -31,9 +31,9 @@ from broker.core.entry import (
 )
 from broker.core.groups import Groups
 from broker.core.handles import CO_OPERATING
-from broker.core.identity import IdentityIndex
-from broker.core.order import SortedKeys
+from broker.core.identity_index import IdentityIndex
 from broker.core.selection import unmarked
+from broker.core.sorted_keys import SortedKeys
 from broker.core.views import LOOKS_AT_ONCE, PART, WHOLE_GROUP, View, starts
 from broker.core.waiters import Waiters
 from broker.mqi.attribute_values import MQNPM, MQPRT, MQUS

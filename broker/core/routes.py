@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.core.handles import Handle
 
 _ASYNC_RESPONSE = MQPRT.ASYNC_RESPONSE.value
-SIGNPOST_KINDS = ("QALIAS", "QREMOTE")
+INDIRECT_KINDS = ("QALIAS", "QREMOTE")
 _DIRECTIONS = {
     "QALIAS": ("TARGET", "TARGTYPE"),
     "QREMOTE": ("RNAME", "RQMNAME", "XMITQ"),
@@ -30,7 +30,7 @@ _DIRECTIONS = {
 """The attributes that decide where a name leads, by kind of object."""
 
 
-class Signpost:
+class IndirectQueue:
     """An alias queue, or the local definition of a remote queue or queue manager: a name that leads to a queue."""
 
     def __init__(self, definition: Definition) -> None:
@@ -50,7 +50,7 @@ class Signpost:
         self.answers_puts_later = int(number["DEFPRESP"]) == _ASYNC_RESPONSE
 
 
-Level: TypeAlias = LocalQueue | Signpost
+Level: TypeAlias = LocalQueue | IndirectQueue
 
 
 class Route:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from broker.core.entry import FullEntry, Piece, rank_of
-from broker.core.logical import LAST_SEGMENT, SEGMENT, SEGMENTS
+from broker.core.logical_order import LAST_SEGMENT, SEGMENT, SEGMENTS
 from broker.core.properties import folders_of
 from broker.core.report_options import CHOICES, WITH_DATA_BYTES
 from broker.mqi.packing import PACKED_FIELDS

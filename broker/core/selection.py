@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from broker.core.entry import Entry
     from broker.core.handles import Marker
-    from broker.core.logical import Item
+    from broker.core.logical_order import Item
     from broker.core.queue import LocalQueue
     from broker.core.selector import Selector
     from broker.core.views import View

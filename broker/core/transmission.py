@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core import extension, properties
+from broker.core import mqmde, properties
 from broker.core.entry import FullEntry, Piece, rank_of
 from broker.mqi.descriptor import MQAT, MQENC, MQFMT, MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
 from broker.mqi.errors import MQError
@@ -34,10 +34,10 @@ def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Ent
         data, packed_md = properties.with_header(entry.properties, data, packed_md)
     md = _described(entry, packed_md, now)
     flags, original = entry.msg_flags, entry.original_length
-    if extension.needed(entry.item, flags, original):
+    if mqmde.needed(entry.item, flags, original):
         described = md.encoding, md.coded_char_set_id, md.format
-        data = extension.extension(entry.item, flags, original, *described, _NATIVE) + data
-        md.encoding, md.coded_char_set_id, md.format = _NATIVE, ids.coded_char_set_id, extension.FORMAT
+        data = mqmde.extension(entry.item, flags, original, *described, _NATIVE) + data
+        md.encoding, md.coded_char_set_id, md.format = _NATIVE, ids.coded_char_set_id, mqmde.FORMAT
     data = MQXQH(route.q_name, route.q_mgr_name, md).to_bytes(_byte_order(_NATIVE)) + data
     kind = FullEntry if entry.triggers else Piece
     waiting = kind(route.queue, ids.next(), rank_of(entry.key), data, len(data))
@@ -78,4 +78,4 @@ def _packed(md: MessageDescriptor, ids: Identifiers, now: float) -> bytes:
 
 
 def _byte_order(encoding: int) -> ByteOrder:
-    return "little" if extension.byte_order(encoding) == "<" else "big"
+    return "little" if mqmde.byte_order(encoding) == "<" else "big"

@@ -13,7 +13,7 @@ from broker.core.rows import Rows
 if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle, Hconn
-    from broker.core.logical import Position
+    from broker.core.logical_order import Position
     from broker.core.queue import LocalQueue
     from broker.core.reports import Kind
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.core.order import SortedKeys
+from broker.core.sorted_keys import SortedKeys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -8,8 +8,8 @@ from broker.engine.answers import fail, fail_written
 from broker.engine.delivery import NOTHING, delivery
 from broker.engine.hardening import harden
 from broker.engine.mistakes import contained, mistake
+from broker.engine.put_back import put_back
 from broker.engine.room import BOUNDLESS
-from broker.engine.undelivered import put_back
 from broker.interface.port import Call, Delivery, T
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC

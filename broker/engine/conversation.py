@@ -19,7 +19,7 @@ from broker.core.effects import Grant
 from broker.core.explaining import Wanted, explain
 from broker.core.handles import Hconn
 from broker.core.views import Search
-from broker.engine import batches, returns
+from broker.engine import batches, put_back
 from broker.engine.answers import fail, fail_written, nobody, placed, succeed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.call_order import CallOrder
@@ -147,7 +147,7 @@ class Conversation:
         return self.call_order.issue(call, True, GetManyCall.make)
 
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
-        returns.give_back(self, hobj, tokens, last)
+        put_back.give_back(self, hobj, tokens, last)
 
     def begin(self) -> Call[int]:
         return self.call_order.issue(Call(), False, self._begin)

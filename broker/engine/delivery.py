@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgpack
 
-from broker.core import assembly, extension, properties
+from broker.core import assembly, mqmde, properties
 from broker.core.coding import Coding
 from broker.core.conversion import convert
 from broker.interface.port import Delivery
@@ -65,16 +65,16 @@ def delivery(grant: Grant, form: Form, now: float) -> Delivery:
         data, packed_md = properties.with_header(packed, data, packed_md)
     room = form.max_length
     if form.coding is not None and reason not in _TRUNCATED:
-        room_here = None if room is None else room - (extension.LENGTH if extends else 0)
+        room_here = None if room is None else room - (mqmde.LENGTH if extends else 0)
         data, packed_md, unconverted = _converted(data, packed_md, form.coding, room_here, headed=headed)
         reason = reason or unconverted
     if extends:
         fields = list(msgpack.unpackb(packed_md))
         encoding, ccsid, format = fields[_ENCODING], fields[_CCSID], fields[_FORMAT]
-        data = extension.extension(item, flags, original_length, encoding, ccsid, format, encoding) + data
-        fields[_FORMAT] = extension.FORMAT
+        data = mqmde.extension(item, flags, original_length, encoding, ccsid, format, encoding) + data
+        fields[_FORMAT] = mqmde.FORMAT
         packed_md = msgpack.packb(fields)
-        item, flags, original_length = extension.UNGROUPED, 0, -1
+        item, flags, original_length = mqmde.UNGROUPED, 0, -1
     return _plain(first, reason, now)._replace(
         packed_md=packed_md,
         group_id=item.group_id,

@@ -49,8 +49,8 @@ class LiveCatalog:
             return {}
         queue = self._core.queues.get(name)
         if queue is None:
-            signpost = self._core.signposts.get(name)
-            return {"HANDLES": len(signpost.handles)} if signpost else {}
+            indirect = self._core.indirect_queues.get(name)
+            return {"HANDLES": len(indirect.handles)} if indirect else {}
         return {
             "CURDEPTH": queue.depth,
             "IPPROCS": queue.input_count,

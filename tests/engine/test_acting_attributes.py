@@ -240,12 +240,12 @@ OF_A_QUEUE = {
     "TRIGTYPE": Case("TRIGTYPE(EVERY)", "TRIGTYPE(NONE)", started, "TRIGGER PROCESS(P)"),
     "USAGE": Case("USAGE(NORMAL)", "USAGE(XMITQ)", put_two),
 }  # fmt: skip
-OF_A_SIGNPOST = {keyword: OF_A_QUEUE[keyword] for keyword in ("DEFPRTY", "DEFPSIST", "DEFPRESP")}
+OF_INDIRECT = {keyword: OF_A_QUEUE[keyword] for keyword in ("DEFPRTY", "DEFPSIST", "DEFPRESP")}
 CASES: dict[str, dict[str, Case]] = {
     "QLOCAL": OF_A_QUEUE,
     "QMODEL": {**OF_A_QUEUE, "DEFTYPE": Case("DEFTYPE(PERMDYN)", "DEFTYPE(TEMPDYN)", survives)},
     "QALIAS": {
-        **{keyword: case._replace(besides="TARGET(Q)") for keyword, case in OF_A_SIGNPOST.items()},
+        **{keyword: case._replace(besides="TARGET(Q)") for keyword, case in OF_INDIRECT.items()},
         "GET": Case("GET(ENABLED)", "GET(DISABLED)", put_and_got, "TARGET(Q)"),
         "DEFREADA": Case("DEFREADA(YES)", "DEFREADA(DISABLED)", read_ahead, "TARGET(Q)"),
         "PROPCTL": Case("PROPCTL(ALL)", "PROPCTL(FORCE)", properties, "TARGET(Q)"),
@@ -253,7 +253,7 @@ CASES: dict[str, dict[str, Case]] = {
         "TARGET": Case("TARGET(Q)", "TARGET(R)", landed),
     },
     "QREMOTE": {
-        **{keyword: case._replace(besides="RQMNAME(QM2) RNAME(T) XMITQ(X)") for keyword, case in OF_A_SIGNPOST.items()},
+        **{keyword: case._replace(besides="RQMNAME(QM2) RNAME(T) XMITQ(X)") for keyword, case in OF_INDIRECT.items()},
         "PUT": Case("PUT(ENABLED)", "PUT(DISABLED)", landed, "RQMNAME(QM2) RNAME(T) XMITQ(X)"),
         "RQMNAME": Case("RQMNAME(QM2)", "RQMNAME(QM3)", landed, "RNAME(T) XMITQ(X)"),
         "RNAME": Case("RNAME(T)", "RNAME(U)", landed, "RQMNAME(QM2) XMITQ(X)"),

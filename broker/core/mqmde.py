@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from broker.core.logical import Item
+from broker.core.logical_order import Item
 from broker.mqi.descriptor import MQCCSI, MQENC
 from broker.mqi.errors import MQError
 from broker.mqi.fields import signed

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from broker.core import context
 from broker.core.entry import Entry, rank_of
-from broker.core.extension import FORMAT as EXTENSION_FORMAT
+from broker.core.mqmde import FORMAT as EXTENSION_FORMAT
 from broker.core.properties import FORMAT as PROPERTIES_FORMAT
 from broker.mqi.options import MQPMO
 

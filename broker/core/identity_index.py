@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.order import SortedKeys
+from broker.core.sorted_keys import SortedKeys
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
