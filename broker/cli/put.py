@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from broker.cli.bulk_put import BulkPut
 from broker.cli.conversation import converse, with_url
 from broker.cli.identifier import identifier
 from broker.cli.lines import LINE_BYTES_MAX, GroupLines, Lines
-from broker.cli.pipeline import Pipeline
 from broker.cli.program import COULD_NOT_RUN, DONE, NO_QUEUE_MANAGER, SOME_FAILED
 from broker.cli.terminal import warn
 from broker.mqi import MQFMT, MQMF, MQOO, MQPER, MQPMO, MQPRI, MessageDescriptor, MQError
@@ -100,7 +100,7 @@ async def _put_lines(
 ) -> int:
     outcome = _Outcome(ack=ack)
     async with connection.open(name, MQOO.OUTPUT | MQOO.FAIL_IF_QUIESCING) as queue:
-        await Pipeline(queue, lambda line: descriptor(line.data or b""), outcome.settled).put(Lines(sys.stdin.fileno()))
+        await BulkPut(queue, lambda line: descriptor(line.data or b""), outcome.settled).put(Lines(sys.stdin.fileno()))
     return outcome.in_words(name)
 
 
@@ -124,7 +124,7 @@ async def _put_group(
             outcome.settled(line, error)
 
     async with connection.open(name, MQOO.OUTPUT | MQOO.FAIL_IF_QUIESCING) as queue:
-        await Pipeline(queue, member, settled, MQPMO.SYNCPOINT | MQPMO.LOGICAL_ORDER).put(lines)
+        await BulkPut(queue, member, settled, MQPMO.SYNCPOINT | MQPMO.LOGICAL_ORDER).put(lines)
         if outcome.failed:
             await connection.backout()
         else:

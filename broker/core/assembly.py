@@ -21,11 +21,11 @@ def flags_of(entries: Sequence[Entry]) -> int:
     return flags
 
 
-def length_of(entries: Sequence[Entry], *, extends: bool) -> int:
-    """How many bytes the getter receives; `extends` says that its descriptor is of version 1."""
+def length_of(entries: Sequence[Entry], *, with_mqmde: bool) -> int:
+    """How many bytes the getter receives; `with_mqmde` says that its descriptor is of version 1."""
     first = entries[0]
     length = first.length if len(entries) == 1 else sum(entry.span for entry in entries)
-    return length + mqmde.LENGTH if extends and needs_extension(entries) else length
+    return length + mqmde.LENGTH if with_mqmde and needs_mqmde(entries) else length
 
 
 def data_of(entries: Sequence[Entry]) -> bytes:
@@ -35,7 +35,7 @@ def data_of(entries: Sequence[Entry]) -> bytes:
     return b"".join((entry.data or b"").ljust(entry.span, b"\0") for entry in entries)
 
 
-def needs_extension(entries: Sequence[Entry]) -> bool:
+def needs_mqmde(entries: Sequence[Entry]) -> bool:
     """Whether a version 1 descriptor cannot describe the message."""
     first = entries[0]
     return mqmde.needed(first.item, flags_of(entries), first.original_length)

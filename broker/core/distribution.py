@@ -16,7 +16,7 @@ import msgpack
 
 from broker.core import logical_order, opening
 from broker.core.handles import Handle
-from broker.core.mqmde import take_extension
+from broker.core.mqmde import take_mqmde
 from broker.core.putting import check_options
 from broker.core.resolution import resolve
 from broker.core.unit import Unit
@@ -250,7 +250,7 @@ class _PerDestination:
         records = pmo.records[:count] if pmo.version > 1 else ()
         self._records = _checked_records(records, int(pmo.record_fields), options)
         self.fields = int(pmo.record_fields) if records else 0
-        self._md, self.data = take_extension(md, data, ids.coded_char_set_id)
+        self._md, self.data = take_mqmde(md, data, ids.coded_char_set_id)
         if not options & _LOGICAL_ORDER:
             self._check_group(count)
         if options & _NEW_CORREL_ID:  # one for all, and it counts for more than those in the records

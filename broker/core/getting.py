@@ -80,7 +80,7 @@ def make_request(
     request.max_length = max_length
     request.accept_truncated = bool(options & _ACCEPT_TRUNCATED)
     request.fail_if_quiescing = bool(options & _FAIL_IF_QUIESCING)
-    request.extends = md is not None and md.version == 1
+    request.with_mqmde = md is not None and md.version == 1
     if options & _SYNCPOINT:
         request.syncpoint = ALWAYS
     elif options & _SYNCPOINT_IF_PERSISTENT:

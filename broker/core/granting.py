@@ -86,10 +86,10 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
 
 def _length(entries: list[Entry], request: Request, form: int) -> int:
     """How many bytes the getter receives, of properties in this form."""
-    length = assembly.length_of(entries, extends=request.extends)
+    length = assembly.length_of(entries, with_mqmde=request.with_mqmde)
     packed = entries[0].properties
     if packed:
-        length += properties.header_length(packed, form, assembly.length_of(entries, extends=False))
+        length += properties.header_length(packed, form, assembly.length_of(entries, with_mqmde=False))
     return length
 
 

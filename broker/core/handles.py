@@ -14,7 +14,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from broker.core.context import Context
     from broker.core.entry import Entry
-    from broker.core.put_template import Template
+    from broker.core.put_template import PutTemplate
     from broker.core.queue import LocalQueue
     from broker.core.routes import Route
     from broker.core.selection import Request
@@ -105,7 +105,7 @@ class Handle:
         self.marker = Marker(self)
         self.waiting: dict[Waiter, None] = {}
         self.put_md: MessageDescriptor | None = None  # of the last put
-        self.template: Template | None = None
+        self.template: PutTemplate | None = None
         self.request: Request | None = None  # of a get that may come again with the same arguments
         self.request_of: tuple[object, ...] = ()
         self.search: Request | None = None  # of a get that is being looked for, in steps

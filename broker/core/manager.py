@@ -41,7 +41,7 @@ from broker.core.identifiers import Identifiers
 from broker.core.locking import OwnLocks
 from broker.core.logical_order import CLOSED
 from broker.core.options import check_open
-from broker.core.put_template import Template, leaves_template
+from broker.core.put_template import PutTemplate, leaves_template
 from broker.core.putting import Prepared
 from broker.core.resolution import resolve, unknown
 from broker.core.routes import IndirectQueue, Route
@@ -319,7 +319,7 @@ class Manager:
 
     def template(
         self, handle: Handle, md: MessageDescriptor | None, pmo: PutMessageOptions, length: int
-    ) -> Template | None:
+    ) -> PutTemplate | None:
         """What completes a put of so many bytes that differs from the last one through its handle in its data alone;
         None when it differs in more.
         """
@@ -351,7 +351,7 @@ class Manager:
             handle.template = None
             if not put.reason and leaves_template(handle, route, md, pmo, put):
                 length_max = min(queue.max_length, self.max_length)
-                handle.template = Template(handle, md, pmo, put, length_max, self.changes)
+                handle.template = PutTemplate(handle, md, pmo, put, length_max, self.changes)
         return put
 
     def _check_bytes(self, unit: Unit, length: int) -> None:

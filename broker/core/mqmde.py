@@ -32,7 +32,7 @@ def byte_order(encoding: int) -> str:
     return "<" if encoding & _INTEGER_MASK == _LITTLE_ENDIAN else ">"
 
 
-def take_extension(md: MessageDescriptor, data: bytes, own_ccsid: int) -> tuple[MessageDescriptor, bytes]:
+def take_mqmde(md: MessageDescriptor, data: bytes, own_ccsid: int) -> tuple[MessageDescriptor, bytes]:
     """The descriptor with the fields of the MQMDE at the front of `data`, and the data behind it.
 
     What is not an MQMDE by the rules, or not in the queue manager's own encoding and character set, stays data. Raises
@@ -58,7 +58,7 @@ def take_extension(md: MessageDescriptor, data: bytes, own_ccsid: int) -> tuple[
     return full, data[LENGTH:]
 
 
-def extension(
+def packed(
     item: Item, flags: int, original_length: int, encoding: int, ccsid: int, format: str, own_encoding: int
 ) -> bytes:
     """The MQMDE for a message that a version 1 descriptor cannot describe, itself in `own_encoding`. `encoding`,

@@ -31,7 +31,7 @@ _PLAIN = (
 ).value  # fmt: skip
 
 
-class Template:
+class PutTemplate:
     """What a put through `handle` has come to. The descriptor given is the caller's, who may change it between two
     puts; `md` is what counts of it (`Prepared`).
     """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.core import context, logical_order, report_options, transmission
 from broker.core.entry import MAX_PRIORITY, Entry, FullEntry
 from broker.core.logical_order import Item, Position
-from broker.core.mqmde import take_extension
+from broker.core.mqmde import take_mqmde
 from broker.core.options import check_put
 from broker.core.properties import FORMAT as PROPERTIES_FORMAT
 from broker.core.properties import take_properties
@@ -90,7 +90,7 @@ def prepare(
     if given is not None:
         md, warning = checks.descriptor_for_put(given, _RULES, remote=route.remote)
         md = counts = reply_to(manager.definitions, md)
-        md, data = take_extension(md, data, ids.coded_char_set_id)
+        md, data = take_mqmde(md, data, ids.coded_char_set_id)
         if md.format == PROPERTIES_FORMAT:
             may_cut = md.msg_flags & logical_order.SEGMENTATION_ALLOWED
             longest = len(data) if may_cut else min(queue.max_length, manager.max_length)

@@ -36,7 +36,6 @@ class Request:
         "browse_first",
         "complete_message",
         "correl_id",
-        "extends",
         "fail_if_quiescing",
         "group_id",
         "item",
@@ -56,6 +55,7 @@ class Request:
         "unmarks",
         "view",
         "whole",
+        "with_mqmde",
     )
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Request:
         self.logical = False
         self.complete_message = False
         self.lock = False
-        self.extends = False  # the getter's descriptor is of version 1: group fields come as an MQMDE
+        self.with_mqmde = False  # the getter's descriptor is of version 1: group fields come as an MQMDE
         self.marks: Sequence[Marker] = ()  # mark the message browsed
         self.unmarks: Sequence[Marker] = ()
         self.unmarked_by: tuple[Marker, ...] | None = None  # only messages without any of these marks

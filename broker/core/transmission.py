@@ -36,7 +36,7 @@ def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Ent
     flags, original = entry.msg_flags, entry.original_length
     if mqmde.needed(entry.item, flags, original):
         described = md.encoding, md.coded_char_set_id, md.format
-        data = mqmde.extension(entry.item, flags, original, *described, _NATIVE) + data
+        data = mqmde.packed(entry.item, flags, original, *described, _NATIVE) + data
         md.encoding, md.coded_char_set_id, md.format = _NATIVE, ids.coded_char_set_id, mqmde.FORMAT
     data = MQXQH(route.q_name, route.q_mgr_name, md).to_bytes(_byte_order(_NATIVE)) + data
     kind = FullEntry if entry.triggers else Piece

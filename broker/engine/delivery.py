@@ -59,19 +59,19 @@ def delivery(grant: Grant, form: Form, now: float) -> Delivery:
         assembly.flags_of(entries),
         first.original_length,
     )
-    extends = form.version == 1 and assembly.needs_extension(entries)
+    with_mqmde = form.version == 1 and assembly.needs_mqmde(entries)
     headed = bool(packed) and properties.wanted(packed, grant.form)
     if headed:
         data, packed_md = properties.with_header(packed, data, packed_md)
     room = form.max_length
     if form.coding is not None and reason not in _TRUNCATED:
-        room_here = None if room is None else room - (mqmde.LENGTH if extends else 0)
+        room_here = None if room is None else room - (mqmde.LENGTH if with_mqmde else 0)
         data, packed_md, unconverted = _converted(data, packed_md, form.coding, room_here, headed=headed)
         reason = reason or unconverted
-    if extends:
+    if with_mqmde:
         fields = list(msgpack.unpackb(packed_md))
         encoding, ccsid, format = fields[_ENCODING], fields[_CCSID], fields[_FORMAT]
-        data = mqmde.extension(item, flags, original_length, encoding, ccsid, format, encoding) + data
+        data = mqmde.packed(item, flags, original_length, encoding, ccsid, format, encoding) + data
         fields[_FORMAT] = mqmde.FORMAT
         packed_md = msgpack.packb(fields)
         item, flags, original_length = mqmde.UNGROUPED, 0, -1

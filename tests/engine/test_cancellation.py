@@ -83,7 +83,7 @@ async def move(program: Program) -> None:
 
 
 async def put_then_get(program: Program) -> None:
-    """Pipelined: the get waits its turn behind the put."""
+    """Pipelined: the get is deferred behind the put."""
     await asyncio.gather(program.put(b"X"), program.get())
 
 

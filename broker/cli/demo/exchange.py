@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from broker import Clock
+from broker.cli.bulk_put import BulkPut
 from broker.cli.demo.account import STEADY_RATE
 from broker.cli.demo.handlers import DEAD_LETTER_QUEUE, REPLY_QUEUE, REQUEST_QUEUE
 from broker.cli.demo.reservation import LINE_BYTES_MAX, Refusal
 from broker.cli.demo.stamp import Stamp, microseconds
 from broker.cli.get import gathered
-from broker.cli.pipeline import Pipeline
 from broker.cli.progress import show
 from broker.mqi import MQDLH, MQOO, MQPER, MessageDescriptor
 
@@ -59,7 +59,7 @@ class Exchange:
 
     async def _put(self, lines: Lines) -> None:
         async with self._connection.open(REQUEST_QUEUE, MQOO.OUTPUT) as queue:
-            await Pipeline(queue, lambda line: self._request(line.number), self._settled).put(self._short_enough(lines))
+            await BulkPut(queue, lambda line: self._request(line.number), self._settled).put(self._short_enough(lines))
         self._all_put = True
 
     async def _short_enough(self, lines: Lines) -> AsyncIterator[Line]:

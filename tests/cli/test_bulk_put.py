@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import anyio
 
+from broker.cli.bulk_put import OUTSTANDING_MAX, BulkPut, Room
 from broker.cli.lines import Line
-from broker.cli.pipeline import OUTSTANDING_MAX, Pipeline, Room
 from broker.mqi import MQRC, MessageDescriptor, MQError
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ async def numbered(count: int) -> AsyncIterator[Line]:
         yield Line(number, 1, b"%d" % number)
 
 
-def pipeline(queue: SlowQueue, settled: list[tuple[int, str]]) -> Pipeline:
-    return Pipeline(
+def bulk_put(queue: SlowQueue, settled: list[tuple[int, str]]) -> BulkPut:
+    return BulkPut(
         cast("Queue", queue),
         lambda line: MessageDescriptor(),
         lambda line, error: settled.append((line.number, "" if error is None else error.detail)),
@@ -50,7 +50,7 @@ def pipeline(queue: SlowQueue, settled: list[tuple[int, str]]) -> Pipeline:
 async def test_what_is_read_while_lines_are_put_is_put_next_and_all_settle_in_order() -> None:
     queue, settled = SlowQueue(), list[tuple[int, str]]()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(pipeline(queue, settled).put, numbered(3000))
+        tasks.start_soon(bulk_put(queue, settled).put, numbered(3000))
         await anyio.wait_all_tasks_blocked()
         assert sum(map(len, queue.batches)) <= OUTSTANDING_MAX
         queue.gate.set()
@@ -64,7 +64,7 @@ async def test_a_line_is_put_without_waiting_for_more() -> None:
     queue.gate.set()
     send, receive = anyio.create_memory_object_stream[Line](1)
     async with receive, anyio.create_task_group() as tasks:
-        tasks.start_soon(pipeline(queue, settled).put, receive)
+        tasks.start_soon(bulk_put(queue, settled).put, receive)
         async with send:
             for number in (1, 2):
                 await send.send(Line(number, 1, b"x"))
@@ -75,7 +75,7 @@ async def test_a_line_is_put_without_waiting_for_more() -> None:
 async def test_a_failure_ends_the_reading_and_no_line_after_it_is_put() -> None:
     queue, settled = SlowQueue(refused=b"3"), list[tuple[int, str]]()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(pipeline(queue, settled).put, numbered(10_000))
+        tasks.start_soon(bulk_put(queue, settled).put, numbered(10_000))
         await anyio.wait_all_tasks_blocked()
         queue.gate.set()
     assert [number for number, _ in settled] == list(range(1, len(settled) + 1))
@@ -93,7 +93,7 @@ async def test_a_line_too_long_to_keep_is_a_failure_of_that_line() -> None:
         yield Line(1, 1, b"a")
         yield Line(2, 1 << 40, None)
 
-    await pipeline(queue, settled).put(lines())
+    await bulk_put(queue, settled).put(lines())
     assert settled == [(1, ""), (2, "the line has 1099511627776 bytes")]
 
 

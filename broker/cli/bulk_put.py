@@ -25,7 +25,7 @@ OUTSTANDING_MAX: Final = 1024
 OUTSTANDING_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
-class Pipeline:
+class BulkPut:
     """Puts lines on a queue. `describe` makes the descriptor of a line; `settled` is told each outcome, in order.
 
     The first failure ends the reading and the putting. The lines read by then that were not put have the same outcome,
