@@ -59,15 +59,15 @@ class Triggers:
         """Whether each put to this queue is to be judged when it is made (`meets_first`)."""
         return queue.trigger_type == _FIRST and self.fast_path(queue)
 
-    def meets_first(self, queue: LocalQueue, entry: Entry, now: float) -> bool:
+    def meets_first(self, queue: LocalQueue, entry: Entry, tick: float) -> bool:
         """Whether this put meets FIRST (C2, C3, C4; E2 after TRIGINT). Judged when it is put, uncommitted or not."""
         if not self.judges(queue) or queue.input_count or rank_of(entry.key) < queue.trigger_priority:
             return False
         if queue.qualifying() > 1:
             last = queue.first_triggered
-            if last is not None and (now - last) * 1000 < self.interval_ms:
+            if last is not None and (tick - last) * 1000 < self.interval_ms:
                 return False
-        queue.first_triggered = now
+        queue.first_triggered = tick
         return True
 
     def arrived(self, queue: LocalQueue, entries: Sequence[Entry]) -> None:
@@ -86,10 +86,10 @@ class Triggers:
             self.count(queue, 1)
             self.post()
 
-    def last_input_closed(self, queue: LocalQueue, now: float) -> None:
+    def last_input_closed(self, queue: LocalQueue, tick: float) -> None:
         """E3: nobody has the queue open for input any more, and FIRST still finds a message."""
         if queue.trigger_type == _FIRST and self.fast_path(queue) and not queue.input_count and queue.qualifying():
-            queue.first_triggered = now
+            queue.first_triggered = tick
             self.fire_first(queue)
 
     def recount(self, queue: LocalQueue) -> None:

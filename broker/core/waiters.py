@@ -4,13 +4,13 @@ Served when a message becomes available: all waiting browsers, then one getter t
 destructive get or by a browse with LOCK; among these first the ones that ask for specific messages and match, then
 general ones, first come first served inside a class.
 
-Those who ask the same stand in one line, and whom a message is for is asked by the line: where the first of a line
-cannot be given the message, nobody in it can. The lines are found by the identifiers and numbers that they ask for, so
+Those who ask the same stand in one FIFO, and whom a message is for is asked by FIFO: where the first of one
+cannot be given the message, nobody in it can. The fifos are found by the identifiers and numbers that they ask for, so
 ten thousand getters that each wait for a reply, or for a group, cost a put of something else nothing. What cannot be
-looked up (a selector, a place in logical order) is judged once for each line.
+looked up (a selector, a place in logical order) is judged once for each fifo.
 
 A get that wants a whole group or logical message may be given another message than the one that has come, which made
-it whole. So its line is looked up by all that has become whole.
+it whole. So its fifo is looked up by all that has become whole.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Judge: TypeAlias = "Callable[[Request], Entry | None]"
 """Says which message a request may be given because of the one that is offered, if any."""
 
 _NAMES: Names = ("msg_id", "correl_id", "group_id", "msg_seq_number", "offset", "token")
-"""What a request and a message both have, and lines are found by."""
+"""What a request and a message both have, and fifos are found by."""
 
 _CORREL_ID: Names = ("correl_id",)
 _ALL_BUT_ONE = len(_NAMES) - 1
@@ -49,14 +49,14 @@ _NOTHING_ASKED: tuple[Names, object] = (), ()
 class Waiter:
     """A get that waits. `owner` is the engine's: it brings the outcome to the caller."""
 
-    __slots__ = ("handle", "line", "number", "owner", "request")
+    __slots__ = ("fifo", "handle", "number", "owner", "request")
 
     def __init__(self, handle: Handle, request: Request, owner: Any) -> None:
         self.handle = handle
         self.request = request
         self.owner = owner
-        self.number = 0  # its place in the order of arrival, over all lines
-        self.line: _Line | None = None  # where it stands; None when it no longer waits
+        self.number = 0  # its place in the order of arrival, over all fifos
+        self.fifo: Fifo | None = None  # where it stands; None when it no longer waits
 
 
 class Waiters:
@@ -73,7 +73,7 @@ class Waiters:
         self.wholes = 0  # those among them that want a whole group or logical message
 
     def add(self, waiter: Waiter) -> None:
-        """Stand in line."""
+        """Begin to wait."""
         request = waiter.request
         self._arrivals += 1
         waiter.number = self._arrivals
@@ -82,24 +82,24 @@ class Waiters:
             service_class = self._browsers
         else:
             service_class = self._specific if names or request.selector is not None else self._general
-        waiter.line = line = service_class.line(request, names, value)
-        line.waiters[waiter] = None
+        waiter.fifo = fifo = service_class.fifo(request, names, value)
+        fifo.waiters[waiter] = None
         self.count += 1
         if request.whole:
             self.wholes += 1
 
     def discard(self, waiter: Waiter) -> None:
-        """Leave the line; harmless when it has."""
-        line = waiter.line
-        if line is None:
+        """Wait no longer; harmless when it does not."""
+        fifo = waiter.fifo
+        if fifo is None:
             return
-        waiter.line = None
-        del line.waiters[waiter]
+        waiter.fifo = None
+        del fifo.waiters[waiter]
         self.count -= 1
         if waiter.request.whole:
             self.wholes -= 1
-        if not line.waiters:
-            line.table.drop(line)
+        if not fifo.waiters:
+            fifo.table.drop(fifo)
 
     def takers(self, entry: Entry, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
         """Those who may be given a message because of `entry`, and which, in the order in which they are to be served.
@@ -109,17 +109,17 @@ class Waiters:
         """
         for each in (self._browsers, self._specific, self._general):
             if (each.tables or each.wholes) and entry.state != GONE:  # as one that is found expired
-                lines = each.lines(entry)
-                yield from _in_line(lines[0], judge) if len(lines) == 1 else _in_turn(lines, judge)
+                fifos = each.fifos(entry)
+                yield from _in_fifo(fifos[0], judge) if len(fifos) == 1 else _in_turn(fifos, judge)
 
     def __iter__(self) -> Iterator[Waiter]:
         for each in (self._specific, self._general, self._browsers):
             for table in (*each.tables.values(), *each.wholes.values()):
-                for line in table.all():
-                    yield from line.waiters
+                for fifo in table.all():
+                    yield from fifo.waiters
 
 
-class _Line:
+class Fifo:
     """Those who ask the same, the first to come first. `value` and `question` say where in its table it stands."""
 
     __slots__ = ("question", "table", "value", "waiters")
@@ -132,44 +132,44 @@ class _Line:
 
 
 class _Table:
-    """The lines that ask for certain fields: by the values of these, then by what else they ask."""
+    """The fifos that ask for certain fields: by the values of these, then by what else they ask."""
 
-    __slots__ = ("_lines", "_values_of", "count")
+    __slots__ = ("_fifos", "_values_of", "count")
 
     def __init__(self, names: Names) -> None:
-        self._lines: dict[object, dict[tuple[object, ...], _Line]] = {}
+        self._fifos: dict[object, dict[tuple[object, ...], Fifo]] = {}
         self._values_of = _values_of(names)
         self.count = 0
 
-    def line(self, value: object, question: tuple[object, ...]) -> _Line:
-        """The line of this value and question; made if there is none."""
-        lines = self._lines.setdefault(value, {})
-        line = lines.get(question)
-        if line is None:
-            line = lines[question] = _Line(self, value, question)
+    def fifo(self, value: object, question: tuple[object, ...]) -> Fifo:
+        """The fifo of this value and question; made if there is none."""
+        fifos = self._fifos.setdefault(value, {})
+        fifo = fifos.get(question)
+        if fifo is None:
+            fifo = fifos[question] = Fifo(self, value, question)
             self.count += 1
-        return line
+        return fifo
 
-    def drop(self, line: _Line) -> None:
-        """Nobody stands in the line any more."""
-        lines = self._lines[line.value]
-        del lines[line.question]
+    def drop(self, fifo: Fifo) -> None:
+        """Nobody stands in the fifo any more."""
+        fifos = self._fifos[fifo.value]
+        del fifos[fifo.question]
         self.count -= 1
-        if not lines:
-            del self._lines[line.value]
+        if not fifos:
+            del self._fifos[fifo.value]
 
-    def matching(self, entry: Entry) -> Iterable[_Line]:
-        """The lines whose fields are those of `entry`."""
-        lines = self._lines.get(self._values_of(entry))
-        return lines.values() if lines else ()
+    def matching(self, entry: Entry) -> Iterable[Fifo]:
+        """The fifos whose fields are those of `entry`."""
+        fifos = self._fifos.get(self._values_of(entry))
+        return fifos.values() if fifos else ()
 
-    def all(self) -> Iterator[_Line]:
-        for lines in self._lines.values():
-            yield from lines.values()
+    def all(self) -> Iterator[Fifo]:
+        for fifos in self._fifos.values():
+            yield from fifos.values()
 
 
 class _ServiceClass:
-    """The lines of those who are served alike. A table that has become empty stays: there are at most 64."""
+    """The fifos of those who are served alike. A table that has become empty stays: there are at most 64."""
 
     __slots__ = ("tables", "wholes")
 
@@ -177,32 +177,32 @@ class _ServiceClass:
         self.tables: dict[Names, _Table] = {}
         self.wholes: dict[tuple[int, Names], _Table] = {}  # of those who want a whole group or logical message
 
-    def line(self, request: Request, names: Names, value: object) -> _Line:
-        """Where a request for these values of these fields stands in line."""
+    def fifo(self, request: Request, names: Names, value: object) -> Fifo:
+        """Where a request for these values of these fields stands."""
         if request.whole:
             table = self.wholes.setdefault((request.whole, names), _Table(names))
         else:
             table = self.tables.get(names) or self.tables.setdefault(names, _Table(names))
-        return table.line(value, _question(request))
+        return table.fifo(value, _question(request))
 
-    def lines(self, entry: Entry) -> list[_Line]:
-        """The lines of those who may want a message because of `entry`."""
-        lines = [line for table in self.tables.values() for line in table.matching(entry)]
+    def fifos(self, entry: Entry) -> list[Fifo]:
+        """The fifos of those who may want a message because of `entry`."""
+        fifos = [fifo for table in self.tables.values() for fifo in table.matching(entry)]
         if self.wholes:
-            lines += self._lines_of_wholes(entry)
-        return lines
+            fifos += self._fifos_of_wholes(entry)
+        return fifos
 
-    def _lines_of_wholes(self, entry: Entry) -> Iterable[_Line]:
+    def _fifos_of_wholes(self, entry: Entry) -> Iterable[Fifo]:
         queue = entry.queue
-        lines: dict[_Line, None] = {}
+        fifos: dict[Fifo, None] = {}
         for (whole, names), table in self.wholes.items():
             keys = queue.groups.whole_with(entry, whole)
             if keys and (not names or table.count < len(keys)):  # it takes less to ask them all
-                lines.update(dict.fromkeys(table.all()))
+                fifos.update(dict.fromkeys(table.all()))
                 continue
             for key in keys:
-                lines.update(dict.fromkeys(table.matching(queue.entries[key])))
-        return lines
+                fifos.update(dict.fromkeys(table.matching(queue.entries[key])))
+        return fifos
 
 
 def _key(request: Request) -> tuple[Names, object]:
@@ -247,18 +247,18 @@ def _question(request: Request) -> tuple[object, ...]:
     )
 
 
-def _in_line(line: _Line, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
-    """`_in_turn` for one line."""
-    for waiter in line.waiters:
+def _in_fifo(fifo: Fifo, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
+    """`_in_turn` for one fifo."""
+    for waiter in fifo.waiters:
         found = judge(waiter.request)
         if found is None:
             return
         yield waiter, found
 
 
-def _in_turn(lines: list[_Line], judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
-    """Those in these lines whom the judge gives something, in the order of their arrival."""
-    heads = [_Head(line) for line in lines]
+def _in_turn(fifos: list[Fifo], judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
+    """Those in these fifos whom the judge gives something, in the order of their arrival."""
+    heads = [_Head(fifo) for fifo in fifos]
     heapify(heads)
     while heads:
         head = heads[0]
@@ -274,12 +274,12 @@ def _in_turn(lines: list[_Line], judge: Judge) -> Iterator[tuple[Waiter, Entry]]
 
 
 class _Head:
-    """The first in a line who has not been judged."""
+    """The first in a fifo who has not been judged."""
 
     __slots__ = ("_rest", "waiter")
 
-    def __init__(self, line: _Line) -> None:
-        self._rest = iter(line.waiters)
+    def __init__(self, fifo: Fifo) -> None:
+        self._rest = iter(fifo.waiters)
         self.waiter = next(self._rest)
 
     def advance(self) -> bool:
