@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import broker
+from broker.interface.port import Port
 
 
 def declared() -> dict[str, str]:
@@ -36,3 +37,9 @@ def test_a_client_does_not_load_the_queue_manager() -> None:
     program = "import broker, sys; broker.connect; print(sorted(name for name in sys.modules if 'engine' in name))"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_each_call_of_the_port_is_described() -> None:
+    calls = [member for name, member in vars(Port).items() if callable(member) and not name.startswith("_")]
+    assert len(calls) > 20
+    assert [call.__name__ for call in calls if not call.__doc__] == []

@@ -203,7 +203,12 @@ class Lease(NamedTuple):
 
 class Port(Protocol):
     """The calls of one connection (Hconn). Each method makes its call at once; errors arrive in the answer, as
-    MQError.
+    MQError: those that its docstring names, and besides OPTIONS_ERROR (2046), the error of a structure that is given
+    (MD_ERROR 2026, OD_ERROR 2044, PMO_ERROR 2173, GMO_ERROR 2186), HOBJ_ERROR (2019), HCONN_ERROR (2018) after the
+    disconnect, CONNECTION_BROKEN (2009) and RESOURCE_PROBLEM (2102). An answer that is an `int` is a reason: NONE (0)
+    or that of a warning.
+
+    Where `abandon` is not spoken of, it undoes nothing: the call has its effect, only that nobody hears of it.
     """
 
     @property
@@ -218,15 +223,35 @@ class Port(Protocol):
     def end_reported(self) -> bool:
         """Whether a call has failed because the connection ended: the program has heard of it."""
 
-    def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]: ...
-    def close(self, hobj: int, options: int) -> Call[int]: ...
-    def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]: ...
+    def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:
+        """MQOPEN with options of MQOO. UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042) and others. `abandon` closes
+        the handle again.
+        """
+
+    def close(self, hobj: int, options: int) -> Call[int]:
+        """MQCLOSE with options of MQCO. Warns of INCOMPLETE_GROUP (2241), INCOMPLETE_MSG (2242). Raises Q_NOT_EMPTY
+        (2055), and the handle is still open.
+        """
+
+    def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
+        """MQPUT of `data`, for whose descriptor None stands for the defaults. Outside syncpoint it is answered when the
+        message is durable, if it is persistent. Q_FULL (2053), PUT_INHIBITED (2051), STORAGE_MEDIUM_FULL (2192) and
+        others.
+        """
+
     def put1(
         self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
-    ) -> Call[Placed]: ...
+    ) -> Call[Placed]:
+        """MQPUT1: as `put`, to the queue that `descriptor` names; besides, what `open` raises."""
+
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
-    ) -> Call[Delivery]: ...
+    ) -> Call[Delivery]:
+        """MQGET into a buffer of `max_length` bytes, None for one that is long enough. With WAIT it is answered after
+        WaitInterval milliseconds at the latest. NO_MSG_AVAILABLE (2033), TRUNCATED_MSG_FAILED (2080), GET_INHIBITED
+        (2016) and others. `abandon` ends the wait, or puts the message back at its place; it does not undo a browse.
+        """
+
     def put_many(
         self,
         hobj: int,
@@ -237,14 +262,15 @@ class Port(Protocol):
         """Put up to PUT_MANY_MAX messages one after the other, outside syncpoint as one implicit unit of work.
 
         The first that fails ends the batch: those before it stay put. `after` is the call for the messages that come
-        before these in a longer batch, which may be under way still: when that one fails, this one puts nothing.
+        before these in a longer batch, which may be under way still: when that one fails, this one puts nothing
+        (OPERATION_NOT_ALLOWED, 2534).
         """
 
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
     ) -> Call[list[Delivery]]:
         """Get up to `count` messages, of those there now and at most GET_MANY_MAX; wait, if `options` say so, for the
-        first only. Outside syncpoint they are removed by one implicit unit of work.
+        first only. Outside syncpoint they are removed by one implicit unit of work. `abandon` puts all of them back.
         """
 
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
@@ -252,20 +278,59 @@ class Port(Protocol):
         to their places as if they had not been got: now, before any later call.
         """
 
-    def begin(self) -> Call[int]: ...
-    def commit(self) -> Call[int]: ...
-    def backout(self) -> Call[int]: ...
-    def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]: ...
-    def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]: ...
-    def mqsc(self, text: str, check: bool = False) -> Call[list[CommandReply]]: ...
-    def status(self) -> Call[dict[str, Any]]: ...
+    def begin(self) -> Call[int]:
+        """MQBEGIN. Raises UOW_IN_PROGRESS (2128)."""
+
+    def commit(self) -> Call[int]:
+        """MQCMIT: answered when the unit of work is durable. BACKED_OUT (2003) where it could not be made so, or could
+        only be backed out.
+        """
+
+    def backout(self) -> Call[int]:
+        """MQBACK."""
+
+    def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]:
+        """MQINQ of these MQIA and MQCA: their values. NOT_OPEN_FOR_INQUIRE (2038), SELECTOR_ERROR (2067)."""
+
+    def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]:
+        """MQSET of these MQIA and MQCA: answered when they are durable. NOT_OPEN_FOR_SET (2040), SELECTOR_ERROR (2067)
+        and others.
+        """
+
+    def mqsc(self, text: str, check: bool = False) -> Call[list[CommandReply]]:
+        """Run MQSC or ZMQSC: a reply to each command, also to those that fail. With `check` the first that fails is the
+        last that is run. DATA_LENGTH_ERROR (2010) for a text that is too long. `abandon` leaves what has been run.
+        """
+
+    def status(self) -> Call[dict[str, Any]]:
+        """The figures of `evermq status`."""
+
     def explain(
         self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
-    ) -> Call[Explanation]: ...
-    def trigger_pending(self) -> Call[PendingStarts]: ...
-    def trigger_wait(self, posts: int) -> Call[int]: ...
-    def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]: ...
-    def trigger_done(self, leases: Sequence[int]) -> None: ...
-    def trigger_return(self, leases: Sequence[int]) -> None: ...
-    def connect(self, appl_name: str) -> Call[Port]: ...
-    def disconnect(self, *, commit: bool) -> Call[int]: ...
+    ) -> Call[Explanation]:
+        """Why the messages of a queue with these identifiers (24 bytes; None for any) are not given to a get.
+        UNKNOWN_OBJECT_NAME (2085).
+        """
+
+    def trigger_pending(self) -> Call[PendingStarts]:
+        """The queues of which starts are pending now."""
+
+    def trigger_wait(self, posts: int) -> Call[int]:
+        """Wait until there have been more posts than `posts`: how many there are. `abandon` ends the wait."""
+
+    def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
+        """Take up to `limit` starts of a queue; perhaps none. `abandon` makes them pending again."""
+
+    def trigger_done(self, leases: Sequence[int]) -> None:
+        """These starts, by the ids of their leases, have been carried out."""
+
+    def trigger_return(self, leases: Sequence[int]) -> None:
+        """These have not: they are pending again."""
+
+    def connect(self, appl_name: str) -> Call[Port]:
+        """Another connection on the same line, with a unit of work of its own. `abandon` ends it."""
+
+    def disconnect(self, *, commit: bool) -> Call[int]:
+        """MQDISC: the connection has ended from now on. Its unit of work is committed, or backed out without `commit`;
+        answered when that is durable. Raises what `commit` raises.
+        """
