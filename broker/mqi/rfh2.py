@@ -22,7 +22,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from broker.mqi.fields import ByteOrder
     from broker.mqi.folders import Value
@@ -166,11 +166,6 @@ def unpack(packed: bytes) -> list[str]:
     """The folders that `pack` packed in the byte order of a queue. Raises RFH_ERROR (2334)."""
     found = Found(0, len(packed), "little", "utf-8", _places(packed, 0, len(packed), "little"), "", 0, 0, 0)
     return [text for place in found.folders if (text := found.text(packed, place))]
-
-
-def pack_properties(properties: Mapping[str, Value]) -> bytes:
-    """Properties as a queue keeps them. Raises PROPERTY_NAME_ERROR (2442) and others, see `folders.encode`."""
-    return pack(texts.encode(properties))
 
 
 def unpack_properties(packed: bytes) -> dict[str, Value]:

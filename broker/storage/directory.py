@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _MODE = 0o600
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class DataDirectory:
@@ -101,7 +101,7 @@ def _restrict(path: Path) -> None:
     try:
         path.chmod(_MODE)
     except OSError as error:
-        _LOGGER.warning("others may read or write a file of the queue manager path=%s: %s", path, error)
+        logger.warning("others may read or write a file of the queue manager path=%s: %s", path, error)
 
 
 def _make(path: Path) -> None:

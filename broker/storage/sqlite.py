@@ -49,7 +49,7 @@ BALLAST_BYTES = 2 * database.WAL_BYTES_MAX
 
 _persistent = attrgetter("persistent")
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
 
@@ -157,7 +157,7 @@ class SqliteStore(Store):
         """Refuse every batch from now on: what else is written to a damaged database may be lost."""
         advice = "restore its directory from a copy, or move it away to start without messages"
         self._failure = StoreFailedError(f"{self._file} is damaged ({damage}); {advice}")
-        _LOGGER.error("store damaged: %s", self._failure)
+        logger.error("store damaged: %s", self._failure)
 
     # Everything below runs on the thread of the database.
 
@@ -165,7 +165,7 @@ class SqliteStore(Store):
         database.prepare(db, self._file)
         self._directory.sync()
         if not self._ballast.occupy():
-            _LOGGER.warning("store full path=%s: nothing that needs room is written until there is some", self._file)
+            logger.warning("store full path=%s: nothing that needs room is written until there is some", self._file)
 
     def _write(self, db: sqlite3.Connection, rows: Rows) -> None:
         """Write a batch, and remember a failure for good."""
@@ -205,7 +205,7 @@ class SqliteStore(Store):
             write()
         except StoreFullError:
             if self._ballast.release():
-                _LOGGER.warning("store full path=%s: removals take the room of the ballast", self._file)
+                logger.warning("store full path=%s: removals take the room of the ballast", self._file)
             self._upkeep.checkpoint(db)  # The log is then written from its beginning again, and needs no more room.
             write()
 

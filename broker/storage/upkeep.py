@@ -47,7 +47,7 @@ _IDLE_SECONDS = 0.1  # After so long without a batch, nobody is likely to wait f
 _IDLE_BYTES = 256 * 1024  # Less than this in the log is not worth two syncs.
 _ROOMY_BYTES = 64 * database.WAL_BYTES_MAX  # On a disk with less room left, the log takes only what it needs.
 
-_LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Upkeep:
@@ -133,7 +133,7 @@ class Upkeep:
             try:
                 database.checkpoint(db)
             except sqlite3.Error as error:
-                _LOGGER.warning("checkpoint failed path=%s: %s", self._file, error)
+                logger.warning("checkpoint failed path=%s: %s", self._file, error)
 
     def _carry(self) -> None:
         if self._thread is not None and not self._carrying:
@@ -182,11 +182,11 @@ class Upkeep:
         if free >= SHRINK_FREE_BYTES and total - free <= SHRINK_USED_BYTES:
             database.shrink(db)
             self._finish(db)
-            _LOGGER.info("database shrunk path=%s from=%d to=%d bytes", self._file, total, self._room.total)
+            logger.info("database shrunk path=%s from=%d to=%d bytes", self._file, total, self._room.total)
 
     def _rest_ended(self, error: Exception | None) -> None:
         if error is not None:  # Nothing is lost by it, and the next time may be better.
-            _LOGGER.warning("upkeep failed path=%s: %s", self._file, error)
+            logger.warning("upkeep failed path=%s: %s", self._file, error)
 
     # The check
 
@@ -195,7 +195,7 @@ class Upkeep:
         if self._check_owed and self._thread is not None:
             self._check_owed = False
             self._last_check = "running"
-            _LOGGER.info("check started path=%s: the last stop was not orderly", self._file)
+            logger.info("check started path=%s: the last stop was not orderly", self._file)
             self._thread.submit(self._look_for_damage, self._checked)
 
     def _look_for_damage(self, db: sqlite3.Connection) -> None:
@@ -209,7 +209,7 @@ class Upkeep:
         elif error is None:
             self._last_check = "passed"
             self._unchecked.unlink(missing_ok=True)
-            _LOGGER.info("check passed path=%s", self._file)
+            logger.info("check passed path=%s", self._file)
         else:
             self._last_check = f"failed: {error}"
             self._damaged(str(error))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from broker.mqi import MQRC, MQError
 from broker.mqi.folders import NAME_LENGTH_MAX, decode, encode, read
-from broker.mqi.rfh2 import FOLDERS_MAX, INHERIT, MQRFH2, pack, pack_properties, unpack, unpack_properties
+from broker.mqi.rfh2 import FOLDERS_MAX, INHERIT, MQRFH2, pack, unpack, unpack_properties
 from tests.core.effort import Effort
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ VALUES = (
 def test_properties_are_read_as_they_were_written(properties: dict[str, Value]) -> None:
     words = {"null", "true", "false", "not", "and", "or", "between", "like", "in", "is", "escape"}
     properties = {name: value for name, value in properties.items() if name.lower() not in words}
-    found = unpack_properties(pack_properties(properties))
+    found = unpack_properties(pack(encode(properties)))
     assert found == properties
     assert [type(found[name]) for name in found] == [type(properties[name]) for name in found]
 
@@ -231,7 +231,7 @@ def test_a_value_of_another_type_is_refused(value: object) -> None:
 
 
 def test_what_is_no_number_comes_back_as_such() -> None:
-    found = unpack_properties(pack_properties({"a": math.nan}))["a"]
+    found = unpack_properties(pack(encode({"a": math.nan})))["a"]
     assert isinstance(found, float)
     assert math.isnan(found)
 
