@@ -38,3 +38,9 @@ class Clock:
     async def sleep(self, delay: float) -> None:
         """Suspend the calling task for `delay` seconds; 0 gives the other tasks a turn."""
         await asyncio.sleep(delay)
+
+
+def cancel_timer(timer: Timer | None) -> None:
+    """Cancel a timer, if there is one; harmless when it has run out."""
+    if timer is not None:
+        timer.cancel()

@@ -214,7 +214,11 @@ class LoggingConfig:
     """The log of the daemon, on standard error."""
 
     level: str = field(
-        default="INFO", metadata=about(Choice(("DEBUG", "INFO", "WARNING", "ERROR")), "Least important level logged.")
+        default="INFO",
+        metadata=about(
+            Choice(("DEBUG", "INFO", "WARNING", "ERROR")),
+            "Least important level logged. DEBUG has each frame and each batch of the journal.",
+        ),
     )
     format: str = field(
         default="text", metadata=about(Choice(("text", "json")), "A line of text, or one JSON object a line.")

@@ -185,6 +185,10 @@ class Journal:
         self._high_water = rows.high_water = self._ids.reserve() or self._high_water
         if not rows or self.error is not None:
             return False
+        logger.debug(
+            "batch to write inserts=%d removals=%d backouts=%d hardened=%d objects=%d",
+            len(rows.inserts), len(rows.removals), len(rows.backouts), len(rows.hardened), len(rows.objects),
+        )  # fmt: skip
         self._store.submit(rows, partial(self._step, self._answered, written))
         return True
 

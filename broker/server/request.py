@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.interface.port import Call, Receipt
-    from broker.server.session import Session
+    from broker.server.replies import Replies
 
 _CALL_WEIGHT: Final = 512
 _KNOWN_BYTES: Final = 1024  # of structures that many calls share, or that are short
@@ -50,20 +50,20 @@ class Request:
     """
 
     __slots__ = (
+        "_replies",
         "answer",
         "answered",
         "call",
         "conversation",
         "number",
         "receipt",
-        "session",
         "verb",
         "waits",
         "weight",
     )
 
-    def __init__(self, session: Session, verb: int, conversation: int, number: int, call: Call[Any]) -> None:
-        self.session = session
+    def __init__(self, replies: Replies, verb: int, conversation: int, number: int, call: Call[Any]) -> None:
+        self._replies = replies
         self.verb = verb
         self.conversation = conversation
         self.number = number
@@ -76,11 +76,11 @@ class Request:
 
     def finished(self, call: asyncio.Future[Any]) -> None:
         """The callback of the call."""
-        self.session.finished(self)
+        self._replies.finished(self)
 
     def parted(self) -> None:
         """There are command replies to write, before the answer."""
-        self.session.parted(self)
+        self._replies.parted(self)
 
     def error(self) -> MQError:
         """Why the call failed, for its program. An error that is none of MQ's is a mistake of ours, and logged."""

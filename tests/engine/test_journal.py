@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING
 
 import pytest
@@ -35,6 +36,12 @@ async def drained(bench: Bench) -> list[bytes]:
 
 
 # Durable, then visible
+
+
+async def test_batches_are_logged_at_the_debug_level(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG, "broker.engine"):
+        await bench.queue.put(b"A")
+    assert caplog.messages == ["batch to write inserts=1 removals=0 backouts=0 hardened=0 objects=0"]
 
 
 async def test_rule_1_nothing_is_visible_before_it_is_durable(bench: Bench) -> None:

@@ -175,7 +175,7 @@ class Client:
         if hello is not None:
             self.say(Verb.HELLO, 0, 0, *hello)
             if connected:
-                self.session._flush()
+                self.session.replies.flush()
                 self._listen()
                 self.say(Verb.CONNECT, 1, 1, "", "test", "")
         self._port = self.manager.ports[-1] if self.manager.ports else None

@@ -13,7 +13,7 @@ from broker.interface.connection import Connection
 from broker.interface.port import PUT_MANY_MAX, Opened, PlacedMany
 from broker.interface.queue import Queue
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, checks
-from broker.server import session as session_module
+from broker.server import served_calls
 from broker.wire import Verb, answers
 from tests.server.fakes import GMO, PMO, Client, connected
 from tests.server.test_client_line import Host
@@ -74,7 +74,7 @@ async def test_what_comes_after_a_batch_that_failed_is_not_put_until_the_client_
 
 
 async def test_failed_batches_that_the_client_never_cancels_break_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "CALLS_MAX", 5)
+    monkeypatch.setattr(served_calls, "CALLS_MAX", 5)
     client = await connected()
     client.port.answer = lambda call: call.set_exception(MQError(MQRC.Q_FULL))
     for number in range(2, 7):

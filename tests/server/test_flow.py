@@ -98,15 +98,15 @@ async def test_messages_that_a_get_has_on_its_way_count() -> None:
     client = await connected()
     client.say(Verb.GET, 1, 2, *GET)
     client.last.held = 50_000
-    client.session._flow.got(50_000)
+    client.session.flow.got(50_000)
     client.last.set_result(DELIVERY)
     await client.hears()
     assert held(client) == 0
     client.say(Verb.GET, 1, 3, *GET)
     client.last.held = 50_000
-    client.session._flow.got(50_000)
+    client.session.flow.got(50_000)
     client.say(Verb.CANCEL, 1, 3)
-    assert client.session._flow.answers == 0
+    assert client.session.flow.answers == 0
     assert held(client) == 0
 
 

@@ -11,7 +11,8 @@ import pytest
 
 from broker.interface.port import Opened, Placed
 from broker.mqi import MQRC, MQError, ObjectDescriptor
-from broker.server import session as session_module
+from broker.server import served_calls
+from broker.server.session import Session
 from broker.wire import Verb, answers
 from broker.wire.frames import FRAME_BYTES, PRODUCT, VERSION
 from broker.wire.structures import object_fields
@@ -89,7 +90,7 @@ async def test_a_line_that_says_nothing_is_cut_after_ten_seconds() -> None:
 
 async def test_a_line_over_the_limit_is_told_so() -> None:
     client = Client(connected=False, connections=1)
-    second = session_module.Session(client.server)
+    second = Session(client.server)
     await client.hears()
     other = Client(hello=None)
     second.connection_made(other.transport)  # type: ignore[arg-type]
@@ -222,7 +223,7 @@ async def test_a_number_is_free_again_after_its_final_frame() -> None:
 
 
 async def test_calls_over_the_bound_are_refused_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_module, "CALLS_MAX", 2)
+    monkeypatch.setattr(served_calls, "CALLS_MAX", 2)
     client = await connected()
     client.say_together(*((Verb.GET, 1, number, *GET) for number in (2, 3, 4)))
     assert [frame[2:4] for frame in await client.hears()] == [[4, MQRC.RESOURCE_PROBLEM]]
@@ -234,6 +235,23 @@ async def test_leases_are_returned_and_done_without_an_answer() -> None:
     client.say_together((Verb.TRIGGER_DONE, 9, 0, [1]), (Verb.TRIGGER_RETURN, 9, 0, [1]))
     assert client.port.end_reported == [("done", [1, 2]), ("return", [3])]
     assert await client.hears() == []
+
+
+async def test_frames_are_logged_at_the_debug_level(caplog: pytest.LogCaptureFixture) -> None:
+    client = await connected()
+    with caplog.at_level(logging.INFO, "broker.server"):
+        client.say(Verb.COMMIT, 1, 2)
+        client.last.set_result(0)
+        await client.hears()
+    assert caplog.messages == []
+    with caplog.at_level(logging.DEBUG, "broker.server"):
+        client.say(Verb.COMMIT, 1, 3)
+        client.last.set_result(0)
+        await client.hears()
+    received, written = caplog.messages
+    assert received.startswith("frame received peer=")
+    assert "verb=COMMIT conversation=1 call=3 bytes=" in received
+    assert "frames=1 bytes=" in written
 
 
 async def test_a_mistake_of_the_queue_manager_in_a_call_is_2195_and_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,185 @@
+"""What comes in on a line: bytes, cut into frames, which are heeded as fast as there is room for what they lead to.
+
+Frames are heeded in slices: however many came at once, the event loop is not held for them. Where there is no room
+(`flow`), frames that have come in are not heeded and no more are read. A client has `frame_timeout` seconds to send a
+frame that it has begun.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from broker.clock import cancel_timer
+from broker.engine.mistakes import mistake
+from broker.engine.slices import SLICE_SECONDS
+from broker.mqi.reasons import MQRC
+from broker.server.flow import FREE_BYTES
+from broker.wire import arguments
+from broker.wire.frames import Frame, Verb, WireError
+
+if TYPE_CHECKING:
+    from broker.clock import Timer
+    from broker.engine.slices import Work
+    from broker.server.session import Session
+
+logger = logging.getLogger(__name__)
+
+_FRAMES_AT_ONCE: Final = 256
+_FRAMES_A_STEP: Final = 8  # of small calls: so many are heeded between two looks at the clock
+_SMALL_BYTES: Final = 4096
+_QUICK: Final = frozenset({Verb.PUT.value, Verb.PUT1.value, Verb.GET.value, Verb.TAKEN.value})
+
+
+class Intake:
+    """The frames that come in. `heeding`: they are heeded in slices; `reading`: the socket is read."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._clock = session.manager.clock
+        self._limits = session.limits
+        self._endpoint = session.endpoint
+        self._flow = session.flow
+        self.heeding = False
+        self.reading = True
+        self._admitted = False  # the frame that is coming in may come
+        self._frame_is_new = False  # it has come since, and another has begun
+        self._frame_timer: Timer | None = None
+
+    def feed(self, data: bytes) -> None:
+        """These bytes have come."""
+        self._endpoint.feed(data)
+        if self.heeding:
+            return
+        if self._flow.weight > FREE_BYTES and self._flow.full:
+            self.regulate()
+        else:
+            self._heed()
+
+    def end(self) -> None:
+        """The line is gone."""
+        cancel_timer(self._frame_timer)
+
+    def _heed(self) -> None:
+        """Heed frames that are here, for the time of a slice now, and write what is answered by then."""
+        self._session.replies.due = True
+        if self._heed_some(_FRAMES_AT_ONCE, self._clock.monotonic() + SLICE_SECONDS):
+            self.heeding = True
+            self._session.manager.slices.run(self._rest(), self._rest_heeded)
+            self.regulate()
+        elif self._admitted or self._endpoint.kept or self._flow.weight > FREE_BYTES:
+            self._heeded()
+        self._session.replies.flush()
+
+    def _rest(self) -> Work:
+        while self._heed_some(_FRAMES_A_STEP, 0.0):
+            yield
+
+    def _heed_some(self, most: int, until: float) -> bool:
+        """Heed up to so many frames, until this time; whether to go on with others later."""
+        flow, endpoint, transport = self._flow, self._endpoint, self._session.transport
+        start, others = self._session.calls.start, self._session.others
+        if flow.ended:
+            return False
+        recorded = logger.isEnabledFor(logging.DEBUG)
+        try:
+            while (frame := endpoint.next()) is not None:
+                self._frame_is_new = True
+                verb = frame[0]
+                if recorded:
+                    self._record(frame)
+                if verb in arguments.STARTED:
+                    start(frame)
+                else:
+                    others[verb](frame)
+                if transport.is_closing() or (flow.weight > FREE_BYTES and flow.full):
+                    return False
+                most -= 1
+                if most % _FRAMES_A_STEP and verb in _QUICK and endpoint.length <= _SMALL_BYTES:
+                    continue
+                if most == 0 or self._clock.monotonic() >= until:
+                    return True
+        except WireError as error:
+            self._refuse(error)
+        except Exception as error:
+            failure = mistake(error, f"the line of {self._session.peer}")
+            self._session.close(MQRC.UNEXPECTED_ERROR, failure.detail)
+        return False
+
+    def _record(self, frame: Frame) -> None:
+        verb, conversation, number = Verb(frame[0]).name, frame[1], frame[2]
+        logger.debug(
+            "frame received peer=%s verb=%s conversation=%d call=%d bytes=%d",
+            self._session.peer, verb, conversation, number, self._endpoint.length,
+        )  # fmt: skip
+
+    def _rest_heeded(self, _: Exception | None) -> None:
+        self._heeded()
+        if self._session.replies.due:
+            self._session.replies.flush()
+
+    def _heeded(self) -> None:
+        """All frames are heeded, or what they have led to must go first."""
+        self.heeding = False
+        if self._admitted and self._frame_is_new:
+            self._admitted = False
+            self._flow.arrived()
+            cancel_timer(self._frame_timer)
+        self.regulate()
+
+    def _refuse(self, error: WireError) -> None:
+        logger.warning("line refused peer=%s: %s", self._session.peer, error)
+        if error.answer is None:
+            self._session.close(MQRC.CONNECTION_BROKEN, str(error))
+        else:
+            self._session.hang_up(error.answer)
+
+    def go_on(self) -> None:
+        """There is room again, or may be."""
+        if self._session.transport.is_closing() or self.heeding:
+            return
+        self._flow.wake()
+        if self._endpoint.wanted and self._endpoint.wanted <= self._endpoint.kept and not self._flow.full:
+            self._heed()
+        else:
+            self.regulate()
+
+    def regulate(self) -> None:
+        """Read, or pause reading."""
+        if self._session.transport.is_closing():
+            return
+        reads = self._session.replies.writable and not self.heeding
+        if reads and not self._admitted:
+            reads = not self._flow.full and self._next_may_come()
+        if reads != self.reading:
+            self.reading = reads
+            if reads:
+                if self._admitted:
+                    self._expect_the_rest()
+                self._session.transport.resume_reading()
+            else:
+                self._session.transport.pause_reading()
+
+    def _next_may_come(self) -> bool:
+        """Whether there is room for the frame that has begun, if one has. From then on its time runs."""
+        wanted = self._endpoint.wanted
+        if not wanted:
+            return True
+        if wanted <= self._endpoint.kept:
+            return False  # it is here, and waits to be heeded
+        self._admitted = self._flow.admit(wanted)
+        self._frame_is_new = False
+        if self._admitted:
+            self._expect_the_rest()
+        return self._admitted
+
+    def _expect_the_rest(self) -> None:
+        cancel_timer(self._frame_timer)
+        self._frame_timer = self._clock.call_later(self._limits.frame_timeout, self._unfinished)
+
+    def _unfinished(self) -> None:
+        if not self._admitted or not self.reading:
+            return  # it has come, or it is we who do not read
+        text = f"a frame was begun and not finished within [limits] frame_timeout = {self._limits.frame_timeout:g} s"
+        logger.warning("line refused peer=%s: %s", self._session.peer, text)
+        self._session.close(MQRC.CONNECTION_BROKEN, text)

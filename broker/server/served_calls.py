@@ -1,0 +1,227 @@
+"""The conversations of a line, and the calls of its client that are under way on them.
+
+A call is made when its frame is heeded, and is here until its final frame is written; one that gave the client a
+message until the client has said TAKEN, or CANCEL, which gives it back. `CALLS_MAX` bounds them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.engine.mistakes import mistake
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.server.request import WAITING, Request, script_of, weight_of
+from broker.wire import answers, arguments
+from broker.wire.frames import Frame, Verb, WireError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from broker.engine.slices import Work
+    from broker.interface.port import Call, PlacedMany
+    from broker.server.request import ServedPort
+    from broker.server.session import Session
+
+CALLS_MAX: Final = 100_000
+"""The most calls of one line at a time that have no answer, or an answer not yet confirmed."""
+
+_PUT_MANY: Final = Verb.PUT_MANY.value
+_TO_TAKE: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value})
+_DISCONNECT: Final = Verb.DISCONNECT.value
+_MQSC: Final = Verb.MQSC.value
+
+
+class ServedCalls:
+    """The calls and the conversations of one line."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._manager = session.manager
+        self._limits = session.limits
+        self._endpoint = session.endpoint
+        self._flow = session.flow
+        self.ports: dict[int, ServedPort] = {}
+        self._calls: dict[int, Request] = {}
+        self._stopped: set[int] = set()  # PUT_MANYs of which a message was not put, until CANCEL
+        self._disconnecting: set[int] = set()  # conversations whose DISCONNECT has no final frame yet: it ends them
+
+    def start(self, frame: Frame) -> None:
+        verb, conversation, number = frame[:3]
+        waits = verb in WAITING
+        weight = 0
+        try:
+            self._check_number(number)
+            port = self._port(conversation)
+            if waits:
+                weight = weight_of(frame, self._endpoint.length)
+                self._flow.check_waiting(weight)
+            call = arguments.start(port, frame, self._earlier)
+        except WireError:
+            raise
+        except Exception as error:
+            if verb == _PUT_MANY:
+                self._stop(number)
+            # No other name for the error: it would keep the frame until the collector comes.
+            fields = answers.error_fields(error if isinstance(error, MQError) else mistake(error, Verb(verb).name))
+            self._session.replies.send(Verb.FAILED, conversation, number, *fields)
+            return
+        request = self._calls[number] = Request(self._session.replies, verb, conversation, number, call)
+        if verb == _DISCONNECT:
+            self._disconnecting.add(conversation)
+        if call.done():
+            self._session.replies.finished(request)
+            return
+        if waits:
+            request.weight = weight
+            request.waits = True
+            self._flow.wait_with(weight)
+        else:
+            request.weight = weight = weight_of(frame, self._endpoint.length)
+            self._flow.add(weight)
+        call.add_done_callback(request.finished)
+        if verb == _MQSC:
+            script = script_of(call)
+            if script is not None:
+                script.stream(request.parted)
+
+    def _check_number(self, number: int) -> None:
+        if number == 0 or number in self._calls:
+            raise WireError(f"{number} is not the number of a new call")
+        if len(self._stopped) >= CALLS_MAX:
+            raise WireError(f"{CALLS_MAX} batches have failed, and no CANCEL has come for them")
+        if len(self._calls) >= CALLS_MAX:
+            raise MQError(MQRC.RESOURCE_PROBLEM, f"{CALLS_MAX} calls are outstanding on this line")
+
+    def _earlier(self, number: int) -> Call[PlacedMany] | None:
+        """The PUT_MANY that another comes after, unless it has been answered: then all its messages were put."""
+        if number in self._stopped:
+            raise MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
+        request = self._calls.get(number)
+        return request.call if request is not None and request.verb == _PUT_MANY else None
+
+    def _stop(self, number: int) -> None:
+        """A message of this PUT_MANY was not put."""
+        self._stopped.add(number)
+
+    def _port(self, conversation: int) -> ServedPort:
+        port = self.ports.get(conversation)
+        if port is None or conversation in self._disconnecting:
+            raise MQError(MQRC.HCONN_ERROR, "the connection has ended")
+        return port
+
+    def connect(self, frame: Frame) -> None:
+        _, conversation, number = frame[:3]
+        try:
+            self._check_number(number)
+            self._converse(conversation, *arguments.connect_arguments(frame))
+        except MQError as error:
+            self._session.replies.send(Verb.FAILED, conversation, number, *answers.error_fields(error))
+        else:
+            self._session.replies.send(Verb.ANSWER, conversation, number, self._manager.name)
+
+    def _converse(self, conversation: int, q_mgr_name: str, appl_name: str, user: str) -> None:
+        if conversation == 0 or conversation in self.ports:
+            raise WireError(f"{conversation} is not the number of a new conversation")
+        if q_mgr_name not in ("", self._manager.name):
+            raise MQError(MQRC.Q_MGR_NAME_ERROR, f"{q_mgr_name} is not here; this is {self._manager.name}")
+        if len(self.ports) >= self._limits.conversations:
+            raise MQError(
+                MQRC.MAX_CONNS_LIMIT_REACHED, f"{self._limits.conversations} conversations are open on this line"
+            )
+        self.ports[conversation] = self._manager.converse(
+            appl_name=appl_name, user=user, channel=self._session.peer, room=self._flow
+        )
+
+    def trigger_done(self, frame: Frame) -> None:
+        leases = arguments.numbers(frame)
+        if port := self.ports.get(frame[1]):
+            port.trigger_done(leases)
+
+    def trigger_return(self, frame: Frame) -> None:
+        leases = arguments.numbers(frame)
+        if port := self.ports.get(frame[1]):
+            port.trigger_return(leases)
+
+    def give_back(self, frame: Frame) -> None:
+        given_back = arguments.given_back(frame)
+        if port := self.ports.get(frame[1]):
+            port.give_back(*given_back)
+
+    def taken(self, frame: Frame) -> None:
+        for number in arguments.numbers(frame):
+            request = self._calls.get(number)
+            if request is None or not request.answered:
+                raise WireError(f"TAKEN names call {number}, which has no answer to take")
+            del self._calls[number]
+            request.receipt.take()
+
+    def cancel(self, frame: Frame) -> None:
+        number = frame[2]
+        self._stopped.discard(number)
+        request = self._calls.pop(number, None)
+        if request is None:
+            return  # its final frame has crossed this one
+        if not request.answered:
+            self._release(request)
+            self._session.replies.send(Verb.CANCELLED, request.conversation, number)
+        if request.verb == _DISCONNECT:
+            self._disconnecting.discard(request.conversation)
+        request.withdraw()
+
+    def _release(self, request: Request) -> None:
+        """The line holds nothing for a call that is withdrawn."""
+        if request.waits:
+            self._flow.waited_with(request.weight)
+            request.weight = 0
+        self._flow.answers -= request.answer + request.call.held
+        self._flow.add(-(request.weight + request.call.held))
+
+    def answered(self, request: Request) -> None:
+        """The answer of a call is on its way: what remains of it is said by the client, or is over."""
+        if request.verb in _TO_TAKE:
+            request.receipt = request.call.receipt
+            del request.call  # and with it the message, which is written
+            return
+        if request.verb == _PUT_MANY and request.call.result().error is not None:
+            self._stop(request.number)
+        del self._calls[request.number]
+        request.call.take()
+        if request.verb == _DISCONNECT:
+            self._disconnecting.discard(request.conversation)
+            self.ports.pop(request.conversation, None)
+
+    def failed(self, request: Request) -> None:
+        """The call is answered with an error."""
+        del self._calls[request.number]
+        if request.verb == _PUT_MANY:
+            self._stop(request.number)
+
+    def ended(self, request: Request) -> bool:
+        """Whether a call that has failed tells the end of its conversation, which is not its own doing."""
+        port = self.ports.get(request.conversation)
+        if request.verb == _DISCONNECT:
+            self._disconnecting.discard(request.conversation)
+        if port is None or not port.broken or request.conversation in self._disconnecting:
+            return False
+        del self.ports[request.conversation]
+        return True
+
+    def end(self) -> Work:
+        """The line is gone: abandon what is not answered and break the conversations, in steps."""
+        calls, self._calls = self._calls, {}
+        ports, self.ports = self.ports, {}
+        return _breaking(calls.values(), ports.values())
+
+
+def _breaking(calls: Iterable[Request], ports: Iterable[ServedPort]) -> Work:
+    """What was answered counts as taken; what was not is abandoned. Then the conversations are broken."""
+    for request in calls:
+        if request.answered:
+            request.receipt.take()
+        else:
+            request.withdraw()
+        yield
+    for port in ports:
+        port.break_()
+        yield
