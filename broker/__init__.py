@@ -5,7 +5,8 @@ async with QueueManager.open(name="QM1", data="qm1-data") as manager:  # embedde
 
 async with connect("mq://127.0.0.1:1414") as connection: ...  # a client of the daemon
 
-A name is loaded when it is first used, so that a client does not load the queue manager.
+A name is loaded when it is first used, so that a client does not load the queue manager. `__version__` is asked of what
+was installed, in the same way.
 """
 
 from importlib import import_module
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from broker.mqi import CommandFailedError as CommandFailedError
     from broker.mqi import MQError as MQError
     from broker.storage.store import StoreUnusableError as StoreUnusableError
+
+    __version__: str
 
 _MODULES = {
     "Clock": "clock",
@@ -48,11 +51,25 @@ __all__ = sorted(_MODULES)
 if not TYPE_CHECKING:  # type checkers would take it that any name is there
 
     def __getattr__(name: str) -> object:
-        if name not in _MODULES:
+        if name == "__version__":
+            value: object = _version()
+        elif name in _MODULES:
+            value = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        else:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = value
         return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    return sorted({*globals(), *_MODULES, "__version__"})
+
+
+def _version() -> str:
+    """The version as the installer knows it; sources that were never installed have none."""
+    from importlib.metadata import PackageNotFoundError, version  # slow to import, and few programs ask
+
+    try:
+        return version("evermq")
+    except PackageNotFoundError:
+        return "(not installed)"

@@ -5,12 +5,15 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 import broker
 from broker.interface.port import Port
+
+ROOT = Path(broker.__file__).parents[1]
 
 
 def declared() -> dict[str, str]:
@@ -43,3 +46,25 @@ def test_each_call_of_the_port_is_described() -> None:
     calls = [member for name, member in vars(Port).items() if callable(member) and not name.startswith("_")]
     assert len(calls) > 20
     assert [call.__name__ for call in calls if not call.__doc__] == []
+
+
+def test_the_version_is_that_of_what_is_installed() -> None:
+    assert broker.__version__ == metadata.version("evermq")
+    assert "__version__" in dir(broker)
+    done = subprocess.run([sys.executable, "-m", "broker", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"evermq {broker.__version__}\n"
+
+
+def test_sources_that_were_never_installed_say_so(tmp_path: Path) -> None:
+    package = tmp_path / "broker"
+    package.mkdir()
+    (package / "__init__.py").write_bytes(Path(broker.__file__).read_bytes())
+    program = "import broker; print(broker.__version__)"
+    bare = [sys.executable, "-S", "-c", program]  # -S: without what is installed
+    assert subprocess.run(bare, cwd=tmp_path, capture_output=True, text=True, check=True).stdout == "(not installed)\n"
+
+
+def test_nobody_pays_for_a_version_that_is_not_asked_for() -> None:
+    program = "import broker, sys; print('importlib.metadata' in sys.modules)"
+    done = subprocess.run([sys.executable, "-S", "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, TextIO
 import click
 from anyio.from_thread import start_blocking_portal
 
+import broker
 from broker.cli.conversation import no_queue_manager, with_url
 from broker.cli.program import CannotRunError
 from broker.cli.terminal import write
-from broker.cli.version import evermq_version
 from broker.client import connect
 from broker.commands.session import QUEUE_MANAGER_NOT_AVAILABLE, Session
 from broker.mqi import MQError
@@ -41,7 +41,7 @@ def mqsc(file: str, *, url: str) -> int:
             connecting = portal.wrap_async_context_manager(connect(url, appl_name="evermq mqsc"))
             connection = stack.enter_context(connecting)
         except MQError as error:
-            refused = Session(url, evermq_version())
+            refused = Session(url, broker.__version__)
             write(refused.header() + refused.not_run(QUEUE_MANAGER_NOT_AVAILABLE))
             raise no_queue_manager(url, error) from error
         except ValueError as error:
@@ -51,10 +51,10 @@ def mqsc(file: str, *, url: str) -> int:
             return portal.call(connection.mqsc, command)
 
         if file == "-" and sys.stdin.isatty():
-            session = Session(connection.q_mgr_name, evermq_version(), echo=False)
+            session = Session(connection.q_mgr_name, broker.__version__, echo=False)
             _run(session, _typed(session, connection.q_mgr_name), send)
         else:
-            session = Session(connection.q_mgr_name, evermq_version())
+            session = Session(connection.q_mgr_name, broker.__version__)
             _run(session, stack.enter_context(_source(file)), send)
         return session.exit_code
 
