@@ -1,9 +1,11 @@
-"""The programs in docs/*.md that stand there whole print what the page shows."""
+"""The programs in docs/*.md that stand there whole print what their page shows."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
+
+import pytest
 
 from tests.examples.processes import ROOT
 from tests.examples.test_readme import Newcomer, blocks
@@ -12,9 +14,10 @@ if TYPE_CHECKING:
     from tests.examples.processes import Shell
 
 
-def test_the_programs_about_asyncio_print_what_the_page_shows(shell: Shell) -> None:
-    page = blocks((ROOT / "docs" / "asyncio.md").read_text("utf-8"))
-    assert [block.language for block in page] == ["python", "text"] * 3
+@pytest.mark.parametrize(("name", "programs"), [("asyncio", 3), ("properties", 2), ("testing", 3), ("waiting", 1)])
+def test_the_programs_of_a_page_print_what_it_shows(shell: Shell, name: str, programs: int) -> None:
+    page = blocks((ROOT / "docs" / f"{name}.md").read_text("utf-8"))
+    assert [block.language for block in page] == ["python", "text"] * programs
     with ExitStack() as stack:
         newcomer = Newcomer(shell, stack)
         for block in page:

@@ -1,6 +1,6 @@
 """The README is true: every block of it is run here, in its order, and what it shows is what comes out.
 
-A block names its language, and after it what it is for: `python title="NAME"` is saved under that name and not run,
+A block names its language, and after it what it is for: one with `title="NAME"` is saved under that name and not run,
 `text` is what the block before it prints, `text daemon` what the daemon prints meanwhile. `...` stands for anything.
 """
 
@@ -52,13 +52,13 @@ class Newcomer:
     def follow(self, block: Block) -> None:
         """Do what one block says."""
         match block.language:
+            case _ if block.purpose.startswith("title="):
+                (self._shell.folder / block.purpose.removeprefix("title=").strip('"')).write_text(block.text, "utf-8")
             case "sh" if "evermq run" in block.text:
                 self._restart(block.text)
                 self._said = None
             case "sh":
                 self._said = self._shell.run(block.text)
-            case "python" if block.purpose:
-                (self._shell.folder / block.purpose.removeprefix("title=").strip('"')).write_text(block.text, "utf-8")
             case "python":
                 (self._shell.folder / "program.py").write_text(self._here(block.text), "utf-8")
                 self._said = self._shell.run("python program.py")

@@ -1,4 +1,4 @@
-"""`docs/properties.md` is true: its programs print what the page shows."""
+"""`docs/tutorial.md` is true: who follows it block by block sees what it shows."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from tests.examples.test_readme import Newcomer, blocks
 if TYPE_CHECKING:
     from tests.examples.processes import Shell
 
+TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
 
-def test_the_page_shows_what_happens(shell: Shell) -> None:
-    page = blocks((ROOT / "docs" / "properties.md").read_text("utf-8"))
-    assert [block.language for block in page] == ["python", "text"] * 2
+
+def test_the_tutorial_shows_what_happens(shell: Shell) -> None:
+    page = blocks(TUTORIAL)
+    assert TUTORIAL.count("```") == 2 * len(page)
     with ExitStack() as stack:
         newcomer = Newcomer(shell, stack)
         for block in page:
