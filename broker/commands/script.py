@@ -1,4 +1,4 @@
-"""A script to its commands: lines, continuations, comments, blank lines, semicolons and END (rules L8 to L13).
+"""A script to its commands: lines, continuations, comments, blank lines, semicolons and END (L8 to L13).
 
 What a command says is not looked at. A line may be of any length. Commands of both languages follow the same rules.
 """

@@ -1,8 +1,8 @@
 """Trigger conditions of the fast path, and TriggerPendingCount.
 
 The count lives with the queue, as in TPF: a committed put to a trigger EVERY queue raises it by one, a trigger
-monitor takes starts off it. FIRST keeps one bit: there is a start pending or there is not. Rule numbers are those of
-the TPF fast path (S-12, R-6 and so on) and of the trigger conditions (C2, C4, E1, E3).
+monitor takes starts off it. FIRST keeps one bit: there is a start pending or there is not. The numbers are those of
+`docs/triggers.md`: the fast path (S-12, R-6 and so on), conditions and events (C2, C4, E1, E3).
 
 A start taken is a lease until it is done; what a broken connection held is pending again.
 """

@@ -240,14 +240,14 @@ class Journal:
         return batch
 
     def _refuse_later(self, callers: Iterable[object | None], full: StoreFullError) -> None:
-        """Rule 6: what these connections submit until the last of it is settled is undone too, in its turn."""
+        """Journal rule 6: what these connections submit until the last of it is settled is undone too, in its turn."""
         self._falling |= {caller: full for caller in callers if caller is not None}
         for index, submission in enumerate(self._submissions):
             if submission.caller in self._falling:
                 self._submissions[index] = _undone(submission, full)
 
     def _stop(self, error: Exception) -> None:
-        """Rule 7: the outcome is unknown, nothing more is written."""
+        """Journal rule 7: the outcome is unknown, nothing more is written."""
         if self.error is None:
             self.error = error
             logger.error("store failed, the queue manager stops: %s", error)
@@ -260,7 +260,7 @@ def _answer(readings: Iterable[Reading], bodies: dict[int, bytes], error: Except
 
 
 def _refused(batch: Iterable[Submission], full: StoreFullError) -> list[Exception | None]:
-    """Rule 6: the error for the units that hold a put, and for the later ones of their connections."""
+    """Journal rule 6: the error for the units that hold a put, and for the later ones of their connections."""
     callers: set[object] = set()
     errors: list[Exception | None] = []
     for rows, _, caller in batch:

@@ -64,6 +64,31 @@ supported by EverMQ.`, which is no syntax error; a mistyped one with the nearest
 AMQ are IBM MQ's, those with EMQ have no like there.
 """
 
+LANGUAGE = """\
+## How commands are written
+
+The code and the tests cite these rules by number.
+
+| | rule |
+|---|---|
+| <a id="l1"></a>L1 | after verb, noun and name, keywords come in any order, each with its value in parentheses |
+| <a id="l2"></a>L2 | blanks and commas part words, as many as you like; there is at least one before a keyword |
+| <a id="l3"></a>L3 | words may be in any case |
+| <a id="l4"></a>L4 | names and texts become upper case, except in quotes |
+| <a id="l5"></a>L5 | letters, digits, `.`, `/`, `_` and `%` need no quotes; quotes are single or double |
+| <a id="l6"></a>L6 | within quotes the quote itself is written twice; `DISPLAY` prints texts as they are |
+| <a id="l7"></a>L7 | `('')` makes an attribute blank; `()` and blank names are errors |
+| <a id="l8"></a>L8 | a line is a command; `+` at its end goes on with the next line's first character that is not blank, `-` with its first column, within words and quotes too |
+| <a id="l9"></a>L9 | `+` puts no blank between the two |
+| <a id="l10"></a>L10 | blank lines and lines that begin with `*` are passed over, also between the lines of one command |
+| <a id="l11"></a>L11 | a line may have any length |
+| <a id="l12"></a>L12 | `;` ends a command, and another may follow on the line |
+| <a id="l13"></a>L13 | `END`, `EXIT`, `QUIT` or the end of the file ends the script |
+| <a id="l14"></a>L14 | a keyword, or two that contradict each other, is given once (AMQ8411E) |
+| <a id="l15"></a>L15 | a tab is a blank |
+| <a id="l16"></a>L16 | where a single command is asked for, it goes on over no line |
+"""  # noqa: E501
+
 ZMQSC_INTRODUCTION = """\
 ## ZMQSC
 
@@ -78,7 +103,7 @@ APPLICID has up to 4 characters.
 
 def page() -> str:
     """The whole page, in Markdown."""
-    return "\n".join([INTRODUCTION, _commands(), *map(_attributes, TABLE), _zmqsc()])
+    return "\n".join([INTRODUCTION, LANGUAGE, _commands(), *map(_attributes, TABLE), _zmqsc()])
 
 
 def _commands() -> str:

@@ -1,4 +1,4 @@
-"""Lines to commands: rules L8 to L13."""
+"""Lines to commands: continuations, comments, blank lines, semicolons and END (L8 to L13)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of a command: rules L1 to L7 and L14, and what is answered to those that do not fit."""
+"""The words of a command, in any order and case (L1 to L7, L14), and what is answered to those that do not fit."""
 
 from __future__ import annotations
 

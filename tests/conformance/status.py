@@ -1,4 +1,4 @@
-"""The programs of section 15: groups put and got over several units of work, with their progress on a status queue.
+"""The programs of semantics 15: groups put and got over several units of work, with their progress on a status queue.
 
 They are written as the pattern says, by hand, so that each call is one line of a scenario.
 """

@@ -1,6 +1,6 @@
 """The browse cursor while the queue changes under it (semantics 8).
 
-T8.1 to T8.9 as the specification tells them are in `test_put_get_browse.py`.
+T8.1 to T8.9 as they stand there are in `test_put_get_browse.py`.
 """
 
 from __future__ import annotations

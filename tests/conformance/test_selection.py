@@ -1,4 +1,4 @@
-"""Which message a get is given: match options and identifiers (semantics 7, identifiers 1.2)."""
+"""Which message a get is given: match options and identifiers (semantics 7, identifiers: semantics 1.2)."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class Model:
             return MQRC.INCONSISTENT_UOW
         return OK
 
-    # Gets (sections 5.4 to 5.7, 6, 7)
+    # Gets (semantics 5.4 to 5.7, 6, 7)
 
     def get(self, access: Access, wanted: Wanted) -> Got | MQRC:
         """A get, and what it does to the lock of its handle."""

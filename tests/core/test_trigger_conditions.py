@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from tests.core.world import World
 
 
-def test_s12_each_committed_put_counts_one(world: World, every: LocalQueue) -> None:
+def test_s_12_each_committed_put_counts_one(world: World, every: LocalQueue) -> None:
     put(world, 0, 0, 0)
     assert every.pending_starts == 3
 
 
-def test_r6_a_unit_counts_its_messages_when_it_is_committed(world: World, every: LocalQueue) -> None:
+def test_r_6_a_unit_counts_its_messages_when_it_is_committed(world: World, every: LocalQueue) -> None:
     access = world.open("Q", OUT)
     access.put_all([b"A", b"B", b"C"], MQPMO.SYNCPOINT)
     assert every.pending_starts == 0
@@ -27,7 +27,7 @@ def test_r6_a_unit_counts_its_messages_when_it_is_committed(world: World, every:
     assert every.pending_starts == 3
 
 
-def test_r6_a_backout_counts_nothing(world: World, every: LocalQueue) -> None:
+def test_r_6_a_backout_counts_nothing(world: World, every: LocalQueue) -> None:
     access = world.open("Q", OUT)
     access.put_all([b""] * 5, MQPMO.SYNCPOINT)
     access.program.backout()
@@ -44,7 +44,7 @@ def test_a_put_that_is_not_durable_yet_does_not_count(world: World, every: Local
     assert every.pending_starts == 1
 
 
-def test_r7_c2_only_messages_of_priority_trigmpri_or_more_count(world: World, every: LocalQueue) -> None:
+def test_r_7_and_c2_only_messages_of_priority_trigmpri_or_more_count(world: World, every: LocalQueue) -> None:
     world.alter(TRIGMPRI=5)
     put(world, 4, 5, 9, 0)
     assert every.pending_starts == 2
@@ -65,7 +65,7 @@ def test_c4_every_counts_although_the_queue_is_open_for_input(world: World, ever
     assert every.pending_starts == 3
 
 
-def test_r15_what_is_taken_or_expires_leaves_the_count_as_it_is(world: World, every: LocalQueue) -> None:
+def test_r_15_what_is_taken_or_expires_leaves_the_count_as_it_is(world: World, every: LocalQueue) -> None:
     access = world.open()
     access.put(b"A")
     access.put(b"B", 0, MessageDescriptor(expiry=10))
@@ -98,7 +98,7 @@ def test_a_put_counts_although_a_waiter_takes_the_message_at_once(world: World, 
     [*SWITCHED_OFF, {"PROCESS": "MISSING"}],
     ids=str,
 )
-def test_r8_without_one_of_the_conditions_nothing_is_counted(
+def test_r_8_without_one_of_the_conditions_nothing_is_counted(
     world: World, type_: int, attributes: dict[str, int | str]
 ) -> None:
     world.define_process("P")
@@ -119,7 +119,7 @@ def test_e1_the_first_message_starts_once_and_the_next_ones_do_not(world: World,
     assert first.pending_starts == 0
 
 
-def test_r9_first_keeps_one_bit(world: World, first: LocalQueue) -> None:
+def test_r_9_first_keeps_one_bit(world: World, first: LocalQueue) -> None:
     for _ in range(2):
         put(world, 0)
         access = world.open()
@@ -237,7 +237,7 @@ def test_the_interval_is_monotonic_and_does_not_mind_a_clock_that_is_set(world: 
 
 
 @pytest.mark.parametrize("commit", [True, False])
-def test_r9_first_is_judged_at_the_put_and_fires_when_the_unit_is_over(
+def test_r_9_first_is_judged_at_the_put_and_fires_when_the_unit_is_over(
     world: World, first: LocalQueue, *, commit: bool
 ) -> None:
     access = world.open("Q", OUT)
@@ -268,7 +268,7 @@ def test_first_does_not_fire_for_a_queue_that_was_deleted(world: World, first: L
     assert first.pending_starts == 0
 
 
-def test_r12_a_restart_counts_the_segments_of_a_message_that_was_cut_one_by_one(
+def test_r_12_a_restart_counts_the_segments_of_a_message_that_was_cut_one_by_one(
     world: World, every: LocalQueue
 ) -> None:
     world.alter(MAXMSGL=64)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tests.core.world import World
 
 
-def test_r1_the_count_falls_when_a_start_is_taken_and_never_below_zero(world: World, every: LocalQueue) -> None:
+def test_r_1_the_count_falls_when_a_start_is_taken_and_never_below_zero(world: World, every: LocalQueue) -> None:
     put(world, 0, 0, 0)
     assert len(take(world, every, 2)) == 2
     assert every.pending_starts == 1
@@ -90,7 +90,7 @@ def test_a_start_of_first_given_back_stays_one_bit(world: World, first: LocalQue
 
 
 @pytest.mark.parametrize("change", SWITCHED_OFF, ids=str)
-def test_r13_a_start_given_back_after_triggering_was_switched_off_is_dropped(
+def test_r_13_a_start_given_back_after_triggering_was_switched_off_is_dropped(
     world: World, every: LocalQueue, change: dict[str, int | str]
 ) -> None:
     monitor = world.connect()
@@ -133,7 +133,7 @@ def test_every_post_wakes_the_monitors(world: World, every: LocalQueue) -> None:
 # Changes
 
 
-def test_r11_a_queue_inhibited_for_gets_counts_but_gives_no_starts(world: World, every: LocalQueue) -> None:
+def test_r_11_a_queue_inhibited_for_gets_counts_but_gives_no_starts(world: World, every: LocalQueue) -> None:
     world.alter(GET=1)
     put(world, 0, 0)
     assert every.pending_starts == 2
@@ -142,7 +142,7 @@ def test_r11_a_queue_inhibited_for_gets_counts_but_gives_no_starts(world: World,
     assert len(take(world, every)) == 2
 
 
-def test_r12_a_restart_counts_the_messages_that_wait(world: World, every: LocalQueue) -> None:
+def test_r_12_a_restart_counts_the_messages_that_wait(world: World, every: LocalQueue) -> None:
     world.define("F", TRIGTYPE=FIRST, **TRIGGERED)
     world.alter(TRIGMPRI=3, DEFPSIST=1)
     world.alter("F", DEFPSIST=1)
@@ -153,7 +153,7 @@ def test_r12_a_restart_counts_the_messages_that_wait(world: World, every: LocalQ
     assert {name: queue.pending_starts for name, queue in world.manager.queues.items()} == {"Q": 3, "F": 1}
 
 
-def test_r12_a_restart_finds_nothing_to_start_on_empty_queues(world: World, every: LocalQueue) -> None:
+def test_r_12_a_restart_finds_nothing_to_start_on_empty_queues(world: World, every: LocalQueue) -> None:
     world.define("F", TRIGTYPE=FIRST, **TRIGGERED)
     put(world, 0)
     world.restart()
@@ -161,7 +161,7 @@ def test_r12_a_restart_finds_nothing_to_start_on_empty_queues(world: World, ever
 
 
 @pytest.mark.parametrize("change", SWITCHED_OFF, ids=str)
-def test_r13_switching_triggering_off_forgets_the_count(
+def test_r_13_switching_triggering_off_forgets_the_count(
     world: World, every: LocalQueue, change: dict[str, int | str]
 ) -> None:
     put(world, 0, 0)
@@ -170,7 +170,7 @@ def test_r13_switching_triggering_off_forgets_the_count(
 
 
 @pytest.mark.parametrize(("type_", "pending"), [(EVERY, 2), (FIRST, 1)])
-def test_r13_switching_triggering_on_counts_the_messages_that_wait(world: World, type_: int, pending: int) -> None:
+def test_r_13_switching_triggering_on_counts_the_messages_that_wait(world: World, type_: int, pending: int) -> None:
     world.define_process("P")
     queue = world.define("Q", TRIGMPRI=5, TRIGTYPE=type_, PROCESS="P")
     put(world, 5, 6, 7, 4)
@@ -186,7 +186,7 @@ def test_r13_switching_triggering_on_counts_the_messages_that_wait(world: World,
     assert queue.pending_starts == (3 if type_ == EVERY else 1)
 
 
-def test_r13_first_does_not_fire_at_a_change_while_the_queue_is_open_for_input(world: World) -> None:
+def test_r_13_first_does_not_fire_at_a_change_while_the_queue_is_open_for_input(world: World) -> None:
     world.define_process("P")
     queue = world.define("Q", TRIGTYPE=FIRST, PROCESS="P")
     put(world, 0)
@@ -197,7 +197,7 @@ def test_r13_first_does_not_fire_at_a_change_while_the_queue_is_open_for_input(w
     assert queue.pending_starts == 1
 
 
-def test_r13_a_change_from_every_to_first_leaves_one_start(world: World, every: LocalQueue) -> None:
+def test_r_13_a_change_from_every_to_first_leaves_one_start(world: World, every: LocalQueue) -> None:
     put(world, 0, 0, 0)
     world.alter(TRIGTYPE=FIRST)
     assert every.pending_starts == 1
@@ -210,13 +210,13 @@ def test_a_change_of_other_attributes_leaves_the_count_as_it_is(world: World, ev
     assert every.pending_starts == 1
 
 
-def test_r14_clearing_the_queue_forgets_the_count(world: World, every: LocalQueue) -> None:
+def test_r_14_clearing_the_queue_forgets_the_count(world: World, every: LocalQueue) -> None:
     put(world, 0, 0)
     world.clear()
     assert (every.pending_starts, every.depth) == (0, 0)
 
 
-def test_r14_a_queue_of_the_same_name_starts_from_nothing(world: World, every: LocalQueue) -> None:
+def test_r_14_a_queue_of_the_same_name_starts_from_nothing(world: World, every: LocalQueue) -> None:
     put(world, 0, 0)
     world.delete()
     assert world.define("Q", TRIGTYPE=EVERY, **TRIGGERED).pending_starts == 0

@@ -32,7 +32,7 @@ finds anything else fails, names the seed, and writes no page.
 
 ## What is promised
 
-The numbers are those of the invariants in the tests.
+The tests cite these as "invariant 1" and so on.
 
 1. **What was acknowledged survives.** When a put or a get outside syncpoint, or a commit, of persistent messages has
    returned, its outcome is on the disk (synced, not only written) and survives `kill -9` and a power failure at any
@@ -55,6 +55,65 @@ The numbers are those of the invariants in the tests.
 
 Not promised: nonpersistent messages, which a crash loses; and messages on a disk that says it has synced and has not,
 or that damages later what it has.
+
+## The rules of the journal
+
+What the code keeps to so that this holds; it cites them as "journal rule 5". They stand in full, for whoever changes
+the journal, at the head of `broker/engine/journal.py`.
+
+### Journal rule 1: durable, then visible
+
+A persistent call outside syncpoint is a unit of work of its own. Until the transaction of a unit is on the disk nobody
+gets, browses or is told of anything in it, its nonpersistent messages included. Then all of it takes effect at once.
+
+### Journal rule 2: a unit of work is one transaction
+
+A transaction may hold many units, and each of them whole.
+
+### Journal rule 3: first in, first out
+
+There is one journal. Units settle in the order in which they came, the calls of a connection in the order in which it
+made them: one about a nonpersistent message waits for the persistent ones before it.
+
+### Journal rule 4: answered when durable
+
+A put, a commit and a get outside syncpoint are answered when they are on the disk, a get under syncpoint at once.
+
+### Journal rule 5: a put that meets a waiting get needs no write
+
+Both outside syncpoint, and nothing else of the queue or of either connection on its way to the disk: the message goes
+from hand to hand. If the getter has gone, it is put after all before the put is answered.
+
+### Journal rule 6: a full disk changes nothing
+
+Units that only remove go through, with room that is kept back for them. Those that put are undone, and with them the
+later unsettled calls of their connections: 2192, or 2003 for a commit. Puts are accepted again when there is room.
+
+### Journal rule 7: after any other failure the outcome is unknown
+
+Nothing definite is answered: connections break (2009), the queue manager stops, and the next start takes what is there.
+
+### Journal rule 8: backouts are counted durably
+
+BackoutCount is on the disk before a message that was backed out is seen again. On a queue with HARDENBO it is also on
+the disk that a message is in a program's hands before that program has it, so that a crash counts as a backout.
+
+### Journal rule 9: an expired message and the report on it go in one transaction
+
+Outside any unit of work. Trigger type FIRST counts a message when it is put; a unit that failed was backed out.
+
+### Journal rule 10: bodies leave memory after they are on the disk
+
+They are read back before the message is removed. Numbers of arrival and identifiers never repeat, whatever was removed.
+
+### Journal rule 11: what a call whose answer was lost has done
+
+Under syncpoint, nothing that a backout does not undo. A get outside syncpoint may have removed its message, if the line
+broke after that was on the disk; if its answer is known not to have arrived, the message is put back.
+
+### Journal rule 12: a cancelled call decides nothing
+
+What was handed to the journal is written and settled, whoever waits for it or no longer does.
 """
 
 

@@ -302,7 +302,7 @@ class Ledger:
 
     def _check_alive(self, message: Message, want: Want) -> None:
         if message.deadline is not None and min(self.clock.walls[want.wall - 1 :]) >= message.deadline[1] + _ROUNDING:
-            raise Violation(f"rule 9: {message} is given out after it has expired")
+            raise Violation(f"journal rule 9: {message} is given out after it has expired")
 
     def mortal(self, message: Message) -> bool:
         """Whether it may have been discarded."""

@@ -319,7 +319,7 @@ class Program:
         """One has succeeded. It must not have been under way behind one that found no room."""
         self._ledger.end(unit, State.COMMITTED)
         if issued in self._failed.get(refused, ()) and any(message.persistent for message in unit.puts):
-            raise Violation(f"rule 6: {unit} is committed, and an earlier call of {self.name} found no room")
+            raise Violation(f"journal rule 6: {unit} is committed, and an earlier call of {self.name} found no room")
 
     # Definitions
 
@@ -407,11 +407,11 @@ class Program:
         if error.reason in _ENDED:
             if self.ended or self._world.failing:
                 return False
-            raise Violation(f"rule 7: the connection of {self.name} has ended by itself: {error}")
+            raise Violation(f"journal rule 7: the connection of {self.name} has ended by itself: {error}")
         if error.reason not in expected:
             raise Violation(f"{call}: {error}") from error
         if error.reason in (_FULL, MQRC.BACKED_OUT) and refusals == self._world.refusals:
-            raise Violation(f"rule 6: {call} failed, and nothing was refused: {error}") from error
+            raise Violation(f"journal rule 6: {call} failed, and nothing was refused: {error}") from error
         return True
 
     def _note(self, text: str) -> None:

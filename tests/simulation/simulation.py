@@ -377,7 +377,7 @@ class Simulation:
             if not self._under_way():
                 return
             await asyncio.sleep(0)
-        raise Violation(f"rule 7: {len(self._calls)} calls are not answered after the store has failed")
+        raise Violation(f"journal rule 7: {len(self._calls)} calls are not answered after the store has failed")
 
     async def _quiet(self) -> None:
         """Let the others run until nothing is on its way but gets that wait for messages."""

@@ -223,7 +223,7 @@ async def test_arguments_that_make_no_sense_are_refused(program: Connection) -> 
         await GroupPutter(program, "Q", "ST", messages_per_unit=1, status="both").__aenter__()  # type: ignore[arg-type]
 
 
-async def test_t15_3_trap_b_a_number_put_twice_is_read_once(
+async def test_s3_trap_b_and_t15_3_a_number_put_twice_is_read_once(
     system: System, program: Connection, other_queue: Queue
 ) -> None:
     """What the putter spares its users: a restart with the status value itself instead of the next."""

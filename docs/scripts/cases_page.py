@@ -1,0 +1,279 @@
+"""Writes `docs/cases.md`: from each rule number to the tests and the code that cite it.
+
+Run `python docs/scripts/cases_page.py` after a change, in any folder. It knows no file by name but the pages that the
+numbers are headings and rows of; `tests/test_rule_numbers.py` says how they are cited, and uses what reads them
+here.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+PAGE: Final = ROOT / "docs" / "cases.md"
+CODE: Final = ("broker", "triggers", "examples")
+TESTS: Final = "tests"
+
+# What there is to cite
+
+
+class Entry(NamedTuple):
+    """What a number stands for: the page it is on, the words there, and the anchor that leads to it."""
+
+    page: str
+    words: str
+    anchor: str
+
+
+_HEADING: Final = re.compile(r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|Journal rule \d+)[.:]? (?P<words>.+))")
+_ROW: Final = re.compile(r'\| <a id="(?P<anchor>[^"]+)"></a>(?P<number>\S+) \| (?P<words>.*?) \|')
+_PART: Final = re.compile(r"\| (?P<number>\d+|trap|trap \w|variant \w|segmented variant) \| (?P<words>.*?) \|")
+_INVARIANT: Final = re.compile(r"(?P<number>\d+)\. \*\*(?P<words>.+?)\*\*")
+
+
+@cache
+def entries() -> dict[str, Entry]:
+    """Each number that may be cited, as `cited` gives it, in the order of the pages."""
+    found = {}
+    for page in ("semantics.md", "triggers.md", "commands.md", "durability.md"):
+        heading = anchor = ""
+        for line in (ROOT / "docs" / page).read_text("utf-8").splitlines():
+            if match := _HEADING.fullmatch(line):
+                heading, anchor = _as_cited(match["number"]), _slug(match["title"])
+                found[heading] = Entry(page, match["words"], anchor)
+            elif line.startswith("#"):
+                heading, anchor = "", _slug(line.lstrip("# "))
+            elif match := _ROW.match(line):
+                found[match["number"]] = Entry(page, match["words"], match["anchor"])
+            elif heading and (match := _PART.match(line)):
+                part = f"row {match['number']}" if match["number"].isdigit() else match["number"]
+                found[f"{heading} {part}"] = Entry(page, match["words"], anchor)
+            elif page == "durability.md" and (match := _INVARIANT.match(line)):
+                found[f"invariant {match['number']}"] = Entry(page, match["words"], anchor)
+    return found
+
+
+def _as_cited(number: str) -> str:
+    return f"semantics {number}" if number[0].isdigit() else number.replace("Journal", "journal")
+
+
+def _slug(title: str) -> str:
+    """The anchor that Markdown gives a heading."""
+    return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
+
+
+# What is cited
+
+_N: Final = r"\d+(?:\.\d+)?"
+_SEVERAL: Final = rf"{_N}(?:(?:,| and|, and| to) {_N})*"
+_IN_WORDS: Final = re.compile(rf"\b(?P<kind>semantics|journal rules?|invariants?) (?P<numbers>{_SEVERAL})", re.I)
+_ROWS: Final = re.compile(r"\bsemantics (?P<heading>\d+\.\d+) rows? (?P<first>\d+)(?: to (?P<last>\d+))?")
+_CONDITION: Final = re.compile(r"\btrigger (?:conditions?|events?) ([CE]\d{1,2})\b")
+_NOWHERE: Final = re.compile(r"(?<!journal )\b(?:rules?|sections?) [A-Z]?\d[\d.]*", re.I)
+_LETTERED: Final = re.compile(r"\b(?:T\d+\.\d+|[BLS]\d{1,2}|[RS]-\d{1,2})\b")
+_OF_TRIGGERS: Final = re.compile(r"\b[CE]\d{1,2}\b")
+_LABEL: Final = re.compile(r"L\d{1,2}\b")
+_IN_NAME: Final = re.compile(
+    r"(?:and_)?(?:t(?P<section>\d+)_(?P<case>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)|rule_(?P<rule>\d+))"
+    r"(?P<part>_segmented_variant|_(?:trap|variant)(?:_[a-z](?=_))?)?_"
+)
+
+
+def cited_in_words(text: str) -> list[str]:
+    """The numbers that a text cites in words: "semantics 5.2 and 5.4", "journal rule 7", "invariant 3". What is called
+    a rule or a section and is on no page is among them: it leads nowhere.
+    """
+    text = re.sub(r"\s+", " ", text)
+    found = []
+    for match in _IN_WORDS.finditer(text):
+        kind = match["kind"].lower()
+        kind = kind if kind == "semantics" else kind.rstrip("s")
+        found += [f"{kind} {number}" for number in re.findall(_N, match["numbers"])]
+    for match in _ROWS.finditer(text):
+        rows = range(int(match["first"]), int(match["last"] or match["first"]) + 1)
+        found += [f"semantics {match['heading']} row {row}" for row in rows]
+    return [*found, *_CONDITION.findall(text), *_NOWHERE.findall(text)]
+
+
+def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
+    """The numbers that a comment or a docstring cites by a letter: T6.1, S3, B9, L8, R-6, S-12; C4 and E3 where it
+    is about triggers.
+    """
+    return _LETTERED.findall(text) + (_OF_TRIGGERS.findall(text) if triggers else [])
+
+
+def cited_by_name(name: str) -> list[str]:
+    """The numbers with which the name of a test begins: `test_t6_1_...`, `test_s3_trap_b_and_t15_3_...`."""
+    found = []
+    at = len("test_")
+    while match := _IN_NAME.match(name, at):
+        if match["rule"]:
+            number = f"journal rule {match['rule']}"
+        elif match["section"]:
+            number = f"T{match['section']}.{match['case']}"
+        else:
+            number = f"{match['letter'].upper()}{match['dash'] and '-'}{match['number']}"
+        found.append(number)
+        if match["part"]:
+            found.append(number + match["part"].replace("_", " "))
+        at = match.end()
+    return found
+
+
+@dataclass
+class Citations:
+    """The numbers that a file cites: all of them with their lines, and those of each test that it has."""
+
+    everywhere: list[tuple[int, str]] = field(default_factory=list)
+    by_test: dict[str, list[str]] = field(default_factory=dict)
+
+    @property
+    def numbers(self) -> set[str]:
+        return {number for _, number in self.everywhere}
+
+
+def citations(path: Path) -> Citations:
+    """What a Python file cites."""
+    return cited(path.read_text("utf-8"), triggers="trigger" in path.relative_to(ROOT).as_posix())
+
+
+def cited(source: str, *, triggers: bool = False) -> Citations:
+    """What a Python source cites in comments, docstrings, other texts and the names of its tests."""
+    tree = ast.parse(source)
+    found = [*_in_comments(source, triggers=triggers), *_in_strings(tree, triggers=triggers)]
+    by_test: dict[str, list[str]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+            named = cited_by_name(node.name)
+            first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            inside = [number for line, number in found if first <= line <= (node.end_lineno or first)]
+            by_test[node.name] = list(dict.fromkeys(named + inside))
+            found += [(node.lineno, number) for number in named]
+    return Citations(sorted(found), by_test)
+
+
+def _in_comments(source: str, *, triggers: bool) -> Iterator[tuple[int, str]]:
+    if "#" not in source:
+        return
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            for number in cited_in_words(token.string) + cited_by_letter(token.string, triggers=triggers):
+                yield token.start[0], number
+
+
+def _in_strings(tree: ast.AST, *, triggers: bool) -> Iterator[tuple[int, str]]:
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings, of attributes too
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            numbers = cited_in_words(node.value)
+            if id(node) in prose:
+                numbers += cited_by_letter(node.value, triggers=triggers)
+            elif match := _LABEL.match(node.value):
+                numbers.append(match[0])
+            for number in numbers:
+                yield node.lineno, number
+
+
+def sources(*folders: str) -> list[Path]:
+    """The Python files in these folders of the project."""
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+
+
+# The page
+
+_INTRODUCTION: Final = """\
+# From the rules to the tests and the code
+
+Each number of [semantics.md](semantics.md), [triggers.md](triggers.md), [commands.md](commands.md) and
+[durability.md](durability.md), and who cites it: tests, by their names or in a comment, and files. `pytest <test>` runs
+one.
+
+This page is generated: `python docs/scripts/cases_page.py` writes it, and a test compares.
+"""
+
+
+@dataclass
+class Citing:
+    """Who cites a number: tests, other files among the tests, files of the code."""
+
+    tests: list[str] = field(default_factory=list)
+    test_files: list[str] = field(default_factory=list)
+    code: list[str] = field(default_factory=list)
+
+
+def citing() -> dict[str, Citing]:
+    """Who cites each number."""
+    found: dict[str, Citing] = {}
+
+    def of(number: str) -> Citing:
+        return found.setdefault(number, Citing())
+
+    for path in sources(TESTS):
+        name, cites = path.relative_to(ROOT).as_posix(), citations(path)
+        for test, numbers in cites.by_test.items():
+            for number in numbers:
+                of(number).tests.append(f"{name}::{test}")
+        for number in sorted(cites.numbers):
+            of(number).test_files.append(name)
+    for path in sources(*CODE):
+        for number in sorted(citations(path).numbers):
+            of(number).code.append(path.relative_to(ROOT).as_posix())
+    return found
+
+
+def page() -> str:
+    """The page, in Markdown."""
+    known = entries()
+    found = citing()
+
+    def those(pattern: str) -> list[str]:
+        return [number for number in known if re.fullmatch(pattern, number)]
+
+    parts = [_INTRODUCTION, "## Headings of the semantics\n", _files(those(r"semantics [\d.]+"), found)]
+    for number in those(r"semantics \d+"):
+        section = number.removeprefix("semantics ")
+        if cases := those(rf"T{section}\.\d+"):
+            parts += [f"## Cases of section {section}: {known[number].words}\n", _tests(cases, found)]
+    scenarios = [number for number in known if re.match(r"S\d+\b", number)]
+    parts += ["## Scenarios\n", _tests(scenarios, found)]
+    parts += ["## Open points\n", _tests(those(r"B\d+"), found)]
+    parts += ["## Triggering: conditions, events, fast path\n", _tests(those(r"[CE]\d+|[SR]-\d+"), found)]
+    parts += ["## How commands are written\n", _files(those(r"L\d+"), found)]
+    parts += ["## Rules of the journal, and invariants\n", _files(those(r"(?:journal rule|invariant) \d+"), found)]
+    return "\n".join(parts)
+
+
+def _tests(numbers: Iterable[str], found: dict[str, Citing]) -> str:
+    lines = ["| | | tests |", "|---|---|---|"]
+    for number in numbers:
+        tests = "<br>".join(f"`{test}`" for test in found.get(number, Citing()).tests)
+        lines.append(f"| {_link(number)} | {entries()[number].words} | {tests or '-'} |")
+    return "\n".join(lines) + "\n"
+
+
+def _files(numbers: Iterable[str], found: dict[str, Citing]) -> str:
+    lines = ["| | | code | tests |", "|---|---|---|---|"]
+    for number in numbers:
+        citing = found.get(number, Citing())
+        code, tests = ("<br>".join(f"`{file}`" for file in files) or "-" for files in (citing.code, citing.test_files))
+        lines.append(f"| {_link(number)} | {entries()[number].words} | {code} | {tests} |")
+    return "\n".join(lines) + "\n"
+
+
+def _link(number: str) -> str:
+    entry = entries()[number]
+    return f"[{number.removeprefix('semantics ')}]({entry.page}#{entry.anchor})"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")
