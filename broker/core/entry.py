@@ -1,4 +1,4 @@
-"""A message on a queue.
+"""A message on a queue (semantics 0.2).
 
 States and who sees them: PUT_PENDING nobody, not even the unit of work that put it; AVAILABLE everybody;
 GET_PENDING nobody; LOCKED the handle that locked it; GONE is off the queue. The place of an entry never changes: its

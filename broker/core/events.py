@@ -1,4 +1,4 @@
-"""Event messages: what the queue manager tells its administrators when a switch asks for it (semantics 13).
+"""Event messages: what the queue manager tells its administrators when a switch asks for it (semantics 13.2).
 
 Performance events are about the depth of a queue and about how soon its messages are got. So that a queue at the edge
 of a limit does not flood them, an event disarms itself until its opposite has happened:

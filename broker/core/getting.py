@@ -1,4 +1,4 @@
-"""MQGET: from options and a descriptor to a request."""
+"""MQGET: from options and a descriptor to a request (semantics 5.1, 6.1)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Selection: which message a get is given. Written once, for queues in memory and for shared ones.
+"""Selection: which message a get is given (semantics 7). Written once, for queues in memory and for shared ones.
 
 `choose` takes an *ordered* iterator of entries that are available and judges them; where they come from (which index
 was walked, which rows were locked) is the business of the queue. The first survivor is the result.

@@ -1,4 +1,4 @@
-"""A unit of work: what happens together or not at all.
+"""A unit of work (semantics 10): what happens together or not at all.
 
 Every call that changes messages belongs to one. A call outside syncpoint is an implicit unit of its own (journal rule
 1). A unit is frozen into rows once, when its outcome is asked for; from then on only `Manager.settle` touches it.

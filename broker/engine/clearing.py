@@ -1,4 +1,4 @@
-"""Clearing a queue: CLEAR QLOCAL, and the purge of a queue with many messages that is to be deleted.
+"""Clearing a queue: CLEAR QLOCAL, and the purge of a queue with many messages that is to be deleted (semantics 9.6).
 
 The messages go a run at a time, each run one transaction: the event loop is given back between two of them, and no
 transaction grows with the queue. It is over when the last run is durable; what ends it before that leaves the rest of

@@ -1,5 +1,5 @@
 """A unit of work that can only be backed out: a put whose caller did not wait for the outcome has failed in it. Its
-commit backs it out and says so (semantics 14).
+commit backs it out and says so (semantics 14.2).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`async for message in queue`, and what it reads ahead.
+"""`async for message in queue`, and what it reads ahead (semantics 14.1).
 
 A message is removed from its queue when it is given to the loop. Outside a unit of work that is what a get is, one a
 step: the removal of each message must be durable before the loop has it, so there is nothing to gain by reading ahead.

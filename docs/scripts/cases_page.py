@@ -1,8 +1,7 @@
 """Writes `docs/cases.md`: from each rule number to the tests and the code that cite it.
 
-Run `python docs/scripts/cases_page.py` after a change, in any folder. It knows no file by name but the pages that the
-numbers are headings and rows of; `tests/test_rule_numbers.py` says how they are cited, and uses what reads them
-here.
+Run `python docs/scripts/cases_page.py` after a change, in any folder. It knows no file of the code: they
+may move. `tests/test_rule_numbers.py` says how rules are cited, and uses what finds the citations here.
 """
 
 from __future__ import annotations
@@ -23,6 +22,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = ROOT / "docs" / "cases.md"
 CODE: Final = ("broker", "triggers", "examples")
 TESTS: Final = "tests"
+EXAMPLES: Final = "test_rule_numbers.py"
+"""The file that says how rules are cited: its numbers are examples."""
 
 # What there is to cite
 
@@ -76,33 +77,45 @@ def _slug(title: str) -> str:
 
 _N: Final = r"\d+(?:\.\d+)?"
 _SEVERAL: Final = rf"{_N}(?:(?:,| and|, and| to) {_N})*"
-_IN_WORDS: Final = re.compile(rf"\b(?P<kind>semantics|journal rules?|invariants?) (?P<numbers>{_SEVERAL})", re.I)
-_ROWS: Final = re.compile(r"\bsemantics (?P<heading>\d+\.\d+) rows? (?P<first>\d+)(?: to (?P<last>\d+))?")
+_IN_WORDS: Final = re.compile(
+    rf"\b(?P<kind>semantics|tables?|journal rules?|invariants?) (?P<numbers>{_SEVERAL})", re.IGNORECASE
+)
+_KINDS: Final = {
+    "table": "semantics", "tables": "semantics", "journal rules": "journal rule", "invariants": "invariant",
+}  # fmt: skip
+_ROWS: Final = re.compile(
+    r"\bsemantics (?P<heading>\d+\.\d+) rows? (?P<first>\d+)(?: to (?P<last>\d+))?", re.IGNORECASE
+)
 _CONDITION: Final = re.compile(r"\btrigger (?:conditions?|events?) ([CE]\d{1,2})\b")
-_NOWHERE: Final = re.compile(r"(?<!journal )\b(?:rules?|sections?) [A-Z]?\d[\d.]*", re.I)
+_NOWHERE: Final = re.compile(r"(?<!journal )\b(?:rules?|sections?) [A-Z]?\d[\d.]*", re.IGNORECASE)
 _LETTERED: Final = re.compile(r"\b(?:T\d+\.\d+|[BLS]\d{1,2}|[RS]-\d{1,2})\b")
 _OF_TRIGGERS: Final = re.compile(r"\b[CE]\d{1,2}\b")
 _LABEL: Final = re.compile(r"L\d{1,2}\b")
 _IN_NAME: Final = re.compile(
-    r"(?:and_)?(?:t(?P<section>\d+)_(?P<case>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)|rule_(?P<rule>\d+))"
+    r"(?:and_)?(?:t(?P<section>\d+)_(?P<case>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
+    r"|rule_(?P<rule>\d+)|table_(?P<table>\d+(?:_\d+)?))"
     r"(?P<part>_segmented_variant|_(?:trap|variant)(?:_[a-z](?=_))?)?_"
 )
 
 
 def cited_in_words(text: str) -> list[str]:
-    """The numbers that a text cites in words: "semantics 5.2 and 5.4", "journal rule 7", "invariant 3". What is called
-    a rule or a section and is on no page is among them: it leads nowhere.
+    """The numbers that a text cites in words: "semantics 5.2 and 5.4", "table 3.2", "journal rule 7", "invariant 3".
+    What is called a rule or a section and is on no page is among them: it leads nowhere.
     """
     text = re.sub(r"\s+", " ", text)
     found = []
     for match in _IN_WORDS.finditer(text):
         kind = match["kind"].lower()
-        kind = kind if kind == "semantics" else kind.rstrip("s")
-        found += [f"{kind} {number}" for number in re.findall(_N, match["numbers"])]
+        found += [f"{_KINDS.get(kind, kind)} {number}" for number in re.findall(_N, match["numbers"])]
     for match in _ROWS.finditer(text):
         rows = range(int(match["first"]), int(match["last"] or match["first"]) + 1)
         found += [f"semantics {match['heading']} row {row}" for row in rows]
     return [*found, *_CONDITION.findall(text), *_NOWHERE.findall(text)]
+
+
+def cited_in_page(text: str) -> list[str]:
+    """The numbers that a page cites in words. A section is one of its own, and its rules are its own affair."""
+    return [number for number in cited_in_words(text) if not _NOWHERE.fullmatch(number)]
 
 
 def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
@@ -113,12 +126,16 @@ def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
 
 
 def cited_by_name(name: str) -> list[str]:
-    """The numbers with which the name of a test begins: `test_t6_1_...`, `test_s3_trap_b_and_t15_3_...`."""
+    """The numbers with which the name of a test begins: `test_t6_1_...`, `test_table_5_2_...`, `test_rule_7_...`,
+    `test_s3_trap_b_and_t15_3_...`.
+    """
     found = []
     at = len("test_")
     while match := _IN_NAME.match(name, at):
         if match["rule"]:
             number = f"journal rule {match['rule']}"
+        elif match["table"]:
+            number = f"semantics {match['table'].replace('_', '.')}"
         elif match["section"]:
             number = f"T{match['section']}.{match['case']}"
         else:
@@ -142,6 +159,7 @@ class Citations:
         return {number for _, number in self.everywhere}
 
 
+@cache
 def citations(path: Path) -> Citations:
     """What a Python file cites."""
     return cited(path.read_text("utf-8"), triggers="trigger" in path.relative_to(ROOT).as_posix())
@@ -186,7 +204,7 @@ def _in_strings(tree: ast.AST, *, triggers: bool) -> Iterator[tuple[int, str]]:
 
 def sources(*folders: str) -> list[Path]:
     """The Python files in these folders of the project."""
-    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
+    return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py") if path.name != EXAMPLES)
 
 
 # The page

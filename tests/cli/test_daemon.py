@@ -52,7 +52,7 @@ async def shout(trigger, connection):
 
 def test_a_handler_of_the_current_folder_serves_a_queue_defined_at_the_start(
     evermq: Callable[..., Result], tmp_path: Path
-) -> None:
+) -> None:  # S-11
     (tmp_path / "broker.toml").write_text(_CONFIGURATION, "utf-8")
     (tmp_path / "start.mqsc").write_text(_STARTUP, "utf-8")
     (tmp_path / "shout.py").write_text(_HANDLER, "utf-8")

@@ -35,7 +35,7 @@ async def test_t8_1_any_new_message_of_a_fifo_queue_is_behind_the_cursor(system:
 
 
 @pytest.mark.parametrize("step", [FIRST, NEXT])
-async def test_the_first_browse_begins_with_what_is_first_then(queue: Queue, step: MQGMO) -> None:
+async def test_the_first_browse_begins_with_what_is_first_then(queue: Queue, step: MQGMO) -> None:  # B9
     await put_all(queue, (b"A", 3), (b"B", 8))
     assert (await take(queue, step)).data == b"B"
 

@@ -134,7 +134,7 @@ async def test_t1_5_a_priority_above_nine_warns_and_ranks_as_nine(queue: Queue) 
     ],
     ids=repr,
 )  # fmt: skip
-async def test_t1_6_who_asks_for_an_answer_says_where_to(queue: Queue, fields: dict[str, int]) -> None:
+async def test_t1_6_who_asks_for_an_answer_says_where_to(queue: Queue, fields: dict[str, int]) -> None:  # B20
     with fails(MQRC.MISSING_REPLY_TO_Q):
         await queue.put(b"A", MessageDescriptor(**fields))  # type: ignore[arg-type]  # integers, all of them
     named = MessageDescriptor(**fields, reply_to_q="NOWHERE")  # type: ignore[arg-type]
@@ -386,7 +386,7 @@ async def test_t1_9_what_one_getter_of_version_1_is_given_another_may_put(queue:
     assert described(await queue.get()) == (b"A", MQFMT.STRING, 1208, X, 3, MQMF.MSG_IN_GROUP)
 
 
-async def test_table_1_5_what_needs_version_2_is_refused_with_version_1(queue: Queue) -> None:
+async def test_table_1_5_what_needs_version_2_is_refused_with_version_1(queue: Queue) -> None:  # B22
     old = MessageDescriptor(version=1)
     assert await reason_of(queue.put(b"A", old, MQPMO.LOGICAL_ORDER)) == MQRC.WRONG_MD_VERSION
     assert await reason_of(queue.get(old, MQGMO.LOGICAL_ORDER)) == MQRC.WRONG_MD_VERSION

@@ -89,7 +89,7 @@ async def test_t12_9_a_message_is_reported_once_whoever_meets_it(
     assert await drained(replies) == []
 
 
-async def test_the_scan_reports_what_nobody_meets(system: System, queue: Queue, replies: Queue) -> None:
+async def test_the_scan_reports_what_nobody_meets(system: System, queue: Queue, replies: Queue) -> None:  # B14
     await queue.put(b"hello", mortal())
     await system.pass_time(100)
     assert await depth(queue) == 0
@@ -99,7 +99,7 @@ async def test_the_scan_reports_what_nobody_meets(system: System, queue: Queue, 
 
 async def test_a_put_to_a_full_queue_makes_room_and_reports_what_it_discards(
     system: System, queue: Queue, replies: Queue
-) -> None:
+) -> None:  # B14
     await system.mqsc("ALTER QLOCAL(Q) MAXDEPTH(1)")
     await queue.put(b"dead", mortal())
     await system.pass_time(1.2)

@@ -90,7 +90,7 @@ CONFLICTS = [
 
 
 @pytest.mark.parametrize("options", CONFLICTS, ids=lambda options: f"{int(options):#x}")
-async def test_table_5_2_options_that_do_not_go_together_are_refused(queue: Queue, options: MQGMO) -> None:
+async def test_table_5_2_options_that_do_not_go_together_are_refused(queue: Queue, options: MQGMO) -> None:  # B21
     await queue.put(b"A")
     with fails(MQRC.OPTIONS_ERROR):
         await queue.get(options=options)
@@ -109,7 +109,7 @@ async def test_table_5_2_a_whole_message_has_no_offset_to_match(queue: Queue) ->
         await take(queue, COMPLETE, MQMO.MATCH_OFFSET)
 
 
-async def test_t5_6_the_order_of_checks_tells_one_reason(queue: Queue) -> None:
+async def test_t5_6_the_order_of_checks_tells_one_reason(queue: Queue) -> None:  # B1
     for options in (SYNC | FIRST, LOCK, UNLOCK | MQGMO.WAIT):
         assert await reason_of(queue.get(options=options)) == MQRC.OPTIONS_ERROR
     assert (await queue.get(options=UNLOCK)).reason == MQRC.NO_MSG_LOCKED

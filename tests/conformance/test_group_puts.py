@@ -71,6 +71,7 @@ async def test_t3_3_segments_follow_each_other(queue: Queue) -> None:
 
 @pytest.mark.parametrize(("first", "second"), [(SEG, MIG | LSEG), (MIG | SEG, LMIG | LSEG), (MIG | SEG, 0)], ids=repr)
 async def test_t3_4_a_logical_message_is_finished_before_anything_else(queue: Queue, first: MQMF, second: MQMF) -> None:
+    # B24
     await put(queue, first)
     with fails(MQRC.INCOMPLETE_MSG):
         await put(queue, second)
@@ -364,7 +365,7 @@ async def test_table_3_4_a_put_that_does_not_fit_warns_where_logical_order_began
     assert len(await physical(queue)) == 2
 
 
-async def test_table_3_4_a_put_that_fits_is_no_departure(queue: Queue) -> None:
+async def test_table_3_4_a_put_that_fits_is_no_departure(queue: Queue) -> None:  # B2
     group_id = (await put(queue, MIG)).md.group_id
     result = await put(queue, MIG, options=PHYSICAL, group_id=group_id, number=2)
     assert result.reason == MQRC.NONE
@@ -414,7 +415,7 @@ async def test_table_3_5_closing_forgets_what_is_open_and_keeps_what_was_put(
     assert await physical(queue) == [(1, 0, 8), (1, 0, 0)]
 
 
-async def test_table_3_5_disconnecting_does_not_warn(system: System, other_queue: Queue) -> None:
+async def test_table_3_5_disconnecting_does_not_warn(system: System, other_queue: Queue) -> None:  # B13
     leaving = await system.connect("leaving")
     handle = await leaving.open("Q", ALL)
     await put(handle, MIG, options=LO | SYNC)

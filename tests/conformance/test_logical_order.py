@@ -64,7 +64,7 @@ async def test_t6_2_gets_without_it_bring_them_as_they_lie(queue: Queue) -> None
     assert data_of(await take_all(queue, MQGMO.NONE)) == physical
 
 
-async def test_figures_10_and_11_a_browse_brings_them_in_the_same_orders(queue: Queue) -> None:
+async def test_t6_1_and_t6_2_a_browse_brings_them_in_the_same_orders(queue: Queue) -> None:
     await put_figure(queue)
     assert await browse_all(queue) == IN_LOGICAL_ORDER
     assert await browse_all(queue, MQGMO.NONE) == [b"A", b"Y1", b"Z2", b"Y2", b"Y3s1", b"Y3s2", b"Z1", b"B"]
@@ -303,7 +303,7 @@ async def test_table_6_3_an_open_message_is_named_before_an_open_group(queue: Qu
     assert (left.data, left.reason) == (b"B", MQRC.INCOMPLETE_MSG)
 
 
-async def test_table_6_3_a_get_that_happens_to_go_on_is_no_departure(queue: Queue) -> None:
+async def test_table_6_3_a_get_that_happens_to_go_on_is_no_departure(queue: Queue) -> None:  # B2
     ids = await put_figure(queue)
     await take(queue)
     await take(queue)
@@ -376,7 +376,7 @@ def _with_ids(wanted: dict[str, Any], ids: dict[bytes, bytes]) -> dict[str, Any]
 )
 async def test_table_6_3_nothing_but_a_first_message_can_begin(
     queue: Queue, match: int, wanted: dict[str, Any], filled: bool
-) -> None:
+) -> None:  # B3
     if filled:
         await put_figure(queue)
     with fails(MQRC.MATCH_OPTIONS_ERROR):
@@ -438,7 +438,7 @@ async def test_syncpoint_if_persistent_must_agree_with_the_group_too(queue: Queu
 # Table 6.4: browsing
 
 
-async def test_table_6_4_browse_first_begins_anew_and_its_failure_changes_nothing(queue: Queue) -> None:
+async def test_table_6_4_browse_first_begins_anew_and_its_failure_changes_nothing(queue: Queue) -> None:  # B11
     await put_figure(queue)
     assert data_of([await take(queue, FIRST | LO), await take(queue, NEXT | LO)]) == [b"A", b"Y1"]
     with fails(MQRC.NO_MSG_AVAILABLE):
@@ -453,7 +453,7 @@ async def test_table_6_4_the_first_browse_may_have_either_order(queue: Queue, op
     assert (await take(queue, NEXT | options)).data == b"A"
 
 
-async def test_table_6_4_behind_a_group_the_browse_goes_on_from_where_the_group_began(queue: Queue) -> None:
+async def test_table_6_4_behind_a_group_the_browse_goes_on_from_where_the_group_began(queue: Queue) -> None:  # B10
     for message in (
         (b"G1", MIG, G, 1, 0),
         (b"H1", MIG, H, 1, 0),
@@ -557,7 +557,7 @@ async def test_a_message_behind_the_last_does_not_make_a_group_incomplete(queue:
 
 
 @pytest.mark.parametrize("options", [MQGMO.NONE, LO])
-async def test_of_two_messages_in_one_place_the_first_is_used(queue: Queue, options: int) -> None:
+async def test_of_two_messages_in_one_place_the_first_is_used(queue: Queue, options: int) -> None:  # B19
     for data, flags, number in ((b"1", MIG, 1), (b"2", LMIG, 2), (b"2 again", LMIG, 2)):
         await place(queue, data, flags, G, number)
     assert data_of(await take_all(queue))[:2] == [b"1", b"2"]

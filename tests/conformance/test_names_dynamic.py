@@ -234,6 +234,7 @@ async def test_an_alteration_that_comes_too_late_makes_no_queue(system: System, 
 
 
 async def test_t9_7_a_permanent_queue_is_deleted_when_it_is_empty(system: System, connection: Connection) -> None:
+    # B18
     queue = await connection.open(PERMANENT, ALL)
     await queue.put(b"A", persistence=1)
     with fails(MQRC.Q_NOT_EMPTY):

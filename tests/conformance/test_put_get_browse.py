@@ -226,7 +226,7 @@ async def test_a_buffer_of_less_than_no_length_is_an_error(queue: Queue) -> None
         await queue.get(max_length=-1)
 
 
-async def test_t5_12_browse_first_that_does_not_fit_starts_again(queue: Queue) -> None:
+async def test_t5_12_browse_first_that_does_not_fit_starts_again(queue: Queue) -> None:  # B12
     await put_all(queue, b"A" * 20, b"B")
     assert await browse(queue) == b"A" * 20
     with fails(MQRC.TRUNCATED_MSG_FAILED):

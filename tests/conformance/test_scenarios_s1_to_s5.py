@@ -281,7 +281,7 @@ async def test_s3_trap_a_a_first_put_with_logical_order_begins_another_group(put
 
 async def test_s3_trap_b_and_t15_3_the_status_not_counted_on_makes_a_second_message(
     system: System, putter: Program, other_queue: Queue
-) -> None:
+) -> None:  # B7
     group = await begun(putter)
     put = [await place(putter.queue, b"second", MIG, group, 6, options=MQPMO.SYNCPOINT)]
     put += [await add(putter.queue, flags) for flags in (MIG, LMIG)]

@@ -78,7 +78,7 @@ async def test_s6_the_status_is_one_message_that_the_last_unit_of_work_completes
 
 async def test_s6_the_last_segment_is_invisible_to_its_own_unit_of_work(
     connection: Connection, statuses: Queue
-) -> None:
+) -> None:  # B8
     for flags, number in ((SEG, 3), (LSEG, 6)):
         await add(statuses, flags, info(number))
         if flags == SEG:

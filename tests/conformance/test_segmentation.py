@@ -53,7 +53,7 @@ async def test_t4_1_a_long_message_is_cut_where_it_allows_it(system: System, nar
     assert system.depth() == 3
 
 
-async def test_t4_2_segments_are_cut_at_multiples_of_16(system: System, queue: Queue) -> None:
+async def test_t4_2_segments_are_cut_at_multiples_of_16(system: System, queue: Queue) -> None:  # B5
     await system.mqsc("ALTER QLOCAL(Q) MAXMSGL(100)")
     await queue.put(DATA, may_cut(original_length=7))
     assert [(each.length, each.md.original_length) for each in await segments(queue)] == [(96, 96), (54, 54)]
@@ -89,7 +89,7 @@ async def test_t4_4_flags_of_the_group_are_on_every_segment(narrow: Queue) -> No
 )
 async def test_t4_5_a_persistent_message_needs_a_unit_of_work_of_its_own(
     system: System, connection: Connection, narrow: Queue, persistence: int, beside: bool, reason: MQRC
-) -> None:
+) -> None:  # B4
     if beside:
         await narrow.put(b"beside", options=SYNC)
     if reason:
@@ -192,7 +192,7 @@ async def test_table_4_1_length_and_limit_decide(
     assert system.depth() == count
 
 
-async def test_table_4_1_the_limit_of_the_queue_manager_is_named_first(system: System, queue: Queue) -> None:
+async def test_table_4_1_the_limit_of_the_queue_manager_is_named_first(system: System, queue: Queue) -> None:  # B17
     await system.mqsc("ALTER QLOCAL(Q) MAXMSGL(100)\nALTER QMGR MAXMSGL(32768)")
     with fails(MQRC.MSG_TOO_BIG_FOR_Q_MGR):
         await queue.put(bytes(40_000))
@@ -218,7 +218,7 @@ async def test_table_4_2_a_segment_that_is_cut_keeps_its_place(narrow: Queue) ->
     assert (await take(narrow, MQGMO.COMPLETE_MSG)).length == 180
 
 
-async def test_table_4_2_segments_differ_in_identifier_offset_and_flags_only(narrow: Queue) -> None:
+async def test_table_4_2_segments_differ_in_identifier_offset_and_flags_only(narrow: Queue) -> None:  # B6
     md = may_cut(priority=7, expiry=6000, feedback=5)
     md.msg_id, md.correl_id, md.format, md.appl_identity_data = X, X, "FORMAT", "identity"
     placed = await narrow.put(DATA, md)

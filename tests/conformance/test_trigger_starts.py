@@ -247,7 +247,7 @@ def may_cut() -> MessageDescriptor:
 
 async def test_a_message_that_is_cut_into_segments_is_one_start(
     system: System, connection: Connection, other: Connection, triggered: Queue
-) -> None:
+) -> None:  # C3
     await system.mqsc("ALTER QLOCAL(Q) MAXMSGL(64)")
     async with other.trigger_starts() as starts:
         await triggered.put(bytes(150), may_cut())
@@ -270,7 +270,7 @@ async def test_a_message_cut_on_its_way_to_a_transmission_queue_is_one_start(
         assert (system.depth("X"), await counts(starts)) == (2, [("X", "P", "", 1)])
 
 
-async def test_segments_that_a_program_puts_are_a_start_each(other: Connection, triggered: Queue) -> None:
+async def test_segments_that_a_program_puts_are_a_start_each(other: Connection, triggered: Queue) -> None:  # C3
     async with other.trigger_starts() as starts:
         for flags in (MQMF.SEGMENT, MQMF.LAST_SEGMENT):
             await triggered.put(bytes(16), MessageDescriptor(msg_flags=flags), MQPMO.LOGICAL_ORDER)

@@ -304,7 +304,7 @@ async def test_units_of_work_of_two_connections_do_not_meet(
     assert await drained(queue) == [b"B", b"C"]
 
 
-async def test_expiry_of_a_put_counts_from_the_put(system: System, connection: Connection, queue: Queue) -> None:
+async def test_expiry_of_a_put_counts_from_the_put(system: System, connection: Connection, queue: Queue) -> None:  # B16
     await queue.put(b"A", MessageDescriptor(expiry=10), MQPMO.SYNCPOINT)
     await system.pass_time(2)
     await connection.commit()

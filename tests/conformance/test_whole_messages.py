@@ -60,7 +60,7 @@ DIFFERENCES: list[tuple[list[dict[str, int]], MQRC]] = [
 @pytest.mark.parametrize("order", [0, LO], ids=["no order", "logical order"])
 async def test_t5_9_segments_that_do_not_agree_are_got_in_part(
     system: System, queue: Queue, fields: list[dict[str, int]], reason: MQRC, order: MQGMO
-) -> None:
+) -> None:  # B26
     for number, (data, each) in enumerate(zip((b"aa", b"bb", b"cc"), fields, strict=True)):
         await place(queue, data, LSEG if number == 2 else SEG, X, 1, 2 * number, **each)
     for options in (COMPLETE | FIRST, COMPLETE | order):

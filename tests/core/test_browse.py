@@ -112,6 +112,7 @@ def test_t8_7_a_browse_next_that_fails_by_truncation_does_not_move_the_cursor(wo
 
 
 def test_t5_12_a_browse_first_that_fails_by_truncation_puts_the_cursor_before_the_first_message(world: World) -> None:
+    # B12
     world.define()
     access = world.open()
     access.put_all([b"A" * 20, b"B"])
@@ -151,7 +152,7 @@ def test_messages_that_came_under_fifo_keep_the_default_priority_as_their_rank(w
     assert access.drain() == [b"C", b"A", b"B", b"E", b"D"]
 
 
-def test_a_fresh_cursor_is_before_everything_that_came_since_the_open(world: World) -> None:
+def test_a_fresh_cursor_is_before_everything_that_came_since_the_open(world: World) -> None:  # B9
     world.define()
     access = world.open()
     put(access, "A3", "B9")

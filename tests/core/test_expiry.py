@@ -53,7 +53,7 @@ def test_a_message_without_expiry_never_expires(world: World, access: Access) ->
     assert access.get().entry.deadline is None
 
 
-def test_under_syncpoint_too_the_time_is_counted_from_the_put(world: World, access: Access) -> None:
+def test_under_syncpoint_too_the_time_is_counted_from_the_put(world: World, access: Access) -> None:  # B16
     put(access, b"A", 10, MQPMO.SYNCPOINT)
     world.pass_time(2)
     access.program.commit()

@@ -80,7 +80,7 @@ def test_t12_6_unknown_report_options_are_judged_by_their_masks(report: int, her
 
 
 @pytest.mark.parametrize(("report", "option"), [(0x100, 0x100), (0x300, 0x300), (0x700, 0x700), (0x500, 0), (0x200, 0)])
-def test_only_valid_patterns_ask_for_a_report(report: int, option: int) -> None:
+def test_only_valid_patterns_ask_for_a_report(report: int, option: int) -> None:  # B25
     assert report_options.COA.of(report | MQRO.COD_WITH_DATA) == option
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.core.world import World
 
 
-def test_s_12_each_committed_put_counts_one(world: World, every: LocalQueue) -> None:
+def test_s_12_each_committed_put_counts_one(world: World, every: LocalQueue) -> None:  # C1
     put(world, 0, 0, 0)
     assert every.pending_starts == 3
 
@@ -100,7 +100,7 @@ def test_a_put_counts_although_a_waiter_takes_the_message_at_once(world: World, 
 )
 def test_r_8_without_one_of_the_conditions_nothing_is_counted(
     world: World, type_: int, attributes: dict[str, int | str]
-) -> None:
+) -> None:  # C6, C9, C10
     world.define_process("P")
     queue = world.define("Q", **{"TRIGTYPE": type_, **TRIGGERED, **attributes})
     put(world, 0, 0)
@@ -112,7 +112,7 @@ def test_r_8_without_one_of_the_conditions_nothing_is_counted(
 # FIRST
 
 
-def test_e1_the_first_message_starts_once_and_the_next_ones_do_not(world: World, first: LocalQueue) -> None:
+def test_e1_the_first_message_starts_once_and_the_next_ones_do_not(world: World, first: LocalQueue) -> None:  # C3
     put(world, 0)
     assert len(take(world, first)) == 1
     put(world, 0, 0)

@@ -133,7 +133,7 @@ def test_every_post_wakes_the_monitors(world: World, every: LocalQueue) -> None:
 # Changes
 
 
-def test_r_11_a_queue_inhibited_for_gets_counts_but_gives_no_starts(world: World, every: LocalQueue) -> None:
+def test_r_11_a_queue_inhibited_for_gets_counts_but_gives_no_starts(world: World, every: LocalQueue) -> None:  # C5, E6
     world.alter(GET=1)
     put(world, 0, 0)
     assert every.pending_starts == 2
@@ -171,6 +171,7 @@ def test_r_13_switching_triggering_off_forgets_the_count(
 
 @pytest.mark.parametrize(("type_", "pending"), [(EVERY, 2), (FIRST, 1)])
 def test_r_13_switching_triggering_on_counts_the_messages_that_wait(world: World, type_: int, pending: int) -> None:
+    # E4
     world.define_process("P")
     queue = world.define("Q", TRIGMPRI=5, TRIGTYPE=type_, PROCESS="P")
     put(world, 5, 6, 7, 4)

@@ -78,7 +78,7 @@ def test_whatever_is_asked_for_comes_before_general_waiters(
     assert got(general, specific) == ["waits", "A"]
 
 
-def test_inside_a_class_the_first_to_come_is_the_first_served(world: World, access: Access) -> None:
+def test_inside_a_class_the_first_to_come_is_the_first_served(world: World, access: Access) -> None:  # B15
     general = [world.open().wait() for _ in range(3)]
     md = MessageDescriptor(msg_id=name_of("M"), correl_id=name_of("X"))
     specific = [

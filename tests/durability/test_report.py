@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime
+from pathlib import Path
 
 from tests.durability.kills import Kills, Moment
 from tests.durability.ledger import Figures
@@ -29,3 +30,12 @@ def test_a_page_tells_what_was_run_how_it_ended_and_what_could_not_be_run() -> N
     ):
         assert line in lines
     assert any("2026-11-21, took 1.5 minutes" in line for line in lines)
+
+
+def test_the_page_that_was_written_last_promises_what_the_next_one_will() -> None:
+    written = (Path(__file__).parents[2] / "docs" / "durability.md").read_text("utf-8")
+    next_one = page(Results("", Kills([1], Counter(), 0, Figures())), datetime(2026, 11, 21, tzinfo=UTC), 0)
+    promised, same = (
+        text[text.index("## What is promised") : text.index("## Killed under load")] for text in (written, next_one)
+    )
+    assert promised == same

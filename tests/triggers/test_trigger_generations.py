@@ -48,7 +48,7 @@ def serving(runs: Runs, *processes: str) -> list[Any]:
 
 async def test_25_starts_come_in_runs_of_10_10_and_5_with_the_throttle_delay_between(
     manager: FakeManager, clock: VirtualClock
-) -> None:
+) -> None:  # S-13, S-15
     runs = Runs(manager)
     manager.define("Q", pending=25)
     async with TriggerMonitor(manager, serving(runs)) as monitor:
@@ -77,7 +77,7 @@ async def test_without_a_throttle_delay_all_is_started_at_once_in_batches(
 
 async def test_a_queue_with_many_starts_lets_the_next_one_have_its_turn(
     manager: FakeManager, clock: VirtualClock
-) -> None:
+) -> None:  # S-15
     runs = Runs(manager)
     manager.define("A", pending=100)
     manager.define("B", pending=1)
@@ -99,7 +99,7 @@ async def test_queues_have_their_turn_in_the_order_of_their_names(manager: FakeM
 
 async def test_a_post_starts_a_handler_after_30_idle_seconds_and_6_changes_of_generation(
     manager: FakeManager, clock: VirtualClock
-) -> None:
+) -> None:  # S-18, S-21
     runs = Runs(manager)
     manager.define("Q")
     async with TriggerMonitor(manager, serving(runs)) as monitor:
@@ -113,7 +113,7 @@ async def test_a_post_starts_a_handler_after_30_idle_seconds_and_6_changes_of_ge
 
 async def test_200_posts_a_second_for_20_seconds_start_as_many_handlers(
     manager: FakeManager, clock: VirtualClock
-) -> None:
+) -> None:  # S-22
     runs = Runs(manager)
     manager.define("Q")
 
@@ -171,7 +171,7 @@ async def test_a_retired_generation_starts_what_it_had_asked_for(caplog: pytest.
             assert len(runs.starts) == 1
 
 
-async def test_only_the_current_generation_asks_for_starts(manager: FakeManager, clock: VirtualClock) -> None:
+async def test_only_the_current_generation_asks_for_starts(manager: FakeManager, clock: VirtualClock) -> None:
     manager.define("A", pending=100)
     manager.define("B", pending=100)
     async with TriggerMonitor(
@@ -203,7 +203,7 @@ async def test_a_handler_that_ends_during_a_pass_is_not_overlooked(manager: Fake
 
 async def test_a_generation_that_dies_is_replaced_at_once(
     manager: FakeManager, clock: VirtualClock, caplog: pytest.LogCaptureFixture
-) -> None:
+) -> None:
     runs = Runs(manager)
     manager.define("Q")
     async with TriggerMonitor(manager, serving(runs)) as monitor:
@@ -337,7 +337,7 @@ async def test_a_queue_deleted_during_the_pass_is_passed_over(manager: FakeManag
         assert monitor.statistics().generation == 1
 
 
-async def test_handlers_outlive_their_generation(manager: FakeManager, clock: VirtualClock) -> None:
+async def test_handlers_outlive_their_generation(manager: FakeManager, clock: VirtualClock) -> None:
     runs = Runs(manager, ends=False)
     manager.define("Q", pending=1)
     async with TriggerMonitor(manager, serving(runs)) as monitor:

@@ -62,7 +62,7 @@ SHOP = module(on_payment, ORDR, _hidden)
         ("", "", None),
     ],
 )  # fmt: skip
-def test_the_process_name_selects_first_then_applicid(process_name: str, appl_id: str, expected: object) -> None:
+def test_the_process_name_selects_first_then_applicid(process_name: str, appl_id: str, expected: object) -> None:  # S-5
     assert Handlers([SHOP]).find(process_name, appl_id) is expected
 
 

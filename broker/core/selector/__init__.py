@@ -1,4 +1,4 @@
-"""Selectors: conditions on the properties and descriptor of a message, in the SQL-92 subset of MQ and JMS.
+"""Selectors (semantics 14.4): conditions on properties and descriptor of a message, in the SQL-92 subset of MQ and JMS.
 
 `compiling` turns the text into a function of a name-to-value lookup, `values` says how values compare, `message` looks
 up what a selector names in a message on a queue. All is pure; nothing of the text is ever run as Python.
