@@ -1,5 +1,5 @@
-"""The objects that a queue manager creates when it is new: the default objects, from which DEFINE takes what it is not
-given, and the system queues that programs and tools expect.
+"""The objects that a queue manager creates when it is new (semantics 9.6): the default objects, from which DEFINE takes
+what it is not given, and the system queues that programs and tools expect.
 
 Names, kinds and attributes are those of a new queue manager of IBM MQ, with one exception: with the durable defaults
 a queue keeps its messages over a restart unless it is told not to (DEFPSIST(YES)). The queues of functions that this

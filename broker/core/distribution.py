@@ -123,7 +123,7 @@ def outcome(records: Sequence[ResponseRecord]) -> tuple[MQCC, int]:
 
 
 def open_list(manager: Manager, hconn: Hconn, od: ObjectDescriptor, options: int) -> DistributionList:
-    """Open every destination that can be opened; the options have been checked by themselves.
+    """Open every destination that can be opened (semantics 11.1); the options have been checked by themselves.
 
     Raises RECS_PRESENT_ERROR (2154), OBJECT_NAME_ERROR (2152), OBJECT_Q_MGR_NAME_ERROR (2153),
     OPTION_NOT_VALID_FOR_TYPE (2045), SELECTOR_INVALID_FOR_TYPE (2516), HANDLE_NOT_AVAILABLE (2017), and when no

@@ -103,7 +103,7 @@ def check_room(unit: Unit, max_calls: int) -> None:
 
 
 def _rewind(handle: Handle) -> None:
-    """BROWSE_FIRST found a message that was too long: the cursor stands before the first message (RC 2080)."""
+    """BROWSE_FIRST found a message that was too long: the cursor stands before the first message (semantics 5.4)."""
     handle.cursor = handle.anchor = START
     handle.last_browse = CLOSED
     handle.browsed_logically = None
@@ -114,7 +114,7 @@ def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[E
     handle.saved_context = None
     looks_again = handle.browsed_logically and first.key == handle.cursor
     if request.logical and request.item is None and not looks_again:
-        handle.anchor = first.key
+        handle.anchor = first.key  # semantics 6.4
     handle.cursor = first.key
     handle.browsed_logically = request.logical
     handle.last_browse = _position(request, entries, reason, in_unit=False)

@@ -93,7 +93,7 @@ class Handle:
         self.route: Route | None = None  # of a queue: how its name leads to `queue`
         self.changed = False  # the name leads elsewhere now: only MQCLOSE is possible
         self.selector: Selector | None = None  # only messages of which this is true are there for it
-        self.cursor = START  # the key of the message browsed last
+        self.cursor = START  # the key of the message browsed last (semantics 8)
         self.anchor = START  # in a browse in logical order, the key of the first message of the last group
         self.browsed_logically: bool | None = None  # by the last browse; None before the first
         self.last_put: Position = CLOSED

@@ -571,7 +571,7 @@ class Manager:
         else:
             entry.queue.reinstate(entry)
 
-    # Expiry
+    # Expiry (semantics 12.1)
 
     def expire(self, queue: LocalQueue, now: float) -> None:
         """Discard available messages whose time is up: all, or EXPIRED_AT_ONCE of them. A queue that is being deleted

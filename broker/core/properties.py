@@ -1,4 +1,4 @@
-"""Message properties on their way: out of the MQRFH2 that a putter sends, and to a getter in the form that it asks for.
+"""Message properties on their way (semantics 14.3): out of the MQRFH2 that a putter sends, to a getter as it asks.
 
 A queue keeps properties beside the data: packed as the folders of an MQRFH2, or, where a program wrote the header
 itself, as that header (`broker.core.original_header`). So they count neither in the length of the message nor in an

@@ -125,7 +125,7 @@ def prepare(
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message to be cut, outside syncpoint beside an open unit")
     if queue.depth >= queue.max_depth:
         raise MQError(MQRC.Q_FULL, f"{queue.name} holds {queue.depth} messages, its MAXDEPTH is {queue.max_depth}")
-    priority = md.priority if md.priority >= 0 else first.default_priority
+    priority = md.priority if md.priority >= 0 else first.default_priority  # semantics 12.2
     rank = queue.default_priority if queue.fifo else min(priority, MAX_PRIORITY)
     if priority > MAX_PRIORITY:
         warning = warning or _PRIORITY_EXCEEDS_MAXIMUM
@@ -142,7 +142,7 @@ def prepare(
     else:
         whole = Entry(queue, ids.next(), rank, data, len(data))
     whole.priority, whole.persistence = priority, persistence
-    if not options & _NEW_MSG_ID and md.msg_id != NO_ID:
+    if not options & _NEW_MSG_ID and md.msg_id != NO_ID:  # semantics 1.2
         whole.given_msg_id = md.msg_id
     whole.correl_id = correl_id
     whole.packed_md = context.pack(md, taken, stamp, hconn, ids)

@@ -9,8 +9,8 @@
 
 A group that is too large for one unit of work is cut into several; so that a restart knows how far it came, each unit
 also replaces a status message on a queue that only this program uses ("Putting and getting a group that spans units of
-work" in IBM's documentation; scenarios S2 to S7). The status is committed with the messages that it tells of, so what
-it says is true after a crash at any point.
+work" in IBM's documentation; semantics 15.1, scenarios S2 to S7). The status is committed with the messages that it
+tells of, so what it says is true after a crash at any point.
 
 Written over the interface alone: what is done here any program can do, embedded or over the wire.
 """
