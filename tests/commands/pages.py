@@ -71,7 +71,7 @@ The code and the tests cite these rules by number.
 
 | | rule |
 |---|---|
-| <a id="l1"></a>L1 | after verb, noun and name, keywords come in any order, each with its value in parentheses |
+| <a id="l1"></a>L1 | keywords follow verb, noun and name in whatever order, the value of each behind it in parentheses |
 | <a id="l2"></a>L2 | blanks and commas part words, as many as you like; there is at least one before a keyword |
 | <a id="l3"></a>L3 | words may be in any case |
 | <a id="l4"></a>L4 | names and texts become upper case, except in quotes |
