@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import sys
 from importlib import import_module
-from importlib.util import find_spec
-from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import click
 
-import broker
 from broker.cli.conversation import run
 from broker.cli.program import DONE, CannotRunError, SomeFailedError, lone
 from broker.cli.progress import show
@@ -23,8 +19,7 @@ from broker.cli.status import PAGE_WIDTH, narrow_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_INSTALLED: Final = "broker.cli.benchmarks"
-_IN_A_CLONE: Final = "tests.benchmarks.suite"
+_PACKAGE: Final = "broker.benchmarks"
 
 _RUNS: Final = 3
 _QUICK_DIVISOR: Final = 10
@@ -43,28 +38,27 @@ def bench(names: tuple[str, ...], runs: int | None, *, quick: bool, in_json: boo
     beside it what bounds it and its share of that. Messages are persistent, and every one of them is accounted for.
     Daemons of its own are started with temporary folders: set TMPDIR to measure the disk that counts.
     """
-    package = _package()
-    session = _session(package, names, runs or (1 if quick else _RUNS), _QUICK_DIVISOR if quick else 1)
+    session = _session(names, runs or (1 if quick else _RUNS), _QUICK_DIVISOR if quick else 1)
     try:
         found = run(lambda: _measured(session))
     except Exception as error:
         cause = lone(error)
-        if isinstance(cause, import_module(f"{package}.child").MeasurementError):  # of a limit: nothing has a share
+        if isinstance(cause, import_module(f"{_PACKAGE}.child").MeasurementError):  # of a limit: nothing has a share
             raise CannotRunError(str(cause)) from error
         raise
     show("")
     told = found.as_json()
-    print(json.dumps(told) if in_json else "\n".join(_tables(told, import_module(f"{package}.report"))))
+    print(json.dumps(told) if in_json else "\n".join(_tables(told, import_module(f"{_PACKAGE}.report"))))
     if found.errors:
         raise SomeFailedError("; ".join(found.errors))
     return DONE
 
 
-def _session(package: str, names: tuple[str, ...], runs: int, divisor: int) -> Any:
+def _session(names: tuple[str, ...], runs: int, divisor: int) -> Any:
     try:
-        return import_module(f"{package}.session").Session.of(names, runs=runs, divisor=divisor, tell=show)
+        return import_module(f"{_PACKAGE}.session").Session.of(names, runs=runs, divisor=divisor, tell=show)
     except KeyError as unknown:
-        catalog = import_module(f"{package}.catalog")
+        catalog = import_module(f"{_PACKAGE}.catalog")
         known = ", ".join([*catalog.WORKLOADS, *catalog.LIMITS])
         raise click.UsageError(f"no benchmark has the name {unknown}: there are {known}") from None
 
@@ -75,17 +69,6 @@ async def _measured(session: Any) -> Any:
         found = await session.report()
         tasks.cancel_scope.cancel()
     return found
-
-
-def _package() -> str:
-    """Where the benchmarks are: beside the commands when they were installed, in `tests/benchmarks` of a clone."""
-    if find_spec(_INSTALLED):
-        return _INSTALLED
-    root = Path(broker.__file__).parents[1]
-    if not (root / "tests" / "benchmarks" / "suite").is_dir():
-        raise CannotRunError(f"the benchmarks are not installed: {_INSTALLED} is missing")
-    sys.path.insert(0, str(root))
-    return _IN_A_CLONE
 
 
 def _tables(told: dict[str, Any], report: Any) -> Iterator[str]:

@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from broker.benchmarks.report import figure_rows, limit_rows
 from tests.benchmarks.peers import comparison_rows, merged, sync_rows, target_rows
-from tests.benchmarks.suite.report import figure_rows, limit_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import json
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from tests.benchmarks.suite.report import amount
+from broker.benchmarks.report import amount
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

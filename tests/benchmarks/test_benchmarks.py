@@ -7,10 +7,10 @@ import sys
 import anyio
 import pytest
 
+from broker.benchmarks.catalog import WORKLOADS
+from broker.benchmarks.report import figure_rows
+from broker.benchmarks.session import Session
 from broker.cli.status import table
-from tests.benchmarks.suite.catalog import WORKLOADS
-from tests.benchmarks.suite.report import figure_rows
-from tests.benchmarks.suite.session import Session
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import ast
 import json
-import tomllib
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import anyio
 import pytest
 
+from broker.benchmarks import report, session
+from broker.benchmarks.batches import check_numbers
+from broker.benchmarks.body import body
+from broker.benchmarks.catalog import LIMITS, WORKLOADS
+from broker.benchmarks.child import MeasurementError, child
+from broker.benchmarks.puts import PUT_PIPELINED, put_singly
+from broker.benchmarks.report import Figure, LimitFigure, Report, figure_rows, limit_rows
+from broker.benchmarks.workload import Measured
 from broker.cli.bench import _tables as bench_tables
-from tests.benchmarks.suite import report, session
-from tests.benchmarks.suite.batches import check_numbers
-from tests.benchmarks.suite.body import body
-from tests.benchmarks.suite.catalog import LIMITS, WORKLOADS
-from tests.benchmarks.suite.child import MeasurementError, child
-from tests.benchmarks.suite.puts import PUT_PIPELINED, put_singly
-from tests.benchmarks.suite.report import Figure, LimitFigure, Report, figure_rows, limit_rows
-from tests.benchmarks.suite.workload import Measured
-from tests.cli.conftest import ROOT
 from tests.cli.test_mistakes import the_line
 
 if TYPE_CHECKING:
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from click.testing import Result
 
-    from tests.benchmarks.suite.workload import Trial
+    from broker.benchmarks.workload import Trial
 
     Evermq = Callable[..., Result]
 
@@ -119,12 +118,10 @@ def test_the_dearest_way_bounds_a_figure() -> None:
     ]  # fmt: skip
 
 
-def test_the_benchmarks_run_under_the_name_that_the_wheel_gives_them() -> None:
-    shipped = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert shipped["force-include"]["tests/benchmarks/suite"] == "broker/cli/benchmarks"
-    for path in (ROOT / "tests" / "benchmarks" / "suite").glob("*.py"):
-        imports = [node for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ImportFrom)]
-        assert not any(node.module and node.module.startswith("tests") for node in imports), path
+def test_the_other_commands_start_without_the_benchmarks() -> None:
+    program = "import sys; import broker.cli; print([name for name in sys.modules if name.startswith('broker.bench')])"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    assert told.stdout == "[]\n"
 
 
 def test_no_line_is_wider_than_a_page() -> None:

@@ -12,12 +12,12 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.benchmarks.suite.child import MeasurementError
+from broker.benchmarks.child import MeasurementError
 from tests.hostile.families import FAMILIES, LARGER
 from tests.hostile.verdict import judged
 
 if TYPE_CHECKING:
-    from tests.benchmarks.suite.scene import Attack
+    from broker.benchmarks.scene import Attack
 
 
 async def _row(attack: Attack) -> list[str]:

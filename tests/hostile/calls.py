@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from broker.benchmarks.hostile import TARGET, TARGET_DEFINITIONS, UNREAD_BROWSES, browse_unread, queues
+from broker.benchmarks.rawline import HUNG_UP, getting, packed, putting, waiting
+from broker.benchmarks.scene import Attack
 from broker.interface.port import PUT_MANY_MAX
 from broker.mqi import MQGMO, MQOO, MessageDescriptor
 from broker.wire import Verb
-from tests.benchmarks.suite.hostile import TARGET, TARGET_DEFINITIONS, UNREAD_BROWSES, browse_unread, queues
-from tests.benchmarks.suite.rawline import HUNG_UP, getting, packed, putting, waiting
-from tests.benchmarks.suite.scene import Attack
 
 if TYPE_CHECKING:
-    from tests.benchmarks.suite.rawline import RawLine
-    from tests.benchmarks.suite.scene import Scene
+    from broker.benchmarks.rawline import RawLine
+    from broker.benchmarks.scene import Scene
 
 _LENGTH: Final = Struct(">I")
 _DESCRIPTOR_BYTES: Final = 60_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from tests.benchmarks.suite.hostile import queues
+from broker.benchmarks.hostile import queues
 from tests.hostile import calls, handlers, lines, messages, scripts, walks
 
 FAMILIES: Final = {

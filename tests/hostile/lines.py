@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import msgpack
 
+from broker.benchmarks.hostile import TARGET, TARGET_DEFINITIONS
+from broker.benchmarks.rawline import HUNG_UP, getting, packed, putting, waiting
+from broker.benchmarks.scene import Attack, UnansweredError
 from broker.mqi import MQGMO, MQOO, MQPER, MQPMO, MessageDescriptor
 from broker.wire import Verb
-from tests.benchmarks.suite.hostile import TARGET, TARGET_DEFINITIONS
-from tests.benchmarks.suite.rawline import HUNG_UP, getting, packed, putting, waiting
-from tests.benchmarks.suite.scene import Attack, UnansweredError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from tests.benchmarks.suite.rawline import RawLine
-    from tests.benchmarks.suite.scene import Scene
+    from broker.benchmarks.rawline import RawLine
+    from broker.benchmarks.scene import Scene
 
 _LENGTH: Final = Struct(">I")
 _ANSWER_SECONDS: Final = 3.0

@@ -5,24 +5,24 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.interface.properties import with_properties
-from broker.mqi import MQMO, MQOO, MessageDescriptor
-from broker.wire import Verb
-from tests.benchmarks.suite.hostile import (
+from broker.benchmarks.hostile import (
     GETTERS_BY_GROUP,
     HEADER_CHAIN,
     TARGET,
     TARGET_DEFINITIONS,
     getters_wait_in_vain,
 )
-from tests.benchmarks.suite.rawline import packed, putting, waiting
-from tests.benchmarks.suite.scene import Attack
+from broker.benchmarks.rawline import packed, putting, waiting
+from broker.benchmarks.scene import Attack
+from broker.interface.properties import with_properties
+from broker.mqi import MQMO, MQOO, MessageDescriptor
+from broker.wire import Verb
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tests.benchmarks.suite.rawline import RawLine
-    from tests.benchmarks.suite.scene import Scene
+    from broker.benchmarks.rawline import RawLine
+    from broker.benchmarks.scene import Scene
 
 _LEGAL_BYTES: Final = 100 * 1024 * 1024
 

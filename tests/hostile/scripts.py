@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.benchmarks.hostile import DISPLAYS, TARGET, WRONG_COMMANDS, queues, script
+from broker.benchmarks.scene import Attack
 from broker.wire import Verb
-from tests.benchmarks.suite.hostile import DISPLAYS, TARGET, WRONG_COMMANDS, queues, script
-from tests.benchmarks.suite.scene import Attack
 
 if TYPE_CHECKING:
-    from tests.benchmarks.suite.scene import Scene
+    from broker.benchmarks.scene import Scene
 
 _PLACE: Final = "@@@"
 """Stands in a text for bytes that are not UTF-8, as many as these are."""

@@ -15,7 +15,7 @@ from tests.hostile.verdict import judged
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.benchmarks.suite.scene import Attack
+    from broker.benchmarks.scene import Attack
 
 _QUIESCE_SECONDS: Final = 1
 _GRACE_SECONDS: Final = 5

@@ -18,7 +18,7 @@ from tests.hostile.verdict import judged
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.benchmarks.suite.scene import Attack
+    from broker.benchmarks.scene import Attack
 
 
 def name(attack: Attack) -> str:

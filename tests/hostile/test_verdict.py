@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
+from broker.benchmarks import scene as suite
+from broker.benchmarks.body import now
+from broker.benchmarks.bystander import BYSTANDER_QUEUE, Bystander
+from broker.benchmarks.child import MeasurementError
+from broker.benchmarks.daemon import MIB
+from broker.benchmarks.hostile import TARGET, TARGET_DEFINITIONS
+from broker.benchmarks.rawline import RawLine, stream_to
+from broker.benchmarks.scene import Attack
 from broker.mqi import MQOO
-from tests.benchmarks.suite import scene as suite
-from tests.benchmarks.suite.body import now
-from tests.benchmarks.suite.bystander import BYSTANDER_QUEUE, Bystander
-from tests.benchmarks.suite.child import MeasurementError
-from tests.benchmarks.suite.daemon import MIB
-from tests.benchmarks.suite.hostile import TARGET, TARGET_DEFINITIONS
-from tests.benchmarks.suite.rawline import RawLine, stream_to
-from tests.benchmarks.suite.scene import Attack
 from tests.hostile.verdict import judged, unexplained
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.benchmarks.suite.scene import Scene
+    from broker.benchmarks.scene import Scene
 
 SUSPENDED_SECONDS = 0.7
 

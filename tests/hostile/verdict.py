@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from tests.benchmarks.suite.bystander import BYSTANDER_DEFINITIONS, stand_by
-from tests.benchmarks.suite.child import child
-from tests.benchmarks.suite.scene import watched
+from broker.benchmarks.bystander import BYSTANDER_DEFINITIONS, stand_by
+from broker.benchmarks.child import child
+from broker.benchmarks.scene import watched
 from tests.durability.daemon import daemon
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.benchmarks.suite.scene import Attack, Seen
+    from broker.benchmarks.scene import Attack, Seen
     from tests.durability.daemon import Daemon
 
 _MEMORY: Final = Path("/dev/shm")

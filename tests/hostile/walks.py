@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from broker.benchmarks.hostile import CUT_TRIGGER_WAITS, TARGET, TARGET_DEFINITIONS
+from broker.benchmarks.rawline import getting, waiting
+from broker.benchmarks.scene import Attack
 from broker.interface.properties import with_properties
 from broker.mqi import MQGMO, MQOO, MQPMO, MessageDescriptor
 from broker.wire import Verb
-from tests.benchmarks.suite.hostile import CUT_TRIGGER_WAITS, TARGET, TARGET_DEFINITIONS
-from tests.benchmarks.suite.rawline import getting, waiting
-from tests.benchmarks.suite.scene import Attack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from tests.benchmarks.suite.rawline import RawLine
-    from tests.benchmarks.suite.scene import Scene
+    from broker.benchmarks.rawline import RawLine
+    from broker.benchmarks.scene import Scene
 
     Run = Callable[[Scene, int], Awaitable[None]]
 

@@ -8,7 +8,6 @@ measured: 100 % cannot be had, because the ways share two cores, and a message t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -17,6 +16,7 @@ from .child import child
 from .daemon import DEFINITIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
