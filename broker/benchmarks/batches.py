@@ -6,10 +6,9 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from broker.benchmarks.body import Body
+from broker.benchmarks.child import MeasurementError
 from broker.mqi import MQGMO, MQIA, GetMessageOptions
-
-from .body import Body
-from .child import MeasurementError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 import broker
+from broker.benchmarks.body import Body, body, now
 from broker.mqi import MQIA, MQOO, MQError
-
-from .body import Body, body, now
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,8 +23,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskStatus
 
     from broker import Queue
-
-    from .child import Ready, Told
+    from broker.benchmarks.child import Ready, Told
 
 BYSTANDER_QUEUE: Final = "BYSTANDER"
 

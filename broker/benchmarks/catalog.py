@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
-from .disk import COMMIT, HOP, INSERT, READ, REMOVE, SYNC
-from .echo import REQUEST, ROUND_TRIP
-from .gets import GET, PUT_AND_GET
-from .held import HELD
-from .hostile import HOSTILE
-from .puts import PUT_BY_TASKS, PUT_PIPELINED, PUT_SINGLY
-from .recovery import RECOVERY
-from .tasks import INTERPRETER, TASK
-from .triggered import TRIGGERED
-from .waits import WAITERS, WAKE_OUTSIDE_SYNCPOINT, WAKE_UNDER_SYNCPOINT
+from broker.benchmarks.disk import COMMIT, HOP, INSERT, READ, REMOVE, SYNC
+from broker.benchmarks.echo import REQUEST, ROUND_TRIP
+from broker.benchmarks.gets import GET, PUT_AND_GET
+from broker.benchmarks.held import HELD
+from broker.benchmarks.hostile import HOSTILE
+from broker.benchmarks.puts import PUT_BY_TASKS, PUT_PIPELINED, PUT_SINGLY
+from broker.benchmarks.recovery import RECOVERY
+from broker.benchmarks.tasks import INTERPRETER, TASK
+from broker.benchmarks.triggered import TRIGGERED
+from broker.benchmarks.waits import WAITERS, WAKE_OUTSIDE_SYNCPOINT, WAKE_UNDER_SYNCPOINT
 
 WORKLOADS: Final = {
     each.name: each

@@ -29,8 +29,8 @@ Ready: TypeAlias = "Callable[..., Awaitable[Any]]"
 Told: TypeAlias = dict[str, Any]
 """What a child says: names and values that JSON knows."""
 
-ROOT: Final = Path(__file__).parents[(__package__ or "").count(".") + 1]
-"""The folder from which this package is imported, and `broker` too."""
+ROOT: Final = Path(__file__).parents[2]
+"""The folder from which `broker` is imported, and `triggers` too."""
 
 _LINE_BYTES_MAX: Final = 1024 * 1024
 

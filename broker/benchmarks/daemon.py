@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio.streams.text import TextReceiveStream
 
-from .child import MeasurementError, environment
+from broker.benchmarks.child import MeasurementError, environment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 
 import aiosqlite
 
-from .child import child
-from .workload import Limit
+from broker.benchmarks.child import child
+from broker.benchmarks.workload import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
     from pathlib import Path
 
-    from .child import Ready, Told
+    from broker.benchmarks.child import Ready, Told
 
 BATCH: Final = 256
 _DESCRIPTOR: Final = os.urandom(160)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgpack
 
-from .batches import OUTSTANDING
-from .child import child
-from .workload import Limit
+from broker.benchmarks.batches import OUTSTANDING
+from broker.benchmarks.child import child
+from broker.benchmarks.workload import Limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from .child import Ready, Told
+    from broker.benchmarks.child import Ready, Told
 
 _HEAD_BYTES: Final = 4
 

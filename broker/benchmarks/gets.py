@@ -5,16 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import broker
+from broker.benchmarks.batches import batches, check_depth
+from broker.benchmarks.body import bodies, now
+from broker.benchmarks.daemon import QUEUE
+from broker.benchmarks.workload import Measured, Unit, Workload
 from broker.mqi import MQOO
 
-from .batches import batches, check_depth
-from .body import bodies, now
-from .daemon import QUEUE
-from .workload import Measured, Unit, Workload
-
 if TYPE_CHECKING:
-    from .child import Ready, Told
-    from .workload import Trial
+    from broker.benchmarks.child import Ready, Told
+    from broker.benchmarks.workload import Trial
 
 
 async def get_queued(ready: Ready, url: str, size: int, count: int) -> Told:

@@ -13,6 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import broker
 from broker import MQError
+from broker.benchmarks.batches import WAITING, check_depth
+from broker.benchmarks.body import bodies, now
+from broker.benchmarks.child import MeasurementError
+from broker.benchmarks.daemon import ATTRIBUTES, QUEUE
+from broker.benchmarks.workload import Measured, Unit, Workload
 from broker.mqi import (
     MQGMO,
     MQMF,
@@ -25,19 +30,12 @@ from broker.mqi import (
     PutMessageOptions,
 )
 
-from .batches import WAITING, check_depth
-from .body import bodies, now
-from .child import MeasurementError
-from .daemon import ATTRIBUTES, QUEUE
-from .workload import Measured, Unit, Workload
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
     from broker import Connection, Queue
-
-    from .child import Ready, Told
-    from .workload import Trial
+    from broker.benchmarks.child import Ready, Told
+    from broker.benchmarks.workload import Trial
 
 _OTHER: Final = f"{QUEUE}.OTHER"
 _END: Final = f"{QUEUE}.END"

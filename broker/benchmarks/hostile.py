@@ -10,22 +10,21 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from broker.benchmarks.bystander import BYSTANDER_DEFINITIONS, stand_by
+from broker.benchmarks.child import MeasurementError, child
+from broker.benchmarks.rawline import getting, packed, putting, waiting
+from broker.benchmarks.scene import Attack, watched
+from broker.benchmarks.workload import Measured, Unit, Workload
 from broker.mqi import MQFMT, MQGMO, MQMO, MQOO, MessageDescriptor
 from broker.mqi.rfh2 import FORMAT, MQRFH2
 from broker.wire import Verb
 
-from .bystander import BYSTANDER_DEFINITIONS, stand_by
-from .child import MeasurementError, child
-from .rawline import getting, packed, putting, waiting
-from .scene import Attack, watched
-from .workload import Measured, Unit, Workload
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from .rawline import RawLine
-    from .scene import Scene
-    from .workload import Trial
+    from broker.benchmarks.rawline import RawLine
+    from broker.benchmarks.scene import Scene
+    from broker.benchmarks.workload import Trial
 
 TARGET: Final = "TARGET"
 

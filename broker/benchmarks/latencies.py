@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .workload import Measured
+from broker.benchmarks.workload import Measured
 
 if TYPE_CHECKING:
-    from .child import Told
+    from broker.benchmarks.child import Told
 
 
 def latencies(nanoseconds: list[int]) -> Told:

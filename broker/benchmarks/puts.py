@@ -6,17 +6,16 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 import broker
+from broker.benchmarks.batches import OUTSTANDING, check_depth
+from broker.benchmarks.body import bodies, body, now
+from broker.benchmarks.daemon import QUEUE
+from broker.benchmarks.latencies import latencies, median_of
+from broker.benchmarks.workload import Measured, Unit, Workload
 from broker.mqi import MQOO
 
-from .batches import OUTSTANDING, check_depth
-from .body import bodies, body, now
-from .daemon import QUEUE
-from .latencies import latencies, median_of
-from .workload import Measured, Unit, Workload
-
 if TYPE_CHECKING:
-    from .child import Ready, Told
-    from .workload import Trial
+    from broker.benchmarks.child import Ready, Told
+    from broker.benchmarks.workload import Trial
 
 _WARM_UP: Final = 100
 

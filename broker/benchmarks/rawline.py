@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from broker.benchmarks.child import MeasurementError
 from broker.mqi import MQGMO, MQOO, MQWI, GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 from broker.wire import Endpoint, Role, Verb, structures
 from broker.wire.frames import FRAME_BYTES, PRODUCT, VERSION, WireError
-
-from .child import MeasurementError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable

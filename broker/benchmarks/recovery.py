@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import broker
+from broker.benchmarks.batches import check_depth
+from broker.benchmarks.body import Body, bodies, now
+from broker.benchmarks.child import MeasurementError
+from broker.benchmarks.daemon import QUEUE
+from broker.benchmarks.workload import Measured, Unit, Workload
 from broker.mqi import MQOO
 
-from .batches import check_depth
-from .body import Body, bodies, now
-from .child import MeasurementError
-from .daemon import QUEUE
-from .workload import Measured, Unit, Workload
-
 if TYPE_CHECKING:
-    from .child import Ready, Told
-    from .workload import Trial
+    from broker.benchmarks.child import Ready, Told
+    from broker.benchmarks.workload import Trial
 
 
 async def fill(ready: Ready, url: str, size: int, count: int) -> Told:

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .machine import machine
+from broker.benchmarks.machine import machine
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from .workload import Limit, Measured, Way, Workload
+    from broker.benchmarks.workload import Limit, Measured, Way, Workload
 
 
 class Bound(NamedTuple):

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 import broker
+from broker.benchmarks.bystander import BYSTANDER_QUEUE, PATIENCE_SECONDS
+from broker.benchmarks.child import MeasurementError
+from broker.benchmarks.daemon import peak_mib
+from broker.benchmarks.rawline import HUNG_UP, RawLine, raw_line, stream_to
 from broker.mqi import MQOO, MQError
-
-from .bystander import BYSTANDER_QUEUE, PATIENCE_SECONDS
-from .child import MeasurementError
-from .daemon import peak_mib
-from .rawline import HUNG_UP, RawLine, raw_line, stream_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -22,9 +21,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import ByteStream
 
+    from broker.benchmarks.child import Child
     from broker.mqi import MessageDescriptor
-
-    from .child import Child
 
 ATTACK_SECONDS: Final = 20.0
 """So long an attack may take; then its lines are cut."""

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from .catalog import LIMITS, WORKLOADS
-from .child import MeasurementError
-from .daemon import daemon
-from .report import Figure, LimitFigure, Report
-from .workload import Trial
+from broker.benchmarks.catalog import LIMITS, WORKLOADS
+from broker.benchmarks.child import MeasurementError
+from broker.benchmarks.daemon import daemon
+from broker.benchmarks.report import Figure, LimitFigure, Report
+from broker.benchmarks.workload import Trial
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from .workload import Limit, Measured, Workload
+    from broker.benchmarks.workload import Limit, Measured, Workload
 
 _LEAST: Final = 100
 """Below so many messages, a figure says nothing; limits that count less are left at what they count."""

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from .child import child, environment
-from .workload import Limit
+from broker.benchmarks.child import child, environment
+from broker.benchmarks.workload import Limit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from .child import Ready, Told
+    from broker.benchmarks.child import Ready, Told
 
 _TURN: Final = 256
 """Tasks made in one turn of the event loop."""

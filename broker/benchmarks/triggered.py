@@ -9,19 +9,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import broker
+from broker.benchmarks.body import Body, bodies, now
+from broker.benchmarks.child import MeasurementError
+from broker.benchmarks.daemon import ATTRIBUTES, QUEUE
+from broker.benchmarks.workload import Measured, Unit, Workload
 from broker.mqi import MQOO
 from triggers import process
 
-from .body import Body, bodies, now
-from .child import MeasurementError
-from .daemon import ATTRIBUTES, QUEUE
-from .workload import Measured, Unit, Workload
-
 if TYPE_CHECKING:
+    from broker.benchmarks.child import Ready, Told
+    from broker.benchmarks.workload import Trial
     from triggers import TriggerMessage
-
-    from .child import Ready, Told
-    from .workload import Trial
 
 _DONE: Final = "BENCH.DONE"
 

@@ -6,22 +6,20 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 import broker
+from broker.benchmarks.batches import OUTSTANDING, WAITING, check_depth
+from broker.benchmarks.body import Body, body, now
+from broker.benchmarks.child import MeasurementError
+from broker.benchmarks.daemon import ATTRIBUTES, QUEUE
+from broker.benchmarks.latencies import latencies, median_of
+from broker.benchmarks.workload import Measured, Unit, Workload
 from broker.mqi import MQGMO, MQOO, GetMessageOptions
-
-from .batches import OUTSTANDING, WAITING, check_depth
-from .body import Body, body, now
-from .child import MeasurementError
-from .daemon import ATTRIBUTES, QUEUE
-from .latencies import latencies, median_of
-from .workload import Measured, Unit, Workload
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from broker import Queue
-
-    from .child import Ready, Told
-    from .workload import Trial
+    from broker.benchmarks.child import Ready, Told
+    from broker.benchmarks.workload import Trial
 
 _PAUSE_SECONDS: Final = 0.003
 """Between two puts: the getter has long been waiting again."""

@@ -12,16 +12,16 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from .child import child
-from .daemon import DEFINITIONS
+from broker.benchmarks.child import child
+from broker.benchmarks.daemon import DEFINITIONS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
-    from .child import Child, Told
-    from .daemon import Daemon
+    from broker.benchmarks.child import Child, Told
+    from broker.benchmarks.daemon import Daemon
 
 Way: TypeAlias = "Mapping[str, float]"
 """How often each limit, by name, is paid."""

@@ -1,9 +1,11 @@
-"""`evermq bench`: how fast this machine lets the queue manager be, and how near to that it comes."""
+"""`evermq bench`: how fast this machine lets the queue manager be, and how near to that it comes.
+
+The benchmarks are imported when they run: no other command waits for them.
+"""
 
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +21,8 @@ from broker.cli.status import PAGE_WIDTH, narrow_table
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PACKAGE: Final = "broker.benchmarks"
+    from broker.benchmarks.report import Report
+    from broker.benchmarks.session import Session
 
 _RUNS: Final = 3
 _QUICK_DIVISOR: Final = 10
@@ -38,32 +41,36 @@ def bench(names: tuple[str, ...], runs: int | None, *, quick: bool, in_json: boo
     beside it what bounds it and its share of that. Messages are persistent, and every one of them is accounted for.
     Daemons of its own are started with temporary folders: set TMPDIR to measure the disk that counts.
     """
+    from broker.benchmarks.child import MeasurementError
+
     session = _session(names, runs or (1 if quick else _RUNS), _QUICK_DIVISOR if quick else 1)
     try:
         found = run(lambda: _measured(session))
     except Exception as error:
         cause = lone(error)
-        if isinstance(cause, import_module(f"{_PACKAGE}.child").MeasurementError):  # of a limit: nothing has a share
+        if isinstance(cause, MeasurementError):  # of a limit: nothing has a share
             raise CannotRunError(str(cause)) from error
         raise
     show("")
     told = found.as_json()
-    print(json.dumps(told) if in_json else "\n".join(_tables(told, import_module(f"{_PACKAGE}.report"))))
+    print(json.dumps(told) if in_json else "\n".join(_tables(told)))
     if found.errors:
         raise SomeFailedError("; ".join(found.errors))
     return DONE
 
 
-def _session(names: tuple[str, ...], runs: int, divisor: int) -> Any:
+def _session(names: tuple[str, ...], runs: int, divisor: int) -> Session:
+    from broker.benchmarks.catalog import LIMITS, WORKLOADS
+    from broker.benchmarks.session import Session
+
     try:
-        return import_module(f"{_PACKAGE}.session").Session.of(names, runs=runs, divisor=divisor, tell=show)
+        return Session.of(names, runs=runs, divisor=divisor, tell=show)
     except KeyError as unknown:
-        catalog = import_module(f"{_PACKAGE}.catalog")
-        known = ", ".join([*catalog.WORKLOADS, *catalog.LIMITS])
+        known = ", ".join([*WORKLOADS, *LIMITS])
         raise click.UsageError(f"no benchmark has the name {unknown}: there are {known}") from None
 
 
-async def _measured(session: Any) -> Any:
+async def _measured(session: Session) -> Report:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(heed_signals, name="signals")
         found = await session.report()
@@ -71,10 +78,12 @@ async def _measured(session: Any) -> Any:
     return found
 
 
-def _tables(told: dict[str, Any], report: Any) -> Iterator[str]:
+def _tables(told: dict[str, Any]) -> Iterator[str]:
+    from broker.benchmarks.report import figure_rows, limit_rows
+
     for name, value in told["machine"].items():
         yield f"{name}: {value}"
-    for lines in (_figures(report.figure_rows(told)), narrow_table(report.limit_rows(told))):
+    for lines in (_figures(figure_rows(told)), narrow_table(limit_rows(told))):
         held = list(lines)
         if len(held) > 1:
             yield ""

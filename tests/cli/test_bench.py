@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from broker.benchmarks import report, session
+from broker.benchmarks import session
 from broker.benchmarks.batches import check_numbers
 from broker.benchmarks.body import body
 from broker.benchmarks.catalog import LIMITS, WORKLOADS
@@ -129,7 +129,7 @@ def test_no_line_is_wider_than_a_page() -> None:
     measured = Measured(value=123_456.0, details={"the 99th percentile": 1_234_567.0, "the most memory": 99_999.0})
     figures = [Figure(workload, 2048, 1_000_000, [measured]) for workload in WORKLOADS.values()]
     told = Report(figures=figures, limits=limits, runs=3).as_json()
-    lines = list(bench_tables(told, report))
+    lines = list(bench_tables(told))
     assert [line for line in lines if len(line) > 100] == []
     text = " ".join(" ".join(lines).split())
     assert text.count("the most memory 99,999") == len(WORKLOADS)
