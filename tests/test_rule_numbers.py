@@ -23,7 +23,9 @@ from pathlib import Path
 
 import pytest
 
-from docs.scripts import cases_page
+from tests.scripts import load
+
+cases_page = load("cases_page")
 
 ROOT = Path(__file__).parent.parent
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import runpy
-from pathlib import Path
 
 import pytest
 
 from broker.cli.demo.account import Account, percentile
-from broker.cli.demo.command import sample
+from broker.cli.demo.command import SAMPLE
 from broker.cli.demo.reservation import Refusal, RefusedError, parsed
 from broker.cli.demo.stamp import Stamp
-
-EXAMPLES = Path(__file__).parents[2] / "examples"
+from tests.scripts import load
 
 RIGHT = {
     "record": "K7QX2M",
@@ -82,13 +79,13 @@ def test_a_stamp_is_a_correl_id() -> None:
 
 
 def test_the_sample_is_what_its_generator_makes() -> None:
-    made = runpy.run_path(str(EXAMPLES / "make_reservations.py"))["lines"]()
-    assert (EXAMPLES / "reservations.jsonl").read_bytes() == ("\n".join(made) + "\n").encode()
+    made = load("reservations").lines()
+    assert SAMPLE.read_bytes() == ("\n".join(made) + "\n").encode()
 
 
 def test_one_line_in_fifty_of_the_sample_is_no_reservation() -> None:
     refused = 0
-    for data in sample().read_bytes().splitlines():
+    for data in SAMPLE.read_bytes().splitlines():
         try:
             parsed(data)
         except RefusedError:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import click
 
-import broker
 from broker.cli.conversation import connected, run
 from broker.cli.demo.account import Account
 from broker.cli.demo.daemon import Daemon
@@ -25,7 +24,7 @@ from broker.mqi import MQDLH, MQError
 if TYPE_CHECKING:
     from broker import Connection
 
-SAMPLE: Final = "reservations.jsonl"
+SAMPLE: Final = Path(__file__).with_name("reservations.jsonl")
 
 # A dead letter is its header longer than the line; so lines end a header before MAXMSGL does.
 _LINE_BYTES_MAX: Final = LINE_BYTES_MAX - MQDLH.SIZE
@@ -49,7 +48,7 @@ def demo(file: str | None) -> int:
     is any file at all ("-": standard input); without it, a sample of airline reservations. A daemon of its own is
     started on a free port with a temporary folder, and stopped at the end.
     """
-    name = file or str(sample())
+    name = file or str(SAMPLE)
     descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY)
     try:
         print(f"evermq demo: {'standard input' if name == '-' else name}")
@@ -62,15 +61,6 @@ def demo(file: str | None) -> int:
         print("\nevery line is accounted for")
         return DONE
     return SOME_FAILED
-
-
-def sample() -> Path:
-    """The sample file: beside this package when it was installed, in `examples/` of a clone."""
-    places = [Path(__file__).parents[1] / SAMPLE, Path(broker.__file__).parents[1] / "examples" / SAMPLE]
-    found = next((place for place in places if place.is_file()), None)
-    if found is None:
-        raise CannotRunError(f"the sample file {SAMPLE} is not installed: name a file of your own")
-    return found
 
 
 async def _demonstrated(lines: Lines) -> Account:

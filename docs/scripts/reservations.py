@@ -1,6 +1,6 @@
-"""Makes the sample messages of the demonstration, `reservations.jsonl`: airline reservations, a line of JSON each.
+"""Makes the sample of `evermq demo`, `broker/cli/demo/reservations.jsonl`: airline reservations, a line of JSON each.
 
-    python examples/make_reservations.py
+    python docs/scripts/reservations.py
 
 One line in fifty is deliberately no reservation, each in one of the ways in which such a line goes wrong. The file is
 the same at each run: the generator is seeded, and uses only `random()`, whose numbers no version of Python changes.
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 COUNT = 3000
 WRONG_EVERY = 50
 SEED = 28136
-FILE = Path(__file__).with_name("reservations.jsonl")
+FILE = Path(__file__).parents[2] / "broker" / "cli" / "demo" / "reservations.jsonl"
 
 AIRPORTS = (
     "AMS",
