@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "docs" / "scripts"
 
 
-def load(name: str) -> ModuleType:
+def script(name: str) -> ModuleType:
     """A script as a module, which finds the modules beside it as it does when it is run."""
     if str(SCRIPTS) not in sys.path:
         sys.path.append(str(SCRIPTS))

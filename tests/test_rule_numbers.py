@@ -23,9 +23,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.scripts import load
+from tests.scripts import script
 
-cases_page = load("cases_page")
+cases_page = script("cases_page")
 
 ROOT = Path(__file__).parent.parent
 

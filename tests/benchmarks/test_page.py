@@ -6,10 +6,12 @@ import json
 
 import pytest
 
-from tests.benchmarks import page
-from tests.benchmarks.peers import comparison_rows, figure, merged, sync_rows, target_rows
+from tests.scripts import script
 
-CELLS = merged(
+page = script("performance_page")
+peers = script("peers")
+
+CELLS = peers.merged(
     json.dumps({"cells": [{"workload": workload, "size": size, "system": system, "runs": runs}]})
     for workload, size, system, runs in [
         ("W1", 256, "evermq", [{"rate": 9_000, "foreign": 0.1}]),
@@ -24,13 +26,13 @@ CELLS = merged(
 
 
 def test_noisy_runs_do_not_count_where_there_are_quiet_ones() -> None:
-    assert figure(CELLS, "W1", 256, "evermq", "rate") == 10_000
-    assert figure(CELLS, "W1", 256, "redis-always", "rate") == 20_000
-    assert figure(CELLS, "W8", 2048, "pg", "rss_mb") is None
+    assert peers.figure(CELLS, "W1", 256, "evermq", "rate") == 10_000
+    assert peers.figure(CELLS, "W1", 256, "redis-always", "rate") == 20_000
+    assert peers.figure(CELLS, "W8", 2048, "pg", "rss_mb") is None
 
 
 def test_systems_stand_side_by_side() -> None:
-    assert [[row[0], *row[2:]] for row in comparison_rows(CELLS)] == [
+    assert [[row[0], *row[2:]] for row in peers.comparison_rows(CELLS)] == [
         ["", "bytes", "evermq", "redis-always", "pg"],
         ["W1", "256", "10,000", "20,000", ""],
         ["W2", "2048", "320", "200", ""],
@@ -39,7 +41,7 @@ def test_systems_stand_side_by_side() -> None:
 
 
 def test_a_target_is_met_or_missed() -> None:
-    assert target_rows(CELLS)[1:] == [
+    assert peers.target_rows(CELLS)[1:] == [
         ["W1", "evermq", "redis-always", "256", "0.50", ">= 1", "missed"],
         ["W2", "evermq", "redis-always", "2048", "1.60", "<= 1.6", "met"],
         ["W8", "evermq: first get after kill -9", "", "2048", "1,200 ms", "<= 1,000 ms", "missed"],
@@ -50,7 +52,7 @@ def test_syncs_of_all_kinds_are_counted_together() -> None:
     text = (
         'evermq {"W2": {"fdatasync": 201}, "W5": {}}\nnats {"W2": {"fsync": 1, "fdatasync": 2}, "W5": {"fsync": 4}}\n'
     )
-    assert sync_rows(text) == [["system", "W2", "W5"], ["evermq", "201", "0"], ["nats", "3", "4"]]
+    assert peers.sync_rows(text) == [["system", "W2", "W5"], ["evermq", "201", "0"], ["nats", "3", "4"]]
 
 
 def test_a_generated_part_is_replaced_and_the_rest_stays() -> None:

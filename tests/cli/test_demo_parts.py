@@ -10,7 +10,7 @@ from broker.cli.demo.account import Account, percentile
 from broker.cli.demo.command import SAMPLE
 from broker.cli.demo.reservation import Refusal, RefusedError, parsed
 from broker.cli.demo.stamp import Stamp
-from tests.scripts import load
+from tests.scripts import script
 
 RIGHT = {
     "record": "K7QX2M",
@@ -79,7 +79,7 @@ def test_a_stamp_is_a_correl_id() -> None:
 
 
 def test_the_sample_is_what_its_generator_makes() -> None:
-    made = load("reservations").lines()
+    made = script("reservations").lines()
     assert SAMPLE.read_bytes() == ("\n".join(made) + "\n").encode()
 
 

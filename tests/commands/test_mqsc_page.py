@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from tests.commands import pages
+from tests.scripts import script
+
+commands_page = script("commands_page")
 
 
 def test_the_page_is_written_from_the_tables() -> None:
-    assert pages.PAGE.read_text("utf-8") == pages.page(), "run: python -m tests.commands.pages"
+    assert commands_page.PAGE.read_text("utf-8") == commands_page.page(), "run: python docs/scripts/commands_page.py"

@@ -8,15 +8,17 @@ from itertools import pairwise
 from pathlib import Path
 
 from broker.config import SECTIONS, Config, load, settings
-from tests.config import pages
+from tests.scripts import ROOT, script
+
+pages = script("configuration_page")
 
 
 def test_the_sample_file_is_written_from_the_settings() -> None:
-    assert pages.SAMPLE.read_text("utf-8") == pages.sample(), "run: python -m tests.config.pages"
+    assert pages.SAMPLE.read_text("utf-8") == pages.sample(), "run: python docs/scripts/configuration_page.py"
 
 
 def test_the_page_is_written_from_the_settings() -> None:
-    assert pages.PAGE.read_text("utf-8") == pages.page(), "run: python -m tests.config.pages"
+    assert pages.PAGE.read_text("utf-8") == pages.page(), "run: python docs/scripts/configuration_page.py"
 
 
 def test_the_sample_file_holds_every_key_with_its_default_under_a_comment() -> None:
@@ -24,7 +26,7 @@ def test_the_sample_file_holds_every_key_with_its_default_under_a_comment() -> N
     keys = {section: set(table) for section, table in tomllib.loads("\n".join(lines)).items()}
     assert keys == {section: set(settings(section)) for section in SECTIONS}
     assert all(before.startswith("# ") for before, line in pairwise(lines) if " = " in line and line[0] != "#")
-    here = replace(Config().queue_manager, data=pages.ROOT / "evermq-data")
+    here = replace(Config().queue_manager, data=ROOT / "evermq-data")
     assert load(pages.SAMPLE, {}) == replace(Config(), queue_manager=here)
 
 

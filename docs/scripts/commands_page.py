@@ -1,6 +1,6 @@
 """Writes `docs/commands.md`, the reference of commands and attributes, from the tables that the commands read.
 
-Run `python -m tests.commands.pages` after a change.
+Run `python docs/scripts/commands_page.py` after a change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from broker.commands.words import COMMANDS, DISPLAY_OPTIONS, NOUNS, OPTIONS, VER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PAGE = Path(__file__).parents[2] / "docs" / "commands.md"
+PAGE = Path(__file__).parents[1] / "commands.md"
 
 INTRODUCTION = """\
 # Commands

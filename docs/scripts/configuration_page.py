@@ -1,4 +1,7 @@
-"""Writes the sample `broker.toml` and `docs/configuration.md` from the settings: `python -m tests.config.pages`."""
+"""Writes the sample `broker.toml` and `docs/configuration.md`, the reference of the settings, from the settings.
+
+Run `python docs/scripts/configuration_page.py` after a change.
+"""
 
 from __future__ import annotations
 

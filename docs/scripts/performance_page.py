@@ -1,4 +1,6 @@
-"""Writes the figures of `docs/performance.md`: `python -m tests.benchmarks.page --bench bench.json --peers peers.json`.
+"""Writes the figures of `docs/performance.md`, the page of the measurements.
+
+    python docs/scripts/performance_page.py --bench bench.json --peers peers.json --syncs syncs
 
 `--bench` is what `evermq bench --json` printed, `--peers` what the harness of the peers wrote (several files are taken
 together), `--syncs` what its `durability_check.py` printed. What is not given stays as it is on the page.
@@ -13,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker.benchmarks.report import figure_rows, limit_rows
-from tests.benchmarks.peers import comparison_rows, merged, sync_rows, target_rows
+from peers import comparison_rows, merged, sync_rows, target_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
+PAGE = Path(__file__).parents[1] / "performance.md"
 
 
 def replaced(page: str, name: str, text: str) -> str:
