@@ -89,7 +89,7 @@ class TriggerMonitor:
     numbers out of range.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each a choice of the caller
         self,
         source: Manager | Connection,
         handlers: Iterable[ModuleType | str] = (),

@@ -37,7 +37,7 @@ UTF_8: Final = 1208
     "--correl-id", callback=identifier, default="", metavar="HEX", help="CorrelId of the messages, hexadecimal."
 )
 @with_url
-def put(
+def put(  # noqa: PLR0913  # an option each
     queue: str,
     text: str | None,
     *,

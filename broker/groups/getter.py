@@ -45,7 +45,7 @@ class GroupGetter(Resumable):
     queue holds something else.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # each a choice of the caller
         self,
         connection: Connection,
         q_name: str,

@@ -161,7 +161,7 @@ def _remove_stale(path: Path) -> None:
     if not stat.S_ISSOCK(mode):
         raise StartError(f"cannot listen on {path}: the file there is not a socket")
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.setblocking(False)
+        probe.settimeout(0)
         try:
             probe.connect(os.fspath(path))
         except ConnectionRefusedError:

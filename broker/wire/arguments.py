@@ -87,7 +87,7 @@ def _mqsc(port: Port, *items: Any) -> Call[Any]:
         raise WireError("the text of MQSC is not a text")
     if type(check) is not bool:
         raise WireError("MQSC says neither to end at a failure nor not to")
-    return port.mqsc(text, True) if check else port.mqsc(text)
+    return port.mqsc(text, check=True) if check else port.mqsc(text)
 
 
 def _explain(port: Port, q_name: Any, msg_id: Any, correl_id: Any, group_id: Any) -> Call[Any]:

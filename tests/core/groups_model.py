@@ -322,7 +322,7 @@ class Model:
             or wanted.offset not in (None, item.offset)
         )
 
-    def grant(self, access: Access, wanted: Wanted, record: Record, first: Message) -> Got | MQRC:
+    def grant(self, access: Access, wanted: Wanted, record: Record, first: Message) -> Got | MQRC:  # noqa: C901
         """Give a message to the getter, put together if that is wanted."""
         messages = self.segments_from(access, first) if wanted.complete else [first]
         numbers = [message.number for message in messages]
