@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import re
-import runpy
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from broker.config import load
 from broker.storage.scripts import migrations
 from broker.wire import frames
+from tests.scripts import script
 
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-def written(script: str) -> dict[str, Any]:
-    """What a script that writes a page has in it."""
-    return runpy.run_path(str(DOCS / "scripts" / script))
-
-
 @pytest.mark.parametrize(
-    ("script", "page", "function"),
+    ("name", "page", "function"),
     [
-        ("evermq_page.py", "evermq.md", "page"),
-        ("reasons_page.py", "reasons.md", "reasons"),
-        ("reasons_page.py", "constants.md", "constants"),
+        ("evermq_page", "evermq.md", "page"),
+        ("reasons_page", "reasons.md", "reasons"),
+        ("reasons_page", "constants.md", "constants"),
     ],
 )
-def test_a_page_is_as_its_script_writes_it(script: str, page: str, function: str) -> None:
+def test_a_page_is_as_its_script_writes_it(name: str, page: str, function: str) -> None:
     text = (DOCS / page).read_text("utf-8")
-    assert text == written(script)[function](), f"run: python docs/scripts/{script}"
+    assert text == getattr(script(name), function)(), f"run: python docs/scripts/{name}.py"
 
 
 @pytest.mark.parametrize("page", ["daemon.md", "tutorial.md"])
