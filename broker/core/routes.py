@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Self, TypeAlias
 
 from broker.core.queue import LocalQueue
-from broker.core.resolution import Resolution
+from broker.core.resolution import DIRECTIONS, Resolution
 from broker.mqi.attribute_values import MQPRT
 
 if TYPE_CHECKING:
@@ -21,13 +21,6 @@ if TYPE_CHECKING:
 
 _ASYNC_RESPONSE = MQPRT.ASYNC_RESPONSE.value
 INDIRECT_KINDS = ("QALIAS", "QREMOTE")
-_DIRECTIONS = {
-    "QALIAS": ("TARGET", "TARGTYPE"),
-    "QREMOTE": ("RNAME", "RQMNAME", "XMITQ"),
-    "QLOCAL": ("USAGE",),
-    "QMGR": ("DEFXMITQ",),
-}
-"""The attributes that decide where a name leads, by kind of object."""
 
 
 class IndirectQueue:
@@ -94,5 +87,5 @@ class Route:
 
 def leads_elsewhere(before: Definition, after: Definition) -> bool:
     """Whether a name that was resolved through the definition as it was may lead elsewhere now."""
-    directions = _DIRECTIONS.get(before.kind, ())
+    directions = DIRECTIONS.get(before.kind, ())
     return any(before.attributes[keyword] != after.attributes[keyword] for keyword in directions)
