@@ -47,7 +47,7 @@ def put_run(
         return []
     queue = template.queue
     in_unit = bool(int(pmo.options) & _SYNCPOINT)
-    most = queue.max_depth - queue.depth
+    most = queue.room()
     if in_unit:
         most = max(0, min(most, manager.max_calls - unit.calls))
     size, count = 0, 0

@@ -340,7 +340,7 @@ class Manager:
     ) -> Prepared:
         """A put that has passed all checks of its own."""
         queue = route.queue
-        if queue.depth >= queue.max_depth:
+        if queue.room() <= 0:
             self.expire(queue, now)
         try:
             put = putting.prepare(self, hconn, handle, route, md, pmo, data, now)

@@ -89,7 +89,7 @@ class PutTemplate:
             and not pmo.records
             and changes == self._changes
             and length <= self.length_max
-            and self.queue.depth < self.queue.max_depth
+            and self.queue.room() > 0
             and (md is None or md.to_tuple() == self._fields)
         )
 

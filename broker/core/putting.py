@@ -14,7 +14,7 @@ from broker.core.properties import take_properties
 from broker.core.resolution import reply_to
 from broker.core.segmentation import cut, piece_length
 from broker.mqi import checks
-from broker.mqi.descriptor import MQMF, MQMT, MQRO
+from broker.mqi.descriptor import MQMF, MQMT, MQPER, MQRO
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQRC
@@ -23,7 +23,6 @@ from broker.mqi.structures import NO_ID, MessageDescriptor
 if TYPE_CHECKING:
     from broker.core.handles import Handle, Hconn
     from broker.core.manager import Manager
-    from broker.core.queue import LocalQueue
     from broker.core.routes import Route
     from broker.mqi.structures import PutMessageOptions
 
@@ -45,7 +44,7 @@ _KNOWN_FLAGS = (
 ).value
 _UNKNOWN_FLAGS = 0x000F_FFFF & ~_KNOWN_FLAGS  # the bits above these are flags to come, which are kept and passed on
 _PMO_VERSIONS = (1, 2, 3)
-_PERSISTENCE_AS_Q_DEF = 2
+_PERSISTENCES = (MQPER.NOT_PERSISTENT.value, MQPER.PERSISTENT.value, MQPER.PERSISTENCE_AS_Q_DEF.value)
 _PRIORITY_EXCEEDS_MAXIMUM = int(MQRC.PRIORITY_EXCEEDS_MAXIMUM)
 _DEFAULTS = MessageDescriptor()
 
@@ -77,7 +76,7 @@ def prepare(
     """Check a message and complete it, in the order of semantics 0.3. `handle` is None for MQPUT1. Changes nothing
     but the counter of identifiers.
     """
-    queue, first, ids = route.queue, route.first, manager.ids
+    queue, ids = route.queue, manager.ids
     check_options(pmo, opens=handle is None)
     options = int(pmo.options)
     if pmo.records and pmo.version > 1:
@@ -104,10 +103,8 @@ def prepare(
     taken = context.for_put(hconn, handle, options, pmo.context, md)
     if manager.quiescing and options & _FAIL_IF_QUIESCING:
         raise MQError(MQRC.Q_MGR_QUIESCING, f"{ids.q_mgr_name} is quiescing")
-    inhibited = route.put_inhibited()
-    if inhibited:
-        raise MQError(MQRC.PUT_INHIBITED, f"{inhibited} has PUT(DISABLED)")
-    persistence = first.default_persistence if md.persistence == _PERSISTENCE_AS_Q_DEF else md.persistence
+    route.check_put()
+    persistence = route.persistence(md.persistence)
     in_unit = bool(options & _SYNCPOINT)
     position = handle.last_put if handle is not None else logical_order.CLOSED
     if ordered:
@@ -116,17 +113,15 @@ def prepare(
         place = Item(md.group_id, md.msg_seq_number, md.offset)
         item = logical_order.put_as_given(flags, place, ids.identifier)
         warning = logical_order.put_warning(position, item, flags, persistence, in_unit=in_unit) or warning
-    if persistence and queue.temporary:
-        raise MQError(MQRC.PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary dynamic queue")
+    route.check_persistence(persistence)
     if queue.transmits and not route.remote:
         transmission.check_header(data, md.encoding)
-    piece = _piece_length(queue, item.offset, flags, len(data), manager.max_length)
+    piece = _piece_length(route, item.offset, flags, len(data), manager.max_length)
     if piece and persistence and not in_unit and hconn.unit is not None:
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message to be cut, outside syncpoint beside an open unit")
-    if queue.depth >= queue.max_depth:
-        raise MQError(MQRC.Q_FULL, f"{queue.name} holds {queue.depth} messages, its MAXDEPTH is {queue.max_depth}")
-    priority = md.priority if md.priority >= 0 else first.default_priority  # semantics 12.2
-    rank = queue.default_priority if queue.fifo else min(priority, MAX_PRIORITY)
+    queue.check_room()
+    priority = route.priority(md.priority)
+    rank = queue.rank(priority)
     if priority > MAX_PRIORITY:
         warning = warning or _PRIORITY_EXCEEDS_MAXIMUM
     stamp = ids.stamp(now)
@@ -183,7 +178,7 @@ def check_descriptor(md: MessageDescriptor, *, remote: bool = False) -> int:
         raise MQError(MQRC.FEEDBACK_ERROR, f"feedback={md.feedback}: 0 to 999999999")
     if md.priority < -1:
         raise MQError(MQRC.PRIORITY_ERROR, f"priority={md.priority}: 0 to 9, or -1 for the queue's default")
-    if md.persistence not in (0, 1, _PERSISTENCE_AS_Q_DEF):
+    if md.persistence not in _PERSISTENCES:
         raise MQError(MQRC.PERSISTENCE_ERROR, f"persistence={md.persistence}: 0, 1, or 2 for the queue's default")
     warning = report_options.check(md.report, remote=remote)
     if md.version > 1 and md.msg_flags & _UNKNOWN_FLAGS:
@@ -216,9 +211,9 @@ def _check_group_fields(md: MessageDescriptor, flags: int, length: int, *, order
     return md.original_length if md.msg_type == _REPORT else length
 
 
-def _piece_length(queue: LocalQueue, offset: int, flags: int, length: int, max_length: int) -> int:
+def _piece_length(route: Route, offset: int, flags: int, length: int, max_length: int) -> int:
     """The length of the pieces that the message must be cut into; 0 when it fits (semantics 4.1)."""
-    may_cut = flags & logical_order.SEGMENTATION_ALLOWED
+    queue, may_cut = route.queue, flags & logical_order.SEGMENTATION_ALLOWED
     if offset + length > logical_order.NUMBER_MAX and may_cut:
         raise MQError(
             MQRC.OFFSET_ERROR, f"{length} bytes at offset {offset}: a message has at most {logical_order.NUMBER_MAX}"
@@ -231,6 +226,4 @@ def _piece_length(queue: LocalQueue, offset: int, flags: int, length: int, max_l
         if piece:
             return piece
         of_manager = max_length < queue.max_length
-    if of_manager:
-        raise MQError(MQRC.MSG_TOO_BIG_FOR_Q_MGR, f"{length} bytes, the queue manager's MAXMSGL is {max_length}")
-    raise MQError(MQRC.MSG_TOO_BIG_FOR_Q, f"{length} bytes at {offset}, MAXMSGL of {queue.name} is {queue.max_length}")
+    raise route.too_long(length, max_length, of_manager=of_manager, where=f" at {offset}")

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 
 from broker.core import reports
 from broker.core.dead_letter import dead_letter
-from broker.core.entry import MAX_PRIORITY, FullEntry
+from broker.core.entry import FullEntry
 from broker.core.generated import Lost
 from broker.core.transmission import transmitted
 from broker.core.unit import Unit
-from broker.mqi.descriptor import MQPER
 from broker.mqi.errors import MQError
 from broker.mqi.packing import pack_md
 from broker.mqi.reasons import MQRC
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.routes import Route
     from broker.core.rows import Rows
-
-_PERSISTENCE_AS_Q_DEF = MQPER.PERSISTENCE_AS_Q_DEF.value
 
 
 def send(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, tick: float) -> None:
@@ -83,7 +80,7 @@ def _refusal(manager: Manager, message: GeneratedMessage, unit: Unit, now: float
 
 def _put(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, tick: float) -> None:
     route = manager.destination(message.q_name, message.q_mgr_name)
-    if route.queue.depth >= route.queue.max_depth:
+    if route.queue.room() <= 0:
         manager.expire(route.queue, now)
     entry = _entry(route, message, manager.ids.next(), now)
     if route.remote:
@@ -93,31 +90,24 @@ def _put(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, ti
 
 
 def _check(route: Route, entry: Entry, max_length: int) -> None:
-    queue, length, inhibited = route.queue, entry.length, route.put_inhibited()
+    queue, length = route.queue, entry.length
     if queue.deleted:
         raise MQError(MQRC.Q_DELETED, f"{queue.name} is being deleted")
-    if inhibited:
-        raise MQError(MQRC.PUT_INHIBITED, f"{inhibited} has PUT(DISABLED)")
-    if entry.persistence and queue.temporary:
-        raise MQError(MQRC.PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary dynamic queue")
-    if length > max_length:
-        raise MQError(MQRC.MSG_TOO_BIG_FOR_Q_MGR, f"{length} bytes, the queue manager's MAXMSGL is {max_length}")
-    if length > queue.max_length:
-        raise MQError(MQRC.MSG_TOO_BIG_FOR_Q, f"{length} bytes, MAXMSGL of {queue.name} is {queue.max_length}")
-    if queue.depth >= queue.max_depth:
-        raise MQError(MQRC.Q_FULL, f"{queue.name} holds {queue.depth} messages, its MAXDEPTH is {queue.max_depth}")
+    route.check_put()
+    route.check_persistence(entry.persistence)
+    if length > max_length or length > queue.max_length:
+        raise route.too_long(length, max_length, of_manager=length > max_length)
+    queue.check_room()
 
 
 def _entry(route: Route, message: GeneratedMessage, number: int, now: float) -> Entry:
-    md, queue, first = message.md, route.queue, route.first
-    priority = md.priority if md.priority >= 0 else first.default_priority
-    rank = queue.default_priority if queue.fifo else min(priority, MAX_PRIORITY)
-    entry = FullEntry(queue, number, rank, message.data, len(message.data))
+    md, queue, priority = message.md, route.queue, route.priority(message.md.priority)
+    entry = FullEntry(queue, number, queue.rank(priority), message.data, len(message.data))
     entry.given_msg_id, entry.correl_id, entry.group_id = md.msg_id, md.correl_id, md.group_id
     entry.msg_seq_number, entry.offset = md.msg_seq_number, md.offset
     entry.msg_flags, entry.original_length = md.msg_flags, md.original_length
     entry.priority = priority
-    entry.persistence = first.default_persistence if md.persistence == _PERSISTENCE_AS_Q_DEF else md.persistence
+    entry.persistence = route.persistence(md.persistence)
     entry.deadline = now + md.expiry / 10 if md.expiry > 0 else None
     entry.packed_md = pack_md(md)
     entry.properties = message.properties
