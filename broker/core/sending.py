@@ -24,69 +24,70 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.generated import GeneratedMessage
     from broker.core.manager import Manager
+    from broker.core.moment import Moment
     from broker.core.routes import Route
     from broker.core.rows import Rows
 
 
-def send(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, tick: float) -> None:
+def send(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> None:
     """Put a generated message, or the dead letter that is made of it, as part of `unit`. Where neither can be put,
     `manager.lost` tells.
     """
-    error = _refusal(manager, message, unit, now, tick)
+    error = _refusal(manager, message, unit, moment)
     if error is None:
         return
     if message.dead_letter:
         dead_q_name = str(manager.definition.attributes["DEADQ"])
-        dead = dead_letter(message, dead_q_name, int(error.reason), manager.ids, now)
-        if _refusal(manager, dead, unit, now, tick) is None:
+        dead = dead_letter(message, dead_q_name, int(error.reason), manager.ids, moment.wall)
+        if _refusal(manager, dead, unit, moment) is None:
             return
     manager.lost.append(Lost(message, error))
 
 
-def send_reports(manager: Manager, unit: Unit, now: float, tick: float) -> None:
+def send_reports(manager: Manager, unit: Unit, moment: Moment) -> None:
     """Put the reports that a unit causes, as part of it."""
     for entry, kind in unit.reports.items():
-        send(manager, reports.report_on(entry, kind, manager.ids, now), unit, now, tick)
+        send(manager, reports.report_on(entry, kind, manager.ids, moment.wall), unit, moment)
 
 
-def write_off(manager: Manager, expired: Iterable[Entry], now: float, tick: float) -> tuple[Unit, Rows]:
+def write_off(manager: Manager, expired: Iterable[Entry], moment: Moment) -> tuple[Unit, Rows]:
     """Freeze the removal of discarded messages together with the reports on them (journal rule 9): a unit to settle,
     and what it writes.
     """
     unit = Unit()
     unit.reports = {entry: reports.EXPIRATION for entry in expired if reports.asked(entry, reports.EXPIRATION)}
-    rows = manager.commit(unit, now, tick)
+    rows = manager.commit(unit, moment)
     rows.removals.extend(entry.id for entry in expired if entry.persistence)
     return unit, rows
 
 
-def publish(manager: Manager, now: float, tick: float) -> tuple[Unit, Rows]:
+def publish(manager: Manager, moment: Moment) -> tuple[Unit, Rows]:
     """Freeze the event messages that are still to be put: a unit to settle, and what it writes."""
     unit = Unit()
     generated, manager.events.generated = manager.events.generated, []
     for message in generated:
-        send(manager, message, unit, now, tick)
-    return unit, manager.commit(unit, now, tick)
+        send(manager, message, unit, moment)
+    return unit, manager.commit(unit, moment)
 
 
-def _refusal(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, tick: float) -> MQError | None:
+def _refusal(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> MQError | None:
     """Why a generated message cannot be put; None when it has been."""
     try:
-        _put(manager, message, unit, now, tick)
+        _put(manager, message, unit, moment)
     except MQError as error:
         return error
     return None
 
 
-def _put(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, tick: float) -> None:
+def _put(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> None:
     route = manager.destination(message.q_name, message.q_mgr_name)
     if route.queue.room() <= 0:
-        manager.expire(route.queue, now)
-    entry = _entry(route, message, manager.ids.next(), now)
+        manager.expire(route.queue, moment.wall)
+    entry = _entry(route, message, manager.ids.next(), moment.wall)
     if route.remote:
-        entry = transmitted(entry, route, manager.ids, now)
+        entry = transmitted(entry, route, manager.ids, moment.wall)
     _check(route, entry, manager.max_length)
-    manager.place([entry], unit, now, tick)
+    manager.place([entry], unit, moment)
 
 
 def _check(route: Route, entry: Entry, max_length: int) -> None:

@@ -23,6 +23,7 @@ from broker.core import handoff
 from broker.core.definitions import Clear, Define, Delete
 from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
+from broker.core.moment import Moment
 from broker.core.rows import Rows
 from broker.engine.answers import nobody
 from broker.engine.bodies import Bodies
@@ -159,6 +160,10 @@ class QueueManager:
         self._conversations.pop(conversation, None)
         if not self._conversations:
             self._empty.set()
+
+    def moment(self) -> Moment:
+        """What time it is now, by both clocks."""
+        return Moment(self.clock.time(), self.clock.monotonic())
 
     # What the core's steps lead to
 
