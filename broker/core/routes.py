@@ -7,10 +7,10 @@ counts as it is at each call; a change that would lead the name elsewhere makes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.queue import LocalQueue
-from broker.core.resolution import DIRECTIONS, Resolution
+from broker.core.resolution import DIRECTIONS
 from broker.mqi.attribute_values import MQPRT
 from broker.mqi.descriptor import MQPER
 from broker.mqi.errors import MQError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from broker.core.definitions import Definition
     from broker.core.handles import Handle
+    from broker.core.resolution import Resolution
 
 _ASYNC_RESPONSE = MQPRT.ASYNC_RESPONSE.value
 _PERSISTENCE_AS_Q_DEF = MQPER.PERSISTENCE_AS_Q_DEF.value
@@ -68,11 +69,6 @@ class Route:
         self.q_mgr_name = resolution.q_mgr_name
         self.remote = resolution.remote
         self.by_default = resolution.by_default
-
-    @classmethod
-    def straight(cls, queue: LocalQueue) -> Self:
-        """The way to a local queue by its own name."""
-        return cls((queue,), Resolution((queue.name,), queue.name, ""))
 
     def get_inhibited(self) -> str:
         """The name of a definition on the way that has GET(DISABLED); empty when there is none."""
