@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
@@ -14,15 +14,13 @@ from broker.cli.lines import LINE_BYTES_MAX, GroupLines, Lines
 from broker.cli.program import COULD_NOT_RUN, DONE, NO_QUEUE_MANAGER, SOME_FAILED
 from broker.cli.terminal import warn
 from broker.mqi import MQFMT, MQMF, MQOO, MQPER, MQPMO, MQPRI, MessageDescriptor, MQError
+from broker.mqi.descriptor import UTF_8
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker import Connection
     from broker.cli.lines import Line
-
-UTF_8: Final = 1208
-"""The coded character set identifier of UTF-8."""
 
 
 @click.command()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from broker.commands import errors, syntax, zmqsc
 from broker.commands.attributes import TABLE
 from broker.commands.errors import did_you_mean
-from broker.commands.forms import Flag, name_is_valid
+from broker.commands.forms import Flag
 from broker.commands.kinds import SHOWN
 from broker.commands.requests import AlterRequest, ClearRequest, DefineRequest, DeleteRequest, DisplayRequest
 from broker.commands.row import Attribute, Origin
@@ -32,6 +32,7 @@ from broker.commands.words import (
     syntax_error,
 )
 from broker.core.definitions import QUEUE_KINDS
+from broker.mqi.names import is_name
 
 if TYPE_CHECKING:
     from broker.commands.forms import Value
@@ -107,7 +108,7 @@ def _name(command: syntax.Command, noun: str, *, generic: bool = False) -> str:
 def _object_name(command: syntax.Command, parameter: syntax.Parameter, *, generic: bool = False) -> str:
     name = _single(command, parameter).folded.rstrip(" ")
     stem = name.removesuffix("*") if generic else name
-    if not name or (stem and not name_is_valid(stem)):
+    if not name or (stem and not is_name(stem)):
         raise errors.bad_name(parameter.keyword, name)
     return name
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.commands import errors
+from broker.mqi.names import NAME_LENGTH, is_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,13 +20,6 @@ if TYPE_CHECKING:
 Value: TypeAlias = int | str
 
 NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
-NAME = re.compile(r"[A-Za-z0-9./_%]+")
-NAME_LENGTH_MAX = 48
-
-
-def name_is_valid(name: str, length_max: int = NAME_LENGTH_MAX) -> bool:
-    """Whether this can name an object: 1 to `length_max` characters from A-Z a-z 0-9 . / _ %."""
-    return len(name) <= length_max and NAME.fullmatch(name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +157,7 @@ class Text:
 class Name:
     """The name of an object, which need not exist, or blank. `generic` allows a trailing asterisk."""
 
-    length: int = NAME_LENGTH_MAX
+    length: int = NAME_LENGTH
     generic: bool = False
 
     def read(self, keyword: str, text: str) -> str:
@@ -180,7 +174,7 @@ class Name:
         if not isinstance(value, str):
             return False
         stem = value.removesuffix("*") if self.generic else value
-        return len(value) <= self.length and (not stem or name_is_valid(stem, self.length))
+        return len(value) <= self.length and (not stem or is_name(stem, self.length))
 
     def plain(self, value: Value) -> Value:
         """The name itself."""

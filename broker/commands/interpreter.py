@@ -16,6 +16,7 @@ from broker.commands.kinds import KINDS
 from broker.commands.requests import AlterRequest, ClearRequest, DefineRequest, DeleteRequest, DisplayRequest
 from broker.commands.row import Origin
 from broker.core.definitions import Clear, Define, Definition, Delete
+from broker.core.resolution import DIRECTIONS
 from broker.mqi.replies import CommandReply, joined
 
 if TYPE_CHECKING:
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 
     from broker.commands.catalog import Catalog
     from broker.core.definitions import Attributes, Change
-
-
-_DIRECTIONS = ("TARGET", "TARGTYPE", "RNAME", "RQMNAME", "XMITQ", "DEFXMITQ")
-"""The attributes that decide where a name leads, of an alias, a remote queue or the queue manager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +176,8 @@ def _check_handles(definition: Definition, changed: Attributes, catalog: Catalog
     """
     before = definition.attributes
     status = catalog.status(definition.space, definition.name)
-    if status.get("HANDLES") and any(changed.get(word, before.get(word)) != before.get(word) for word in _DIRECTIONS):
+    directions = DIRECTIONS.get(definition.kind, ())
+    if status.get("HANDLES") and any(changed.get(word, before.get(word)) != before.get(word) for word in directions):
         raise errors.in_use()
     if changed.get("USAGE", before.get("USAGE")) != before.get("USAGE") and (
         status.get("HANDLES") or status.get("CURDEPTH") or status.get("UNCOM")

@@ -11,6 +11,7 @@ from broker.commands.queues import CLUSTER_QUEUE_USE, COUNT, EVENT, YES_NO
 from broker.commands.row import Acts, Attribute, Origin
 from broker.mqi.attribute_values import MQCLWL, MQEXPI, MQMMBI, MQMON, MQPROP, MQSP
 from broker.mqi.attributes import MQCA, MQIA
+from broker.mqi.descriptor import UTF_8
 
 SWITCH = Choice({"DISABLED": 0, "ENABLED": 1})
 COLLECTION = Choice({"OFF": MQMON.OFF.value, "ON": MQMON.ON.value})
@@ -45,7 +46,7 @@ QMGR = (
     Attribute("AMQPCAP", MQIA.AMQP_CAPABILITY, CAPABILITY, 0, Origin.KEPT),
     Attribute("AUTHOREV", MQIA.AUTHORITY_EVENT, EVENT, 0, acts=Acts.NO),
     Attribute("BRIDGEEV", MQIA.BRIDGE_EVENT, EVENT, 0, quiet=True, acts=Acts.NO),
-    Attribute("CCSID", MQIA.CODED_CHAR_SET_ID, Integer(1, 65535), 1208),
+    Attribute("CCSID", MQIA.CODED_CHAR_SET_ID, Integer(1, 65535), UTF_8),
     Attribute("CERTLABL", MQCA.CERT_LABEL, Text(64), acts=Acts.NO),
     Attribute("CERTVPOL", MQIA.CERT_VAL_POLICY, Choice({"ANY": 0, "RFC5280": 1}), 0, acts=Acts.NO),
     Attribute("CHAD", MQIA.CHANNEL_AUTO_DEF, SWITCH, 0, acts=Acts.NO),

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from broker.mqi.names import is_name
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -112,7 +114,7 @@ class ObjectName:
         return text
 
     def check(self, value: object, folder: Path) -> object:
-        if not isinstance(value, str) or not re.fullmatch(r"[A-Za-z0-9./_%]{1,48}", value):
+        if not isinstance(value, str) or not is_name(value):
             raise ValueError(self.wanted)
         return value
 

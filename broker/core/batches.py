@@ -23,31 +23,24 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle
     from broker.core.manager import Manager
+    from broker.core.putting import Put
     from broker.core.queue import LocalQueue
     from broker.core.selection import Request
-    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value
 
 
-def put_run(
-    manager: Manager,
-    unit: Unit,
-    handle: Handle,
-    md: MessageDescriptor | None,
-    pmo: PutMessageOptions,
-    bodies: Sequence[bytes],
-    now: float,
-) -> list[Entry]:
+def put_run(manager: Manager, unit: Unit, put: Put, bodies: Sequence[bytes], now: float) -> list[Entry]:
     """Put those first ones of `bodies` as part of `unit` that need nothing but their data to be told apart from the
-    last put through the handle; perhaps none.
+    last put through the handle; perhaps none. `put` is the first of these puts.
     """
-    template = manager.template(handle, md, pmo, 0)
+    template = manager.template(put, 0)
     if template is None or manager.events.counting or manager.triggers.judges(template.queue):
         return []
     queue = template.queue
-    in_unit = bool(int(pmo.options) & _SYNCPOINT)
-    most = queue.max_depth - queue.depth
+    in_unit = bool(int(put.pmo.options) & _SYNCPOINT)
+    most = queue.room()
     if in_unit:
         most = max(0, min(most, manager.max_calls - unit.calls))
     size, count = 0, 0
@@ -65,7 +58,7 @@ def put_run(
     unit.calls += count
     unit.bytes += size
     if in_unit:
-        handle.hconn.enter(unit, now)
+        put.hconn.enter(unit, now)
     return entries
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 
 from broker.core.ebcdic import TABLES
+from broker.mqi.descriptor import UTF_8
 
 
 class CodePage:
@@ -57,7 +58,7 @@ _CODECS = {
     970: "euc_kr",
     1089: "iso8859_6",
     1168: "koi8_u",
-    1208: "utf_8",
+    UTF_8: "utf_8",
     1386: "gbk",
     1392: "gb18030",
     5348: "cp1252",

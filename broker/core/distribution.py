@@ -17,7 +17,7 @@ import msgpack
 from broker.core import logical_order, opening
 from broker.core.handles import Handle
 from broker.core.mqmde import take_mqmde
-from broker.core.putting import check_options
+from broker.core.putting import Put, check_options
 from broker.core.resolution import resolve
 from broker.core.unit import Unit
 from broker.mqi import checks
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Hconn
     from broker.core.manager import Manager
+    from broker.core.moment import Moment
     from broker.core.queue import LocalQueue
     from broker.core.routes import Route
     from broker.mqi.structures import ObjectDescriptor, ObjectRecord, PutMessageOptions, PutMessageRecord
@@ -176,34 +177,35 @@ def _opened(destination: Destination) -> ResponseRecord:
 # MQPUT and MQPUT1
 
 
-def put(
-    manager: Manager,
-    destinations: DistributionList,
-    md: MessageDescriptor | None,
-    pmo: PutMessageOptions,
-    data: bytes,
-    now: float,
-    tick: float,
-    *,
-    once: bool = False,
-) -> Distributed:
-    """Put a message to every destination that is open and takes it; `once` for MQPUT1, which no handle remembers.
+class ListPut(NamedTuple):
+    """A call of MQPUT to a distribution list, or of MQPUT1 (`once`), which no handle remembers: the list, and the
+    arguments as the program gave them.
+    """
+
+    destinations: DistributionList
+    md: MessageDescriptor | None
+    pmo: PutMessageOptions
+    data: bytes
+    once: bool = False
+
+
+def put(manager: Manager, list_put: ListPut, moment: Moment) -> Distributed:
+    """Put a message to every destination that is open and takes it.
 
     Raises PMO_RECORD_FLAGS_ERROR (2158), PUT_MSG_RECORDS_ERROR (2159), GROUP_ID_ERROR (2258), what is wrong with the
     call itself, and when no destination took the message their reason, or MULTIPLE_REASONS (2136).
     """
+    destinations, md, pmo, data, once = list_put
     check_options(pmo, opens=once)
     given = MessageDescriptor() if md is None else checks.descriptor(md)
     each = _PerDestination(given, pmo, data, manager, len(destinations.destinations))
-    hconn = destinations.hconn
-    implicit = not int(pmo.options) & _SYNCPOINT
-    unit = Unit() if implicit else hconn.unit or Unit()
+    implicit = None if int(pmo.options) & _SYNCPOINT else Unit()
     tally = _Tally()
     for number, destination in enumerate(destinations.destinations):
         try:
             handle, route = _usable(destination, once=once)
-            through, md_there = None if once else handle, each.to(number)
-            entry, reason = manager.put_into(unit, hconn, through, route, md_there, each.pmo, each.data, now, tick)
+            there = Put(handle.hconn, None if once else handle, route, each.to(number), each.pmo, each.data)
+            entry, _, reason = manager.put(there, moment, implicit)
         except MQError as error:
             if isinstance(destination, Handle) and not tally.placed and error.reason not in _OF_ONE_DESTINATION:
                 raise  # what is wrong with the call itself shows at the first destination that is open
@@ -214,8 +216,7 @@ def put(
         raise _failure(tally.records, tally.errors)
     packed_md = _packed_as_given(tally.placed[0], given, each.fields)
     reason = outcome(tally.records)[1]
-    unit_of_call = unit if implicit else None
-    return Distributed(tuple(tally.records), tally.remote, reason, unit_of_call, given, tally.placed[0], packed_md)
+    return Distributed(tuple(tally.records), tally.remote, reason, implicit, given, tally.placed[0], packed_md)
 
 
 class _Tally:

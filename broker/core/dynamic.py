@@ -7,12 +7,12 @@ other that MQCLOSE may delete. The steps that create and delete them are in `bro
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from broker.core.definitions import Definition
 from broker.mqi.errors import MQError
+from broker.mqi.names import is_name
 from broker.mqi.objects import MQQDT
 from broker.mqi.options import MQCO
 from broker.mqi.reasons import MQRC
@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 TEMPORARY = MQQDT.TEMPORARY_DYNAMIC.value
 PERMANENT = MQQDT.PERMANENT_DYNAMIC.value
 
-_EXACT = re.compile(r"[A-Za-z0-9./_%]{1,48}")
-_GENERIC = re.compile(r"([A-Za-z0-9./_%]{0,32})\*")
+_GENERIC_LENGTH = 32  # of what stands before the asterisk
 
 _DELETE = MQCO.DELETE.value
 _PURGE = MQCO.DELETE_PURGE.value
@@ -37,14 +36,14 @@ def name_for(pattern: str, ids: Identifiers) -> str:
     asterisk at its end. Raises DYNAMIC_Q_NAME_ERROR (2011).
     """
     wanted = pattern.rstrip(" ")
-    if _EXACT.fullmatch(wanted):
+    if is_name(wanted):
         return wanted
-    generic = _GENERIC.fullmatch(wanted)
-    if generic is None:
+    stem = wanted.removesuffix("*")
+    if stem == wanted or (stem and not is_name(stem, _GENERIC_LENGTH)):
         raise MQError(
             MQRC.DYNAMIC_Q_NAME_ERROR, f"{pattern!r} is neither a name nor up to 32 characters of one and an asterisk"
         )
-    return f"{generic[1]}{ids.next():016X}"
+    return f"{stem}{ids.next():016X}"
 
 
 def definition_of(model: Definition, name: str, now: float) -> Definition:

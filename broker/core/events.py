@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.generated import GeneratedMessage
 from broker.mqi.attributes import MQCA, MQIA
-from broker.mqi.descriptor import MQAT, MQFMT
+from broker.mqi.descriptor import MQAT, MQFMT, UTF_8
 from broker.mqi.fields import encode_characters
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
@@ -44,7 +44,6 @@ _COMMAND_Q_MGR_EVENT, _COMMAND_PERFM_EVENT = 44, 45
 _CFC_LAST = 1
 _CC_WARNING = 1
 _APPL_NAME = 3024  # MQCACF_APPL_NAME
-_UTF_8 = 1208
 _NAME_SIZE = 48
 _APPL_NAME_SIZE = 28
 
@@ -210,5 +209,5 @@ def _integer(parameter: int, value: int) -> bytes:
 
 def _string(parameter: int, text: str, size: int) -> bytes:
     """A string of `size` characters, a multiple of four as the structure wants it."""
-    fixed = _STRING.pack(_CFT_STRING, _STRING.size + size, parameter, _UTF_8, size)
+    fixed = _STRING.pack(_CFT_STRING, _STRING.size + size, parameter, UTF_8, size)
     return fixed + encode_characters(text, size)

@@ -20,6 +20,8 @@ from broker.mqi.structures import NO_ID
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.mqi.structures import MessageDescriptor
+
 SEGMENTATION_ALLOWED = MQMF.SEGMENTATION_ALLOWED.value
 SEGMENT = MQMF.SEGMENT.value
 LAST_SEGMENT = MQMF.LAST_SEGMENT.value
@@ -41,10 +43,14 @@ class Item(NamedTuple):
     offset: int
 
 
+ALONE = Item(NO_ID, 1, 0)
+"""A message outside of groups, whole."""
+
+
 class Position(NamedTuple):
     """The last item of a handle, and what it left open."""
 
-    item: Item = Item(NO_ID, 1, 0)
+    item: Item = ALONE
     length: int = 0
     last_in_group: bool = False
     open_message: bool = False
@@ -105,7 +111,7 @@ def put_in_order(
     if reason:
         raise MQError(reason, _MISFITS[reason])
     if not position.open:
-        return Item(new_group() if flags & (GROUPED | SEGMENTS | SEGMENTATION_ALLOWED) else NO_ID, 1, 0)
+        return Item(new_group(), 1, 0) if flags & (GROUPED | SEGMENTS | SEGMENTATION_ALLOWED) else ALONE
     item = position.next_item()
     if item.msg_seq_number > NUMBER_MAX:
         raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, "the group has its 999999999 messages")
@@ -114,15 +120,15 @@ def put_in_order(
     return item
 
 
-def put_as_given(flags: int, given: Item, new_group: Callable[[], bytes]) -> Item:
+def put_as_given(flags: int, md: MessageDescriptor, new_group: Callable[[], bytes]) -> Item:
     """The item that a put without LOGICAL_ORDER is (rows 8 to 12): the descriptor's fields, where the flags need
     them, which have been checked.
     """
     if not flags & (GROUPED | SEGMENTS | SEGMENTATION_ALLOWED):
-        return Item(NO_ID, 1, 0)
-    number = given.msg_seq_number if flags & GROUPED else 1
-    offset = given.offset if flags & SEGMENTS else 0
-    return Item(new_group() if given.group_id == NO_ID else given.group_id, number, offset)
+        return ALONE
+    number = md.msg_seq_number if flags & GROUPED else 1
+    offset = md.offset if flags & SEGMENTS else 0
+    return Item(new_group() if md.group_id == NO_ID else md.group_id, number, offset)
 
 
 def put_warning(position: Position, item: Item, flags: int, persistence: int, *, in_unit: bool) -> int:

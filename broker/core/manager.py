@@ -5,7 +5,7 @@ pending, what it gets is out of sight. *Freeze*: `commit` or `backout` turns the
 the rows are durable, or could not be made so, `settle` lets all of the unit take effect at once and returns what
 follows from it. The caller sees to it that units settle in the order in which they were frozen (journal rule 3).
 
-Nothing here awaits or reads a clock: `now` is the wall clock in seconds, `tick` the monotonic one.
+Nothing here awaits or reads a clock: `now` is the wall clock in seconds, `tick` the monotonic one, a `Moment` both.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ from broker.core.locking import OwnLocks
 from broker.core.logical_order import CLOSED
 from broker.core.options import check_open
 from broker.core.put_template import PutTemplate, leaves_template
-from broker.core.putting import Prepared
 from broker.core.resolution import resolve, unknown
 from broker.core.routes import IndirectQueue, Route
 from broker.core.rows import ObjectRow, Rows
@@ -62,10 +61,12 @@ if TYPE_CHECKING:
 
     from broker.core.definitions import Change
     from broker.core.generated import Lost
+    from broker.core.moment import Moment
+    from broker.core.putting import Prepared, Put
     from broker.core.queue import LocalQueue
     from broker.core.resolution import Resolution
     from broker.core.selection import Request
-    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor
 
 _EXPIRED_A_STEP = 50
 _SYNCPOINT = MQPMO.SYNCPOINT.value
@@ -249,126 +250,78 @@ class Manager:
 
     # Messages
 
-    def put(
-        self,
-        hconn: Hconn,
-        handle: Handle | None,
-        queue: LocalQueue,
-        md: MessageDescriptor | None,
-        pmo: PutMessageOptions,
-        data: bytes,
-        now: float,
-        tick: float,
-        route: Route | None = None,
-    ) -> tuple[Entry, Unit | None, int]:
-        """MQPUT, or MQPUT1 when `handle` is None and only the `route` is known: the entry (the first, of a message that
-        was cut, and as it will be at its destination), the implicit unit to freeze (None under syncpoint), and the
-        reason of a warning.
-        """
-        route = route or (handle and handle.route) or Route.straight(queue)
-        try:
-            implicit = not int(pmo.options) & _SYNCPOINT
-        except (TypeError, ValueError):
-            checks.put_options(pmo)
-            raise
-        unit = Unit() if implicit else hconn.unit or Unit()
-        entry, reason = self.put_into(unit, hconn, handle, route, md, pmo, data, now, tick)
-        return entry, unit if implicit else None, reason
+    def put(self, put: Put, moment: Moment, implicit: Unit | None = None) -> tuple[Entry, Unit | None, int]:
+        """MQPUT, or MQPUT1: the entry (the first, of a message that was cut, and as it will be at its destination), the
+        implicit unit to freeze (None under syncpoint), and the reason of a warning.
 
-    def put_into(
-        self,
-        unit: Unit,
-        hconn: Hconn,
-        handle: Handle | None,
-        route: Route,
-        md: MessageDescriptor | None,
-        pmo: PutMessageOptions,
-        data: bytes,
-        now: float,
-        tick: float,
-    ) -> tuple[Entry, int]:
-        """Put one message as part of `unit`: the implicit unit of the call, or that of the connection, which it begins
-        if there was none. The entry and the reason are those that `put` returns.
+        Outside syncpoint the message becomes part of `implicit`, of a call that puts several, or of a unit of its own;
+        under syncpoint of that of the connection, which it begins if there was none. Raises Q_FULL (2053),
+        PUT_INHIBITED (2051) and others.
         """
-        put = self._repeated(handle, md, pmo, data, now)
-        if put is None:
-            put = self._prepared(hconn, handle, route, md, pmo, data, now)
-        implicit = not int(pmo.options) & _SYNCPOINT
-        if not implicit:
-            check_room(unit, self.max_calls)
-            self._check_bytes(unit, len(data))
-        unit.calls += 1
-        unit.bytes += len(data)
-        self.place(put.entries, unit, now, tick)
-        if not implicit:
-            hconn.enter(unit, now)
-        if handle is not None and put.position is not None:
-            unit.remember_put(handle)
-            handle.last_put = put.position
-        return put.shown, put.reason
-
-    def _repeated(
-        self, handle: Handle | None, md: MessageDescriptor | None, pmo: PutMessageOptions, data: bytes, now: float
-    ) -> Prepared | None:
-        """A put that is like the last one through its handle; None when it is not."""
-        template = None if handle is None else self.template(handle, md, pmo, len(data))
+        hconn, handle = put.hconn, put.handle
+        length = len(put.data)
+        template = self.template(put, length)
         if template is None:
-            return None
-        entries = template.entries((data,), self.ids, now)
-        return Prepared(entries, 0, CLOSED, entries[0], template.md)
+            prepared = self._prepared(put, moment.wall)
+        else:
+            prepared = template.prepared(put.data, self.ids, moment.wall)
+        in_unit = int(put.pmo.options) & _SYNCPOINT
+        unit = (hconn.unit if in_unit else implicit) or Unit()
+        if in_unit:
+            check_room(unit, self.max_calls)
+            self._check_bytes(unit, length)
+        unit.calls += 1
+        unit.bytes += length
+        self.place(prepared.entries, unit, moment)
+        if in_unit:
+            hconn.enter(unit, moment.wall)
+        if handle is not None and prepared.position is not None:
+            unit.remember_put(handle)
+            handle.last_put = prepared.position
+        return prepared.shown, None if in_unit else unit, prepared.reason
 
-    def template(
-        self, handle: Handle, md: MessageDescriptor | None, pmo: PutMessageOptions, length: int
-    ) -> PutTemplate | None:
+    def template(self, put: Put, length: int) -> PutTemplate | None:
         """What completes a put of so many bytes that differs from the last one through its handle in its data alone;
         None when it differs in more.
         """
-        template = handle.template
-        if template is None or self.quiescing or handle.last_put is not CLOSED:
+        handle = put.handle
+        template = None if handle is None else handle.template
+        if handle is None or template is None or self.quiescing or handle.last_put is not CLOSED:
             return None
-        return template if template.fits(md, pmo, length, self.changes) else None
+        return template if template.fits(put, length, self.changes) else None
 
-    def _prepared(
-        self,
-        hconn: Hconn,
-        handle: Handle | None,
-        route: Route,
-        md: MessageDescriptor | None,
-        pmo: PutMessageOptions,
-        data: bytes,
-        now: float,
-    ) -> Prepared:
-        """A put that has passed all checks of its own."""
-        queue = route.queue
-        if queue.depth >= queue.max_depth:
+    def _prepared(self, put: Put, now: float) -> Prepared:
+        """A put that is not like the last one through its handle, once it has passed all checks of its own."""
+        handle, queue = put.handle, put.route.queue
+        if queue.room() <= 0:
             self.expire(queue, now)
         try:
-            put = putting.prepare(self, hconn, handle, route, md, pmo, data, now)
+            prepared = putting.prepare(self, put, now)
         except MQError as error:
-            self.events.refused(queue, route.first.name, int(error.reason), hconn, now)
+            self.events.refused(queue, put.route.first.name, int(error.reason), put.hconn, now)
             raise
         if handle is not None:
             handle.template = None
-            if not put.reason and leaves_template(handle, route, md, pmo, put):
+            if not prepared.reason and leaves_template(handle, put, prepared):
                 length_max = min(queue.max_length, self.max_length)
-                handle.template = PutTemplate(handle, md, pmo, put, length_max, self.changes)
-        return put
+                handle.template = PutTemplate(handle, put, prepared, length_max, self.changes)
+        return prepared
 
     def _check_bytes(self, unit: Unit, length: int) -> None:
         if unit.bytes + length > self.unit_bytes_max:
             raise MQError(MQRC.STORAGE_NOT_AVAILABLE, f"the unit of work holds {unit.bytes} bytes, its limit is near")
 
-    def place(self, entries: Iterable[Entry], unit: Unit, now: float, tick: float) -> None:
+    def place(self, entries: Iterable[Entry], unit: Unit, moment: Moment) -> None:
         """Let completed messages for one queue join a unit."""
         met = False
         for entry in entries:
             queue = entry.queue
             queue.place(entry, unit)
             unit.puts.append(entry)
-            self.events.put(queue, now)
+            self.events.put(queue, moment.wall)
             if reports.asked(entry, reports.COA):
                 unit.confirm(entry, reports.COA)
-            met = self.triggers.meets_first(queue, entry, tick) or met
+            met = self.triggers.meets_first(queue, entry, moment.tick) or met
         if met:
             unit.firsts.append(queue)
 
@@ -492,12 +445,14 @@ class Manager:
 
     # Units of work
 
-    def commit(self, unit: Unit, now: float = 0.0, tick: float = 0.0) -> Rows:
-        """Freeze a unit for its commit: what is to be made durable. The reports it causes become part of it now; the
-        bodies they carry must be in memory (`reports.unread`).
+    def commit(self, unit: Unit, moment: Moment | None = None) -> Rows:
+        """Freeze a unit for its commit: what is to be made durable. The reports it causes become part of it now, and
+        only they need a `moment`; the bodies they carry must be in memory (`reports.unread`).
         """
         unit.become(units.COMMITTING)
-        sending.send_reports(self, unit, now, tick)
+        if unit.reports:
+            assert moment is not None
+            sending.send_reports(self, unit, moment)
         return unit.commit_rows()
 
     def backout(self, unit: Unit) -> Rows:

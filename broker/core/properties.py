@@ -17,7 +17,7 @@ from broker.core import original_header
 from broker.core.original_header import Behind, Header
 from broker.mqi import folders, rfh2
 from broker.mqi.attribute_values import MQPROP
-from broker.mqi.descriptor import MQCCSI, MQENC, MQMF
+from broker.mqi.descriptor import MQCCSI, MQENC, MQMF, UTF_8
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQGMO
 from broker.mqi.packing import PACKED_FIELDS
@@ -52,7 +52,6 @@ _COMPATIBLE: Final = frozenset(("mcd", "jms", "usr", "mqext"))
 _INHERITED: Final = frozenset((MQCCSI.Q_MGR.value, MQCCSI.INHERIT.value, rfh2.FILLED_IN))
 _LENGTH_SIZE: Final = 4  # of the NameValueLength before each folder
 _NATIVE: Final = MQENC.NATIVE.value
-_UTF_8: Final = 1208
 _CCSID: Final = PACKED_FIELDS.index("coded_char_set_id")
 _ENCODING: Final = PACKED_FIELDS.index("encoding")
 _FORMAT: Final = PACKED_FIELDS.index("format")
@@ -202,7 +201,7 @@ def with_header(packed: bytes, data: bytes, packed_md: bytes) -> tuple[bytes, by
     made = rfh2.MQRFH2(
         tuple(rfh2.unpack(folders_of(packed))), fields[_FORMAT], fields[_ENCODING], fields[_CCSID] or rfh2.INHERIT
     )
-    fields[_FORMAT], fields[_ENCODING], fields[_CCSID] = FORMAT, _NATIVE, _UTF_8
+    fields[_FORMAT], fields[_ENCODING], fields[_CCSID] = FORMAT, _NATIVE, UTF_8
     return made.to_bytes(rfh2.byte_order(_NATIVE)) + data, msgpack.packb(fields)
 
 

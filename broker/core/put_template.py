@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 
 from broker.core import context
 from broker.core.entry import Entry, rank_of
+from broker.core.logical_order import CLOSED
 from broker.core.mqmde import FORMAT as EXTENSION_FORMAT
 from broker.core.properties import FORMAT as PROPERTIES_FORMAT
+from broker.core.putting import Prepared
 from broker.mqi.options import MQPMO
 
 if TYPE_CHECKING:
@@ -21,9 +23,7 @@ if TYPE_CHECKING:
 
     from broker.core.handles import Handle
     from broker.core.identifiers import Identifiers
-    from broker.core.putting import Prepared
-    from broker.core.routes import Route
-    from broker.mqi.structures import MessageDescriptor, PutMessageOptions
+    from broker.core.putting import Put
 
 _PLAIN = (
     MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT | MQPMO.FAIL_IF_QUIESCING | MQPMO.NEW_MSG_ID | MQPMO.DEFAULT_CONTEXT
@@ -57,19 +57,18 @@ class PutTemplate:
     def __init__(
         self,
         handle: Handle,
-        given: MessageDescriptor | None,
-        pmo: PutMessageOptions,
-        put: Prepared,
+        put: Put,
+        prepared: Prepared,
         length_max: int,
         changes: int,
     ) -> None:
-        entry = put.shown
+        entry = prepared.shown
         self._handle = handle
-        self._given = given
-        self._fields = given and given.to_tuple()
-        self.md = put.md
-        self._options = int(pmo.options)
-        self._version = pmo.version
+        self._given = put.md
+        self._fields = put.md and put.md.to_tuple()
+        self.md = prepared.md
+        self._options = int(put.pmo.options)
+        self._version = put.pmo.version
         self.queue = entry.queue
         self._rank = rank_of(entry.key)
         self._priority = entry.priority
@@ -80,8 +79,11 @@ class PutTemplate:
         self._stamp = ("", "")
         self._packed_md = b""
 
-    def fits(self, md: MessageDescriptor | None, pmo: PutMessageOptions, length: int, changes: int) -> bool:
-        """Whether this put differs from the last in nothing but its data. `changes` counts those of definitions."""
+    def fits(self, put: Put, length: int, changes: int) -> bool:
+        """Whether this put, of so many bytes, differs from the last in nothing but its data. `changes` counts those of
+        definitions.
+        """
+        md, pmo = put.md, put.pmo
         return (
             md is self._given
             and pmo.options == self._options
@@ -89,12 +91,18 @@ class PutTemplate:
             and not pmo.records
             and changes == self._changes
             and length <= self.length_max
-            and self.queue.depth < self.queue.max_depth
+            and self.queue.room() > 0
             and (md is None or md.to_tuple() == self._fields)
         )
 
+    def prepared(self, data: bytes, ids: Identifiers, now: float) -> Prepared:
+        """One more such put, with this data."""
+        self._fill_in(ids, now)
+        entry = self._entry(data, ids)
+        return Prepared([entry], 0, CLOSED, entry, self.md)
+
     def entries(self, bodies: Sequence[bytes], ids: Identifiers, now: float) -> list[Entry]:
-        """The messages, completed."""
+        """The messages of many, completed."""
         self._fill_in(ids, now)
         return [self._entry(data, ids) for data in bodies]
 
@@ -114,20 +122,21 @@ class PutTemplate:
         return entry
 
 
-def leaves_template(
-    handle: Handle, route: Route, given: MessageDescriptor | None, pmo: PutMessageOptions, put: Prepared
-) -> bool:
+def leaves_template(handle: Handle, put: Put, prepared: Prepared) -> bool:
     """Whether a put that has come to this, without a warning, is of the plainest kind. The first put with a descriptor
     of the caller's leaves none, since most descriptors are used once.
     """
-    seen, handle.put_md = handle.put_md is given, given
+    given, before = put.md, handle.put_md
+    handle.put_md = given
+    if before is not given:
+        return False
+    route, shown = put.route, prepared.shown
     return (
-        seen
-        and type(put.shown) is Entry
-        and put.shown.given_msg_id is None
-        and not put.md.report
+        type(shown) is Entry
+        and shown.given_msg_id is None
+        and not prepared.md.report
         and (given is None or type(given.msg_id) is type(given.correl_id) is bytes)  # a bytearray may change by itself
-        and not int(pmo.options) & ~_PLAIN
+        and not int(put.pmo.options) & ~_PLAIN
         and not (route.remote or route.queue.transmits)
-        and put.md.format not in (EXTENSION_FORMAT, PROPERTIES_FORMAT)
+        and prepared.md.format not in (EXTENSION_FORMAT, PROPERTIES_FORMAT)
     )

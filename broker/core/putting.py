@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from broker.core import context, logical_order, report_options, transmission
 from broker.core.entry import MAX_PRIORITY, Entry, FullEntry
-from broker.core.logical_order import Item, Position
 from broker.core.mqmde import take_mqmde
 from broker.core.options import check_put
 from broker.core.properties import FORMAT as PROPERTIES_FORMAT
@@ -14,16 +14,18 @@ from broker.core.properties import take_properties
 from broker.core.resolution import reply_to
 from broker.core.segmentation import cut, piece_length
 from broker.mqi import checks
-from broker.mqi.descriptor import MQMF, MQMT, MQRO
+from broker.mqi.descriptor import MQMF, MQMT, MQPER, MQRO
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID, MessageDescriptor
 
 if TYPE_CHECKING:
+    from broker.core.context import Context
     from broker.core.handles import Handle, Hconn
+    from broker.core.identifiers import Identifiers
+    from broker.core.logical_order import Item, Position
     from broker.core.manager import Manager
-    from broker.core.queue import LocalQueue
     from broker.core.routes import Route
     from broker.mqi.structures import PutMessageOptions
 
@@ -45,12 +47,36 @@ _KNOWN_FLAGS = (
 ).value
 _UNKNOWN_FLAGS = 0x000F_FFFF & ~_KNOWN_FLAGS  # the bits above these are flags to come, which are kept and passed on
 _PMO_VERSIONS = (1, 2, 3)
-_PERSISTENCE_AS_Q_DEF = 2
+_PERSISTENCES = (MQPER.NOT_PERSISTENT.value, MQPER.PERSISTENT.value, MQPER.PERSISTENCE_AS_Q_DEF.value)
 _PRIORITY_EXCEEDS_MAXIMUM = int(MQRC.PRIORITY_EXCEEDS_MAXIMUM)
 _DEFAULTS = MessageDescriptor()
 
 
-class Prepared(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Put:
+    """A call of MQPUT, or of MQPUT1 where `handle` is None: who makes it, where the message goes, and the arguments as
+    the program gave them. Nothing of it is changed.
+    """
+
+    hconn: Hconn
+    handle: Handle | None
+    route: Route
+    md: MessageDescriptor | None
+    pmo: PutMessageOptions
+    data: bytes
+
+
+def route_of(handle: Handle) -> Route:
+    """The way that a put through this handle takes. Raises HOBJ_ERROR (2019), Q_DELETED (2052), OBJECT_CHANGED (2041),
+    NOT_OPEN_FOR_OUTPUT (2039).
+    """
+    handle.output_queue()
+    assert handle.route is not None
+    return handle.route
+
+
+@dataclass(slots=True, eq=False)
+class Prepared:
     """A put that has passed all checks of its own: the entries to place, a warning, where it leaves the handle, and the
     descriptor that counts: the caller's without padding, its reply-to queue resolved.
     """
@@ -64,99 +90,117 @@ class Prepared(NamedTuple):
     md: MessageDescriptor
 
 
-def prepare(
-    manager: Manager,
-    hconn: Hconn,
-    handle: Handle | None,
-    route: Route,
-    given: MessageDescriptor | None,
-    pmo: PutMessageOptions,
-    data: bytes,
-    now: float,
-) -> Prepared:
-    """Check a message and complete it, in the order of semantics 0.3. `handle` is None for MQPUT1. Changes nothing
-    but the counter of identifiers.
+@dataclass(slots=True, eq=False)
+class _Message:
+    """What a put is about: descriptor and data without the headers that stand for fields and properties."""
+
+    md: MessageDescriptor
+    given: MessageDescriptor
+    """The descriptor that counts (`Prepared.md`); `md` is another where there were such headers."""
+    data: bytes
+    flags: int = 0
+    """MsgFlags, as far as the version of the descriptor has them."""
+    original_length: int = -1
+    properties: bytes = b""
+    warning: int = 0
+
+
+def prepare(manager: Manager, put: Put, now: float) -> Prepared:
+    """Check a message and complete it, in the order of semantics 0.3. Changes nothing but the counter of
+    identifiers.
     """
-    queue, first, ids = route.queue, route.first, manager.ids
+    hconn, handle, route, pmo, ids = put.hconn, put.handle, put.route, put.pmo, manager.ids
     check_options(pmo, opens=handle is None)
     options = int(pmo.options)
     if pmo.records and pmo.version > 1:
         raise MQError(MQRC.RECS_PRESENT_ERROR, "put message records are for distribution lists")
-    ordered = bool(options & _LOGICAL_ORDER)
+    ordered, in_unit = options & _LOGICAL_ORDER != 0, options & _SYNCPOINT != 0
     if ordered and handle is None:
         raise MQError(MQRC.OPTIONS_ERROR, "MQPMO_LOGICAL_ORDER is not for MQPUT1")
-    flags, original_length, warning, properties = 0, -1, 0, b""
-    md = counts = _DEFAULTS
-    if given is not None:
-        md, warning = checks.descriptor_for_put(given, _RULES, remote=route.remote)
-        md = counts = reply_to(manager.definitions, md)
-        md, data = take_mqmde(md, data, ids.coded_char_set_id)
-        if md.format == PROPERTIES_FORMAT:
-            may_cut = md.msg_flags & logical_order.SEGMENTATION_ALLOWED
-            longest = len(data) if may_cut else min(queue.max_length, manager.max_length)
-            md, data, properties = take_properties(md, data, longest, manager.max_properties, ids.coded_char_set_id)
-        if ordered and md.version == 1:
-            raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
-        if md is not counts:  # with fields out of headers
-            warning = check_descriptor(md, remote=route.remote)
-        flags = int(md.msg_flags) if md.version > 1 else 0
-        original_length = _check_group_fields(md, flags, len(data), ordered=ordered)
+    message = _described(manager, put, ordered=ordered)
+    md, data, flags, warning = message.md, message.data, message.flags, message.warning
     taken = context.for_put(hconn, handle, options, pmo.context, md)
     if manager.quiescing and options & _FAIL_IF_QUIESCING:
         raise MQError(MQRC.Q_MGR_QUIESCING, f"{ids.q_mgr_name} is quiescing")
-    inhibited = route.put_inhibited()
-    if inhibited:
-        raise MQError(MQRC.PUT_INHIBITED, f"{inhibited} has PUT(DISABLED)")
-    persistence = first.default_persistence if md.persistence == _PERSISTENCE_AS_Q_DEF else md.persistence
-    in_unit = bool(options & _SYNCPOINT)
+    route.check_put()
+    persistence = route.persistence(md.persistence)
     position = handle.last_put if handle is not None else logical_order.CLOSED
     if ordered:
         item = logical_order.put_in_order(position, flags, persistence, ids.identifier, in_unit=in_unit)
     else:
-        place = Item(md.group_id, md.msg_seq_number, md.offset)
-        item = logical_order.put_as_given(flags, place, ids.identifier)
-        warning = logical_order.put_warning(position, item, flags, persistence, in_unit=in_unit) or warning
-    if persistence and queue.temporary:
-        raise MQError(MQRC.PERSISTENT_NOT_ALLOWED, f"{queue.name} is a temporary dynamic queue")
-    if queue.transmits and not route.remote:
+        item = logical_order.put_as_given(flags, md, ids.identifier)
+        if position is not logical_order.CLOSED:
+            warning = logical_order.put_warning(position, item, flags, persistence, in_unit=in_unit) or warning
+    route.check_persistence(persistence)
+    if route.queue.transmits and not route.remote:
         transmission.check_header(data, md.encoding)
-    piece = _piece_length(queue, item.offset, flags, len(data), manager.max_length)
+    piece = _piece_length(route, item.offset, flags, len(data), manager.max_length)
     if piece and persistence and not in_unit and hconn.unit is not None:
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message to be cut, outside syncpoint beside an open unit")
-    if queue.depth >= queue.max_depth:
-        raise MQError(MQRC.Q_FULL, f"{queue.name} holds {queue.depth} messages, its MAXDEPTH is {queue.max_depth}")
-    priority = md.priority if md.priority >= 0 else first.default_priority  # semantics 12.2
-    rank = queue.default_priority if queue.fifo else min(priority, MAX_PRIORITY)
-    if priority > MAX_PRIORITY:
+    route.queue.check_room()
+    whole = _completed(put, message, item, persistence, taken, ids, now)
+    if whole.priority > MAX_PRIORITY:
         warning = warning or _PRIORITY_EXCEEDS_MAXIMUM
-    stamp = ids.stamp(now)
-    correl_id = ids.identifier() if options & _NEW_CORREL_ID else md.correl_id
-    whole: Entry
-    if flags or properties or md.expiry > 0:
-        whole = full = FullEntry(queue, ids.next(), rank, data, len(data))
-        full.group_id, full.msg_seq_number, full.offset = item
-        full.msg_flags = logical_order.stored_flags(flags)
-        full.original_length = original_length
-        full.deadline = now + md.expiry / 10 if md.expiry > 0 else None
-        full.properties = properties
-    else:
-        whole = Entry(queue, ids.next(), rank, data, len(data))
-    whole.priority, whole.persistence = priority, persistence
-    if not options & _NEW_MSG_ID and md.msg_id != NO_ID:  # semantics 1.2
-        whole.given_msg_id = md.msg_id
-    whole.correl_id = correl_id
-    whole.packed_md = context.pack(md, taken, stamp, hconn, ids)
-    entries: list[Entry] = [*cut(full, piece, ids)] if piece else [whole]  # what may be cut has flags
+    entries: list[Entry] = [*cut(whole, piece, ids)] if piece and isinstance(whole, FullEntry) else [whole]
     shown = entries[0]
     if route.remote:
         entries = [transmission.transmitted(entry, route, ids, now) for entry in entries]
-    if handle is None:
-        return Prepared(entries, warning, None, shown, counts)
-    if not flags & logical_order.IN_PARTS:
-        return Prepared(entries, warning, logical_order.CLOSED, shown, counts)
-    reach = max(original_length, len(data))  # of a report about a segment: that of the segment
-    position = handle.last_put.after(item, reach, flags, persistence, in_unit=in_unit, logical=ordered)
-    return Prepared(entries, warning, position, shown, counts)
+    after: Position | None = None
+    if handle is not None:
+        after = logical_order.CLOSED
+        if flags & logical_order.IN_PARTS:
+            reach = max(message.original_length, len(data))  # of a report about a segment: that of the segment
+            after = position.after(item, reach, flags, persistence, in_unit=in_unit, logical=ordered)
+    return Prepared(entries, warning, after, shown, message.given)
+
+
+def _described(manager: Manager, put: Put, *, ordered: bool) -> _Message:
+    """Check the descriptor, and take out of the data what stands for fields and properties."""
+    if put.md is None:
+        return _Message(_DEFAULTS, _DEFAULTS, put.data)
+    route, ids = put.route, manager.ids
+    md, warning = checks.descriptor_for_put(put.md, _RULES, remote=route.remote)
+    md = given = reply_to(manager.definitions, md)
+    properties = b""
+    md, data = take_mqmde(md, put.data, ids.coded_char_set_id)
+    if md.format == PROPERTIES_FORMAT:
+        may_cut = md.msg_flags & logical_order.SEGMENTATION_ALLOWED
+        longest = len(data) if may_cut else min(route.queue.max_length, manager.max_length)
+        md, data, properties = take_properties(md, data, longest, manager.max_properties, ids.coded_char_set_id)
+    if ordered and md.version == 1:
+        raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
+    if md is not given:  # with fields out of headers
+        warning = check_descriptor(md, remote=route.remote)
+    flags = int(md.msg_flags) if md.version > 1 else 0
+    original_length = _check_group_fields(md, flags, len(data), ordered=ordered)
+    return _Message(md, given, data, flags, original_length, properties, warning)
+
+
+def _completed(
+    put: Put, message: _Message, item: Item, persistence: int, taken: Context, ids: Identifiers, now: float
+) -> Entry:
+    """The message as it will be at its destination, whole."""
+    md, data, flags = message.md, message.data, message.flags
+    queue, options = put.route.queue, int(put.pmo.options)
+    priority = put.route.priority(md.priority)
+    rank, stamp = queue.rank(priority), ids.stamp(now)
+    correl_id = ids.identifier() if options & _NEW_CORREL_ID else md.correl_id
+    entry: Entry
+    if flags or message.properties or md.expiry > 0:
+        entry = full = FullEntry(queue, ids.next(), rank, data, len(data))
+        full.group_id, full.msg_seq_number, full.offset = item
+        full.msg_flags = logical_order.stored_flags(flags)
+        full.original_length = message.original_length
+        full.deadline = now + md.expiry / 10 if md.expiry > 0 else None
+        full.properties = message.properties
+    else:
+        entry = Entry(queue, ids.next(), rank, data, len(data))
+    entry.priority, entry.persistence = priority, persistence
+    if not options & _NEW_MSG_ID and md.msg_id != NO_ID:  # semantics 1.2
+        entry.given_msg_id = md.msg_id
+    entry.correl_id = correl_id
+    entry.packed_md = context.pack(md, taken, stamp, put.hconn, ids)
+    return entry
 
 
 def check_options(pmo: PutMessageOptions, *, opens: bool) -> None:
@@ -183,7 +227,7 @@ def check_descriptor(md: MessageDescriptor, *, remote: bool = False) -> int:
         raise MQError(MQRC.FEEDBACK_ERROR, f"feedback={md.feedback}: 0 to 999999999")
     if md.priority < -1:
         raise MQError(MQRC.PRIORITY_ERROR, f"priority={md.priority}: 0 to 9, or -1 for the queue's default")
-    if md.persistence not in (0, 1, _PERSISTENCE_AS_Q_DEF):
+    if md.persistence not in _PERSISTENCES:
         raise MQError(MQRC.PERSISTENCE_ERROR, f"persistence={md.persistence}: 0, 1, or 2 for the queue's default")
     warning = report_options.check(md.report, remote=remote)
     if md.version > 1 and md.msg_flags & _UNKNOWN_FLAGS:
@@ -216,9 +260,9 @@ def _check_group_fields(md: MessageDescriptor, flags: int, length: int, *, order
     return md.original_length if md.msg_type == _REPORT else length
 
 
-def _piece_length(queue: LocalQueue, offset: int, flags: int, length: int, max_length: int) -> int:
+def _piece_length(route: Route, offset: int, flags: int, length: int, max_length: int) -> int:
     """The length of the pieces that the message must be cut into; 0 when it fits (semantics 4.1)."""
-    may_cut = flags & logical_order.SEGMENTATION_ALLOWED
+    queue, may_cut = route.queue, flags & logical_order.SEGMENTATION_ALLOWED
     if offset + length > logical_order.NUMBER_MAX and may_cut:
         raise MQError(
             MQRC.OFFSET_ERROR, f"{length} bytes at offset {offset}: a message has at most {logical_order.NUMBER_MAX}"
@@ -231,6 +275,4 @@ def _piece_length(queue: LocalQueue, offset: int, flags: int, length: int, max_l
         if piece:
             return piece
         of_manager = max_length < queue.max_length
-    if of_manager:
-        raise MQError(MQRC.MSG_TOO_BIG_FOR_Q_MGR, f"{length} bytes, the queue manager's MAXMSGL is {max_length}")
-    raise MQError(MQRC.MSG_TOO_BIG_FOR_Q, f"{length} bytes at {offset}, MAXMSGL of {queue.name} is {queue.max_length}")
+    raise route.too_long(length, max_length, of_manager=of_manager, where=f" at {offset}")

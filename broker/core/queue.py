@@ -37,7 +37,9 @@ from broker.core.sorted_keys import SortedKeys
 from broker.core.views import LOOKS_AT_ONCE, PART, WHOLE_GROUP, View, starts
 from broker.core.waiters import Waiters
 from broker.mqi.attribute_values import MQNPM, MQPRT, MQUS
+from broker.mqi.errors import MQError
 from broker.mqi.objects import MQQDT
+from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
@@ -121,6 +123,23 @@ class LocalQueue:
         self.trigger_data = str(number["TRIGDATA"])
         self.process_name = str(number["PROCESS"])
         self.initiation_q_name = str(number["INITQ"])
+
+    # What its attributes mean for a message that is put
+
+    def room(self) -> int:
+        """How many more messages it may hold: none, or fewer than none after MAXDEPTH was lowered, when it is full."""
+        return self.max_depth - self.depth
+
+    def check_room(self) -> None:
+        """Raise Q_FULL (2053)."""
+        if self.room() <= 0:
+            raise MQError(MQRC.Q_FULL, f"{self.name} holds {self.depth} messages, its MAXDEPTH is {self.max_depth}")
+
+    def rank(self, priority: int) -> int:
+        """The effective priority of a message: that of the queue for all, where it delivers in order of arrival."""
+        if self.fifo:
+            return self.default_priority
+        return priority if priority < MAX_PRIORITY else MAX_PRIORITY
 
     # Where entries come from and go to
 

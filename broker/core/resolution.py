@@ -8,12 +8,12 @@ outcome is the business of `broker.core.opening`. The names of a reply-to queue 
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.mqi.attribute_values import MQUS
 from broker.mqi.errors import MQError
+from broker.mqi.names import is_name
 from broker.mqi.objects import MQOT
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
@@ -27,7 +27,14 @@ Definitions: TypeAlias = "Mapping[tuple[str, str], Definition]"
 
 _TRANSMISSION = MQUS.TRANSMISSION.value
 _TOPIC = MQOT.TOPIC.value
-_NAME = re.compile(r"[A-Za-z0-9./_%]{1,48}")
+
+DIRECTIONS = {
+    "QALIAS": ("TARGET", "TARGTYPE"),
+    "QREMOTE": ("RNAME", "RQMNAME", "XMITQ"),
+    "QLOCAL": ("USAGE",),
+    "QMGR": ("DEFXMITQ",),
+}
+"""The attributes that decide where a name leads, by kind of object."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +109,7 @@ class _Resolver:
         """Both names: ObjectQMgrName decides whether ObjectName is looked up at all."""
         if q_mgr_name in ("", self._own_name):
             return self._here(name)
-        if not _NAME.fullmatch(q_mgr_name):
+        if not is_name(q_mgr_name):
             raise MQError(MQRC.UNKNOWN_OBJECT_Q_MGR, f"{q_mgr_name!r} cannot be the name of a queue manager")
         found = self._find(q_mgr_name)
         if found is not None and found.kind == "QMODEL":

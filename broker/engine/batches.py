@@ -13,7 +13,7 @@ from broker.core import batches as runs
 from broker.core import properties
 from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
-from broker.core.routes import Route
+from broker.core.putting import Put, route_of
 from broker.core.unit import Unit
 from broker.core.views import Search
 from broker.engine.answers import fail, placed, when_written
@@ -66,15 +66,14 @@ def put_many(
     batch.stopped = True  # should any of this raise
     if isinstance(after, PutManyCall) and after.failed:
         raise MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
-    hconn, core, clock = conversation.hconn, conversation.core, conversation.manager.clock
+    hconn, core = conversation.hconn, conversation.core
     handle = hconn.handle(hobj)
     if isinstance(handle, DistributionList):
         raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, "a batch is not for distribution lists")
-    queue = handle.output_queue()
-    route = handle.route or Route.straight(queue)
+    route = route_of(handle)
     checks.put_options(options)
     implicit = None if int(options.options) & _SYNCPOINT else Unit()
-    now, tick = clock.time(), clock.monotonic()
+    moment = conversation.manager.moment()
     done: list[Placed] = []
     error = None
     try:
@@ -82,11 +81,12 @@ def put_many(
             start = 0
             while start < len(bodies):
                 unit = implicit or hconn.unit or Unit()
-                alike = runs.put_run(core, unit, handle, md, options, bodies[start:], now)
+                put = Put(hconn, handle, route, md, options, bodies[start])
+                alike = runs.put_run(core, unit, put, bodies[start:], moment.wall)
                 done += [placed(entry, 0) for entry in alike]
                 start += len(alike)
                 if not alike:
-                    entry, reason = core.put_into(unit, hconn, handle, route, md, options, bodies[start], now, tick)
+                    entry, _, reason = core.put(put, moment, implicit)
                     done.append(placed(entry, reason))
                     start += 1
     except MQError as refused:

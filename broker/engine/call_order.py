@@ -155,8 +155,8 @@ class CallOrder:
         """
         on_disk = unread(unit.reports.items())
         if not on_disk:
-            clock = self._manager.clock
-            rows = self._manager.core.commit(unit, clock.time(), clock.monotonic())
+            moment = self._manager.moment() if unit.reports else None
+            rows = self._manager.core.commit(unit, moment)
             self._settle(unit, rows, then, committed=True)
             return
         go_on = self.hold()

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from broker.core import distribution, dynamic
 from broker.core.coding import Coding
 from broker.core.definitions import Delete
-from broker.core.distribution import DistributionList
+from broker.core.distribution import DistributionList, ListPut
 from broker.core.effects import Grant
 from broker.core.explaining import Wanted, explain
 from broker.core.handles import Hconn
+from broker.core.putting import Put, route_of
 from broker.core.views import Search
 from broker.engine import batches, put_back
 from broker.engine.answers import fail, fail_written, nobody, placed, succeed, when_written
@@ -55,7 +56,6 @@ if TYPE_CHECKING:
     from broker.core.handles import Handle
     from broker.core.manager import Manager
     from broker.core.queue import LocalQueue
-    from broker.core.routes import Route
     from broker.core.selection import Request
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
@@ -356,43 +356,22 @@ class Conversation:
     ) -> None:
         handle = self.hconn.handle(hobj)
         if isinstance(handle, DistributionList):
-            self._distribute(call, handle, md, options, data)
-            return
-        self._place(call, handle, handle.output_queue(), md, options, data)
+            self._distribute(call, ListPut(handle, md, options, data))
+        else:
+            self._place(call, Put(self.hconn, handle, route_of(handle), md, options, data))
 
-    def _place(
-        self,
-        call: Call[Placed],
-        handle: Handle | None,
-        queue: LocalQueue,
-        md: MessageDescriptor | None,
-        options: PutMessageOptions,
-        data: bytes,
-        route: Route | None = None,
-    ) -> None:
-        """Put a message through a handle, or through none (MQPUT1) on the way that its name leads."""
-        clock = self.manager.clock
-        entry, unit, reason = self.core.put(
-            self.hconn, handle, queue, md, options, data, clock.time(), clock.monotonic(), route
-        )
+    def _place(self, call: Call[Placed], put: Put) -> None:
+        """Put a message to a queue."""
+        entry, unit, reason = self.core.put(put, self.manager.moment())
         answer = placed(entry, reason)
-        if route is not None:
+        if put.handle is None:  # a program that opened the queue was told then where its name leads
+            route = put.route
             answer = answer._replace(resolved_q_name=route.q_name, resolved_q_mgr_name=route.q_mgr_name)
         self._placed(call, answer, unit)
 
-    def _distribute(
-        self,
-        call: Call[Placed],
-        destinations: DistributionList,
-        md: MessageDescriptor | None,
-        options: PutMessageOptions,
-        data: bytes,
-        *,
-        once: bool = False,
-    ) -> None:
-        """Put a message to a distribution list; `once` for MQPUT1."""
-        clock = self.manager.clock
-        put = distribution.put(self.core, destinations, md, options, data, clock.time(), clock.monotonic(), once=once)
+    def _distribute(self, call: Call[Placed], list_put: ListPut) -> None:
+        """Put a message to a distribution list."""
+        put = distribution.put(self.core, list_put, self.manager.moment())
         given = put.given
         answer = Placed(
             put.packed_md,
@@ -429,9 +408,9 @@ class Conversation:
         handle = self.core.open(self.hconn, checks.object_descriptor(descriptor), MQOO.OUTPUT.value)
         try:
             if isinstance(handle, DistributionList):
-                self._distribute(call, handle, md, options, data, once=True)
+                self._distribute(call, ListPut(handle, md, options, data, once=True))
             else:
-                self._place(call, None, handle.usable_queue(), md, options, data, handle.route)
+                self._place(call, Put(self.hconn, None, route_of(handle), md, options, data))
         finally:
             self._close_handle(handle)
 

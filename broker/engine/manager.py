@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 from collections import deque
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -24,6 +23,7 @@ from broker.core import handoff
 from broker.core.definitions import Clear, Define, Delete
 from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
+from broker.core.moment import Moment
 from broker.core.rows import Rows
 from broker.engine.answers import nobody
 from broker.engine.bodies import Bodies
@@ -42,6 +42,7 @@ from broker.engine.slices import Slices
 from broker.interface.connection import Connection
 from broker.interface.users import process_user
 from broker.mqi.errors import MQError
+from broker.mqi.names import is_name
 from broker.mqi.reasons import MQRC
 from broker.storage.memory import MemoryStore
 from broker.storage.sqlite import SqliteStore
@@ -60,8 +61,6 @@ if TYPE_CHECKING:
     from broker.storage.store import Store
 
 logger = logging.getLogger(__name__)
-
-_NAME = re.compile(r"(?!.*\.toml$)[A-Za-z0-9._%]{1,48}")  # of a queue manager, not of a configuration
 
 WAITS_AT_ONCE = 100
 """Of more gets whose waits end together each is told in its turn, in slices."""
@@ -118,7 +117,7 @@ class QueueManager:
             raise ValueError("name=, data= and defaults= are for a queue manager without a file, which has them all")
         if defaults is not None and defaults not in DEFAULTS:
             raise ValueError(f"defaults={defaults!r}: one of {', '.join(DEFAULTS)}")
-        if isinstance(config, str) and _NAME.fullmatch(config) and not Path(config).exists():
+        if isinstance(config, str) and _names_no_file(config) and not Path(config).exists():
             raise ValueError(
                 f"there is no file {config}: the first argument is the path of a broker.toml; "
                 f"a queue manager without one is QueueManager.open(name={config!r}, data=...)"
@@ -161,6 +160,10 @@ class QueueManager:
         self._conversations.pop(conversation, None)
         if not self._conversations:
             self._empty.set()
+
+    def moment(self) -> Moment:
+        """What time it is now, by both clocks."""
+        return Moment(self.clock.time(), self.clock.monotonic())
 
     # What the core's steps lead to
 
@@ -495,3 +498,8 @@ class QueueManager:
 
 def _moment(now: float) -> datetime:
     return datetime.fromtimestamp(now, UTC)
+
+
+def _names_no_file(text: str) -> bool:
+    """Whether this looks like the name of a queue manager, not like the path of a configuration."""
+    return is_name(text) and "/" not in text and not text.endswith(".toml")

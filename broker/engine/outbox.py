@@ -62,8 +62,7 @@ class Outbox:
 
     def _publish(self, done: Callable[[], None]) -> None:
         """Send the events that have gathered."""
-        core, clock = self._manager.core, self._manager.clock
-        self._submit(*sending.publish(core, clock.time(), clock.monotonic()), done)
+        self._submit(*sending.publish(self._manager.core, self._manager.moment()), done)
 
     def _write_off(self, expired: Sequence[Entry], done: Callable[[], None]) -> None:
         """Remove discarded messages and put the reports on them; call `done` when that has taken effect."""
@@ -92,8 +91,7 @@ class Outbox:
         self._manager.bodies.fetch(list(run), fetched)
 
     def _write(self, expired: Sequence[Entry], then: Callable[[], None]) -> None:
-        core, clock = self._manager.core, self._manager.clock
-        self._submit(*sending.write_off(core, expired, clock.time(), clock.monotonic()), then)
+        self._submit(*sending.write_off(self._manager.core, expired, self._manager.moment()), then)
 
     def _submit(self, unit: Unit, rows: Rows, then: Callable[[], None]) -> None:
         """Settle a frozen unit when it is durable, at once if it writes nothing."""

@@ -11,6 +11,7 @@ import asyncio
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from broker.mqi.descriptor import MQPER
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQCC, MQRC
@@ -29,7 +30,7 @@ IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
 ASYNC_RESPONSE: Final = MQPMO.ASYNC_RESPONSE.value
 _SYNC_RESPONSE: Final = MQPMO.SYNC_RESPONSE.value
 _SYNCPOINT: Final = MQPMO.SYNCPOINT.value
-_PERSISTENCE_AS_Q_DEF: Final = 2
+_PERSISTENCE_AS_Q_DEF: Final = MQPER.PERSISTENCE_AS_Q_DEF.value
 _PUT_BYTES: Final = 512
 _AT_ONCE: Final = frozenset((MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR, MQRC.DATA_LENGTH_ERROR))
 

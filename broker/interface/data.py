@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.mqi.checks import PADDING
+from broker.mqi.descriptor import UTF_8
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
 Data: TypeAlias = bytes | bytearray | memoryview | str
 Item: TypeAlias = Data | tuple[Data, MessageDescriptor | None]
 """A message of a batch: data, or data and a descriptor of its own."""
-
-UTF_8: Final = 1208
-"""The coded character set identifier of UTF-8."""
 
 
 def prepared(

@@ -20,6 +20,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from broker.mqi.errors import MQError
+from broker.mqi.names import NAME_LENGTH
 from broker.mqi.options import MQGMO, MQMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import (
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 PADDING: Final = " \0"
 """What is not part of a text where it stands at its end."""
 
-NAME_LENGTH: Final = 48
 TOKEN_LENGTH: Final = 16
 _ID_LENGTH: Final = 24
 _USER_LENGTH: Final = 12

@@ -258,6 +258,10 @@ class MQENC(IntEnum):
     TNS = 0x411
 
 
+UTF_8: Final = 1208
+"""The CodedCharSetId of UTF-8."""
+
+
 class MQCCSI(IntEnum):
     """The special values of CodedCharSetId, which otherwise names a character set, such as 1208 for UTF-8."""
 

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from broker.mqi import folders as texts
-from broker.mqi.descriptor import MQENC, MQFMT
+from broker.mqi.descriptor import MQENC, MQFMT, UTF_8
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -46,7 +46,6 @@ FOLDERS_MAX: Final = 1000
 _LONG_SIZE: Final = 4
 _TAG: Final = b"RFH "
 _VERSION: Final = 2
-_UTF_8: Final = 1208
 UTF_16: Final = frozenset((1200, 13488, 17584))
 _FIXED: Final = {"little": Struct("<4siiii8sii"), "big": Struct(">4siiii8sii")}
 _LONG: Final = {"little": Struct("<i"), "big": Struct(">i")}
@@ -74,7 +73,7 @@ class MQRFH2:
         packed = pack(self.folders, byteorder)
         fixed = _FIXED[byteorder].pack(
             _TAG, _VERSION, LENGTH_FIXED + len(packed), as_long(self.encoding), as_long(self.coded_char_set_id),
-            self.format.encode().ljust(8), as_long(self.flags), _UTF_8,
+            self.format.encode().ljust(8), as_long(self.flags), UTF_8,
         )  # fmt: skip
         return fixed + packed
 
@@ -122,7 +121,7 @@ def find(data: bytes, byteorder: ByteOrder = "little", start: int = 0) -> Found:
         raise _bad(f"the data begins with {tag!r}, version {version}")
     if not LENGTH_FIXED <= length <= left or length % 4:
         raise _bad(f"StrucLength is {length}, of data of {left} bytes")
-    if names_ccsid == _UTF_8:
+    if names_ccsid == UTF_8:
         codec = "utf-8"
     elif names_ccsid in UTF_16:
         codec = "utf-16-le" if byteorder == "little" else "utf-16-be"

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from broker.interface.port import PUT_MANY_MAX
-from broker.mqi.checks import NAME_LENGTH, PADDING, TOKEN_LENGTH
+from broker.mqi.checks import PADDING, TOKEN_LENGTH
 from broker.mqi.errors import MQError
+from broker.mqi.names import NAME_LENGTH
 from broker.mqi.reasons import MQRC
 from broker.wire.frames import CALL_MAX, IDS_MAX, Frame, Verb, WireError
 from broker.wire.structures import descriptor, get_options, object_descriptor, put_options

@@ -301,6 +301,17 @@ async def test_a_report_that_its_queue_does_not_take_is_a_dead_letter(
     assert MQDLH.from_bytes((await dead.get()).data).reason == reason
 
 
+async def test_a_persistent_report_to_a_temporary_dynamic_queue_is_a_dead_letter(
+    system: System, connection: Connection, queue: Queue, dead: Queue
+) -> None:
+    await system.mqsc("DEFINE QMODEL(M) DEFTYPE(TEMPDYN)")
+    replies = await connection.open(ObjectDescriptor(object_name="M", dynamic_q_name="R.*"), ALL)
+    for persistence in (0, 1):
+        await queue.put(BODY, asking(MQRO.COA, reply_to_q=replies.name, persistence=persistence))
+    assert MQDLH.from_bytes((await dead.get()).data).reason == MQRC.PERSISTENT_NOT_ALLOWED
+    assert await feedbacks(replies) == [MQFB.COA]
+
+
 async def test_a_report_that_can_be_put_nowhere_is_lost_but_not_the_message(
     system: System, queue: Queue, dead: Queue
 ) -> None:

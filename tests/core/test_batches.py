@@ -9,6 +9,7 @@ import pytest
 
 from broker.core import batches
 from broker.core.effects import Grant
+from broker.core.putting import Put
 from broker.core.unit import Unit
 from broker.mqi import MQGMO, MQMF, MQPMO, MQRO, GetMessageOptions, MessageDescriptor, MQError, PutMessageOptions
 from tests.core.world import World, name_of
@@ -59,15 +60,13 @@ class Twin:
         error, start = 0, 0
         while start < len(bodies):
             unit = implicit or hconn.unit or Unit()
-            alike = (
-                batches.put_run(world.manager, unit, handle, md, pmo, bodies[start:], world.now) if self.runs else []
-            )
+            put = Put(hconn, handle, handle.route, md, pmo, bodies[start])
+            alike = batches.put_run(world.manager, unit, put, bodies[start:], world.now) if self.runs else []
             start += len(alike) or 1
             if alike:
                 continue
             try:
-                data = bodies[start - 1]
-                world.manager.put_into(unit, hconn, handle, handle.route, md, pmo, data, world.now, world.tick)
+                world.manager.put(put, world.moment, implicit)
             except MQError as refused:
                 error = refused.reason
                 break

@@ -294,10 +294,8 @@ def test_lines_of_waiters_that_are_empty_are_forgotten(world: World, access: Acc
 
 def test_a_message_whose_time_is_up_is_not_handed_to_who_waits_for_it(world: World, access: Access) -> None:
     wait = world.open().wait()
-    placed, unit, _ = world.manager.put(
-        access.program.hconn, access.handle, access.queue, MessageDescriptor(expiry=10), PutMessageOptions(), b"A",
-        world.now, world.tick,
-    )  # fmt: skip
+    put = access.put_of(MessageDescriptor(expiry=10), PutMessageOptions(), b"A")
+    placed, unit, _ = world.manager.put(put, world.moment)
     assert unit is not None
     assert handoff.awaited(unit, world.now)
     assert not handoff.awaited(unit, world.now + 2)  # a clock may step between the call and the meeting
@@ -312,9 +310,7 @@ def test_a_put_is_not_handed_to_one_getter_where_another_gets_the_whole_group_wi
     last = MessageDescriptor(group_id=name_of("G"), msg_flags=int(MQMF.LAST_MSG_IN_GROUP))
     whole = world.open().wait(MQGMO.ALL_MSGS_AVAILABLE | MQGMO.SYNCPOINT, last, match=MQMO.MATCH_GROUP_ID)
     general = world.open().wait()
-    entry, unit, _ = world.manager.put(
-        access.program.hconn, access.handle, access.queue, last, PutMessageOptions(), b"A", world.now, world.tick
-    )
+    entry, unit, _ = world.manager.put(access.put_of(last, PutMessageOptions(), b"A"), world.moment)
     assert unit is not None
     assert not handoff.awaited(unit, world.now)
     world.end_unit(unit, commit=True)

@@ -21,6 +21,8 @@ from broker.core.effects import Effects, Grant
 from broker.core.entry import Entry
 from broker.core.handles import Handle, Hconn
 from broker.core.manager import Manager
+from broker.core.moment import Moment
+from broker.core.putting import Put, route_of
 from broker.core.sending import write_off
 from broker.core.views import Search
 from broker.mqi import (
@@ -131,6 +133,11 @@ class World:
         self.journal.clear()
         self._start()
 
+    @property
+    def moment(self) -> Moment:
+        """What time it is."""
+        return Moment(self.now, self.tick)
+
     def pass_time(self, seconds: float) -> None:
         """Let both clocks run."""
         self.now += seconds
@@ -203,7 +210,7 @@ class World:
 
     def end_unit(self, unit: Unit, *, commit: bool) -> None:
         """Freeze a unit, and settle it unless units are held."""
-        rows = self.manager.commit(unit, self.now, self.tick) if commit else self.manager.backout(unit)
+        rows = self.manager.commit(unit, self.moment) if commit else self.manager.backout(unit)
         self.journal.append(Frozen(unit, rows, commit))
         if not self.held:
             self.settle()
@@ -255,7 +262,7 @@ class World:
         """Expired messages leave the shelf, with reports on them."""
         if self.manager.expired:
             expired, self.manager.expired = self.manager.expired, []
-            unit, rows = write_off(self.manager, expired, self.now, self.tick)
+            unit, rows = write_off(self.manager, expired, self.moment)
             self.write(rows)
             self.perform(self.manager.settle(unit, committed=True, now=self.now))
 
@@ -299,14 +306,17 @@ class Access:
         """The queue; raises Q_DELETED (2052), HOBJ_ERROR (2019)."""
         return self.program.hconn.queue(self.handle.hobj)[1]
 
+    def put_of(self, md: MessageDescriptor | None, pmo: PutMessageOptions, data: bytes) -> Put:
+        """The put that these arguments make; raises what `queue` does, and NOT_OPEN_FOR_OUTPUT (2039)."""
+        handle = self.program.hconn.handle(self.handle.hobj)
+        return Put(self.program.hconn, handle, route_of(handle), md, pmo, data)
+
     def put(self, data: bytes = b"", options: int = 0, md: MessageDescriptor | None = None) -> Placed:
         """MQPUT."""
         world = self.world
         pmo = PutMessageOptions(options=int(options))
         try:
-            entry, unit, reason = world.manager.put(
-                self.program.hconn, self.handle, self.queue, md, pmo, data, world.now, world.tick
-            )
+            entry, unit, reason = world.manager.put(self.put_of(md, pmo, data), world.moment)
         finally:
             world.forget_expired()
         if unit is not None:

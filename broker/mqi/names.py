@@ -1,0 +1,14 @@
+"""The names of objects: queues, queue managers, process definitions."""
+
+import re
+from typing import Final
+
+NAME_LENGTH: Final = 48
+"""The most characters in the name of an object (MQ_Q_NAME_LENGTH and its kin)."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9./_%]+")
+
+
+def is_name(text: str, longest: int = NAME_LENGTH) -> bool:
+    """Whether this can name an object: 1 to `longest` characters from A-Z a-z 0-9 . / _ %."""
+    return len(text) <= longest and _NAME.fullmatch(text) is not None
