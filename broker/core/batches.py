@@ -100,11 +100,12 @@ def get_run(
         unit.calls += len(entries)
         unit.gets.update(dict.fromkeys(entries, True))
         queue.take_heads(entries, unit)
-        context.save(handle, entries[-1])
+        handle.position = handle.position.after_get(CLOSED, context.to_save(handle, entries[-1]))
         manager.events.got(queue, len(entries), now)
     return entries, None if in_unit else unit
 
 
 def _is_plain(handle: Handle, request: Request) -> bool:
     """Whether what a remembered get is given, and what that changes, depends on nothing but the queue."""
-    return request.syncpoint != IF_PERSISTENT and handle.last_get is CLOSED and not handle.locked
+    position = handle.position
+    return request.syncpoint != IF_PERSISTENT and position.last_get is CLOSED and not position.locked

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Move(NamedTuple):
-    """Where a destructive get moved its handle among groups and segments."""
+    """How a destructive get moved its handle among groups and segments: `last_get` of its position."""
 
     handle: Handle
     before: Position
@@ -22,8 +22,9 @@ class Move(NamedTuple):
 
     def undo(self) -> None:
         """Nobody took the message: the handle stands where it stood, unless a later get has moved it on."""
-        if self.handle.last_get is self.after:
-            self.handle.last_get = self.before
+        position = self.handle.position
+        if position.last_get is self.after:
+            self.handle.position = position._replace(last_get=self.before)
 
 
 @dataclass(slots=True)

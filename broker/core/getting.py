@@ -153,7 +153,7 @@ def select(request: Request, handle: Handle, md: MessageDescriptor | None, gmo: 
         if options & _BROWSE_NEXT:
             position = _go_on(request, handle)
     elif request.logical:
-        position = handle.last_get
+        position = handle.position.last_get
         under_syncpoint = bool(options & _SYNCPOINT)
         if position.open and not options & _SYNCPOINT_IF_PERSISTENT and position.in_unit != under_syncpoint:
             raise MQError(
@@ -191,16 +191,17 @@ def _arguments(gmo: GetMessageOptions, max_length: int | None) -> tuple[object, 
 
 def _go_on(request: Request, handle: Handle) -> Position:
     """BROWSE_NEXT: after the cursor; in logical order in the open group, or after the anchor of the last one."""
-    if handle.browsed_logically is None:
+    position = handle.position
+    if position.browsed_logically is None:
         return CLOSED
-    if handle.browsed_logically != request.logical:
+    if position.browsed_logically != request.logical:
         raise MQError(MQRC.INCONSISTENT_BROWSE, "the last browse had the other order: BROWSE_FIRST starts a new one")
     if not request.logical:
-        request.after = handle.cursor
+        request.after = position.cursor
         return CLOSED
-    if not handle.last_browse.open:
-        request.after = handle.anchor
-    return handle.last_browse
+    if not position.last_browse.open:
+        request.after = position.anchor
+    return position.last_browse
 
 
 def _whole(options: int) -> int:

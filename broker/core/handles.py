@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.logical_order import CLOSED, Position
-from broker.core.views import START
+from broker.core.handle_position import AT_REST
 from broker.mqi.descriptor import MQAT
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from broker.core.context import Context
     from broker.core.entry import Entry
     from broker.core.put_template import PutTemplate
     from broker.core.queue import LocalQueue
@@ -93,14 +91,7 @@ class Handle:
         self.route: Route | None = None  # of a queue: how its name leads to `queue`
         self.changed = False  # the name leads elsewhere now: only MQCLOSE is possible
         self.selector: Selector | None = None  # only messages of which this is true are there for it
-        self.cursor = START  # the key of the message browsed last (semantics 8)
-        self.anchor = START  # in a browse in logical order, the key of the first message of the last group
-        self.browsed_logically: bool | None = None  # by the last browse; None before the first
-        self.last_put: Position = CLOSED
-        self.last_get: Position = CLOSED
-        self.last_browse: Position = CLOSED
-        self.saved_context: Context | None = None
-        self.locked: list[Entry] = []
+        self.position = AT_REST
         self.marked: set[Entry] = set()
         self.marker = Marker(self)
         self.waiting: dict[Waiter, None] = {}

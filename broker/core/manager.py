@@ -176,7 +176,8 @@ class Manager:
                 defining.delete(self, Delete("QUEUE", queue.name), effects)
             elif handle.removes and not queue.deleted:
                 self.triggers.last_input_closed(queue, tick)
-        unfinished = (position.unfinished for position in (handle.last_put, handle.last_get) if position.logical)
+        stands = handle.position
+        unfinished = (position.unfinished for position in (stands.last_put, stands.last_get) if position.logical)
         return next(filter(None, unfinished), 0)
 
     def destination(self, q_name: str, q_mgr_name: str) -> Route:
@@ -304,7 +305,7 @@ class Manager:
             hconn.enter(unit, now)
         if handle is not None and put.position is not None:
             unit.remember_put(handle)
-            handle.last_put = put.position
+            handle.position = handle.position.after_put(put.position)
         return put.shown, put.reason
 
     def _repeated(
@@ -324,7 +325,7 @@ class Manager:
         None when it differs in more.
         """
         template = handle.template
-        if template is None or self.quiescing or handle.last_put is not CLOSED:
+        if template is None or self.quiescing or handle.position.last_put is not CLOSED:
             return None
         return template if template.fits(md, pmo, length, self.changes) else None
 

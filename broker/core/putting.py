@@ -109,7 +109,7 @@ def prepare(
         raise MQError(MQRC.PUT_INHIBITED, f"{inhibited} has PUT(DISABLED)")
     persistence = first.default_persistence if md.persistence == _PERSISTENCE_AS_Q_DEF else md.persistence
     in_unit = bool(options & _SYNCPOINT)
-    position = handle.last_put if handle is not None else logical_order.CLOSED
+    position = handle.position.last_put if handle is not None else logical_order.CLOSED
     if ordered:
         item = logical_order.put_in_order(position, flags, persistence, ids.identifier, in_unit=in_unit)
     else:
@@ -155,7 +155,7 @@ def prepare(
     if not flags & logical_order.IN_PARTS:
         return Prepared(entries, warning, logical_order.CLOSED, shown, counts)
     reach = max(original_length, len(data))  # of a report about a segment: that of the segment
-    position = handle.last_put.after(item, reach, flags, persistence, in_unit=in_unit, logical=ordered)
+    position = handle.position.last_put.after(item, reach, flags, persistence, in_unit=in_unit, logical=ordered)
     return Prepared(entries, warning, position, shown, counts)
 
 

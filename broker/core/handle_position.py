@@ -1,0 +1,65 @@
+"""The position of a handle: what its calls leave behind for its next ones.
+
+A position is a value. A put, get or browse makes the next one from it and gives it to the handle in one assignment,
+when nothing can fail any more: so a call that fails leaves the position as it was, but for a BROWSE_FIRST whose message
+was too long, which rewinds it (semantics 5.4). Where nothing moves, as with messages that are in no group, the position
+stays the same object.
+
+What was done can be undone later, each time in one assignment too:
+
+- a unit of work that is backed out, or could not be written, takes back the moves of `last_put` and `last_get` that it
+  made itself (`Unit.restore`);
+- a get whose answer nobody took gives `last_get` back to where it stood, unless a later get has moved it on
+  (`Move.undo`);
+- of messages got ahead and given back, `last_get` goes back to the last one that was kept (`granting.step_back`).
+
+The rest says what a program has seen: neither the browse nor the saved context is ever taken back. The lock ends as
+`broker.core.locking` tells.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.core.logical_order import CLOSED, Position
+from broker.core.views import START
+
+if TYPE_CHECKING:
+    from broker.core.context import Context
+    from broker.core.entry import Entry
+
+
+class HandlePosition(NamedTuple):
+    """Where a handle stands."""
+
+    last_put: Position = CLOSED
+    last_get: Position = CLOSED
+    last_browse: Position = CLOSED
+    cursor: int = START  # the key of the message browsed last (semantics 8)
+    anchor: int = START  # in a browse in logical order, the key of the first message of the last group
+    browsed_logically: bool | None = None  # by the last browse; None before the first
+    saved_context: Context | None = None  # of the last message got; None after a browse
+    locked: tuple[Entry, ...] = ()  # browsed with LOCK
+
+    def after_put(self, last_put: Position) -> HandlePosition:
+        """The position after a put; itself when that has not moved it."""
+        return self if last_put is self.last_put else self._replace(last_put=last_put)
+
+    def after_get(self, last_get: Position, saved_context: Context | None) -> HandlePosition:
+        """The position after a destructive get; itself when that has not moved it."""
+        if last_get is self.last_get and saved_context is self.saved_context:
+            return self
+        return self._replace(last_get=last_get, saved_context=saved_context)
+
+    def after_browse(
+        self, last_browse: Position, cursor: int, anchor: int, locked: tuple[Entry, ...], *, logical: bool
+    ) -> HandlePosition:
+        """The position after a browse, which leaves no context to pass on."""
+        return HandlePosition(self.last_put, self.last_get, last_browse, cursor, anchor, logical, None, locked)
+
+    def rewound(self) -> HandlePosition:
+        """The position before the first message to browse: nothing is open, and either order may follow (semantics 5.4)."""
+        return self._replace(last_browse=CLOSED, cursor=START, anchor=START, browsed_logically=None)
+
+
+AT_REST = HandlePosition()
