@@ -174,7 +174,8 @@ def remembered(
     handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
 ) -> Request | None:
     """The request that this handle made last with the same arguments, if it depended on nothing else."""
-    return handle.request if md is None and handle.request_of == _arguments(gmo, max_length) else None
+    last = handle.last_calls
+    return last.request if md is None and last.request_of == _arguments(gmo, max_length) else None
 
 
 def remember(
@@ -182,7 +183,8 @@ def remember(
 ) -> None:
     """A request that has passed all checks: keep it for the next call, if it only takes what comes first."""
     if md is None and request.anything and not (request.browse or request.logical):
-        handle.request, handle.request_of = request, _arguments(gmo, max_length)
+        last = handle.last_calls
+        last.request, last.request_of = request, _arguments(gmo, max_length)
 
 
 def _arguments(gmo: GetMessageOptions, max_length: int | None) -> tuple[object, ...]:

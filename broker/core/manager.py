@@ -324,7 +324,7 @@ class Manager:
         """What completes a put of so many bytes that differs from the last one through its handle in its data alone;
         None when it differs in more.
         """
-        template = handle.template
+        template = handle.last_calls.template
         if template is None or self.quiescing or handle.position.last_put is not CLOSED:
             return None
         return template if template.fits(md, pmo, length, self.changes) else None
@@ -349,10 +349,10 @@ class Manager:
             self.events.refused(queue, route.first.name, int(error.reason), hconn, now)
             raise
         if handle is not None:
-            handle.template = None
+            handle.last_calls.template = None
             if not put.reason and leaves_template(handle, route, md, pmo, put):
                 length_max = min(queue.max_length, self.max_length)
-                handle.template = PutTemplate(handle, md, pmo, put, length_max, self.changes)
+                handle.last_calls.template = PutTemplate(handle, md, pmo, put, length_max, self.changes)
         return put
 
     def _check_bytes(self, unit: Unit, length: int) -> None:

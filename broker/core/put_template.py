@@ -120,7 +120,8 @@ def leaves_template(
     """Whether a put that has come to this, without a warning, is of the plainest kind. The first put with a descriptor
     of the caller's leaves none, since most descriptors are used once.
     """
-    seen, handle.put_md = handle.put_md is given, given
+    last = handle.last_calls
+    seen, last.put_md = last.put_md is given, given
     return (
         seen
         and type(put.shown) is Entry
