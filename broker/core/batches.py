@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle
     from broker.core.manager import Manager
-    from broker.core.queue import LocalQueue
     from broker.core.selection import Request
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
@@ -72,19 +71,20 @@ def put_run(
 def get_run(
     manager: Manager,
     handle: Handle,
-    queue: LocalQueue,
     md: MessageDescriptor | None,
     gmo: GetMessageOptions,
     count: int,
     room: int,
     now: float,
 ) -> tuple[list[Entry], Unit | None]:
-    """Get the first messages of a queue, for a get that has been made before and takes anything: at most `count`, and
+    """Get the first messages of the queue, for a get that has been made before and takes anything: at most `count`, and
     no further one once they have `room` bytes; perhaps none. With them the implicit unit that got them; None under
     syncpoint.
     """
-    request = remembered(handle, md, gmo, None)
-    if request is None or not _is_plain(handle, request) or queue.views or queue.get_inhibited or queue.deleted:
+    queue, request = handle.queue, remembered(handle, md, gmo, None)
+    if queue is None or request is None or not _is_plain(handle, request):
+        return [], None
+    if queue.views or queue.get_inhibited or queue.deleted:
         return [], None
     hconn, in_unit = handle.hconn, request.syncpoint == ALWAYS
     unit = (hconn.unit or Unit()) if in_unit else Unit()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core import granting
 from broker.core.effects import Effects
 from broker.core.entry import AVAILABLE
 from broker.mqi.errors import MQError
@@ -51,12 +50,10 @@ def _offer_one(manager: Manager, entry: Entry, effects: Effects, now: float) -> 
             break
         served.append(waiter)
         try:
-            grant = granting.grant(waiter.handle, queue, request, found, manager.max_calls, now)
+            grant = manager.grant(waiter.handle, queue, request, found, now)
         except MQError as error:
             effects.ended.append((waiter, int(error.reason)))
             continue
-        if grant.destructive:
-            manager.events.got(queue, len(grant.entries), now)
         effects.grants.append((waiter, grant))
         if entry.state != AVAILABLE:
             break

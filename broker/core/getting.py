@@ -30,8 +30,8 @@ _BROWSE_NEXT = MQGMO.BROWSE_NEXT.value
 _BROWSE_UNDER_CURSOR = MQGMO.BROWSE_MSG_UNDER_CURSOR.value
 _GET_UNDER_CURSOR = MQGMO.MSG_UNDER_CURSOR.value
 _BROWSES = _BROWSE_FIRST | _BROWSE_NEXT | _BROWSE_UNDER_CURSOR
-UNDER_CURSOR = _BROWSE_UNDER_CURSOR | _GET_UNDER_CURSOR
-UNLOCK = MQGMO.UNLOCK.value
+_UNDER_CURSOR = _BROWSE_UNDER_CURSOR | _GET_UNDER_CURSOR
+_UNLOCK = MQGMO.UNLOCK.value
 _LOCK = MQGMO.LOCK.value
 _ACCEPT_TRUNCATED = MQGMO.ACCEPT_TRUNCATED_MSG.value
 _FAIL_IF_QUIESCING = MQGMO.FAIL_IF_QUIESCING.value
@@ -62,8 +62,8 @@ _MATCH_KNOWN = _MATCH_IDS | _MATCH_ITEM | _MATCH_TOKEN
 def make_request(
     handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
 ) -> Request:
-    """What this call wants apart from which message; raises what is wrong with its options, in the order of semantics
-    0.3. The structures have been checked by themselves.
+    """The request of a call, but for which message it looks for (`select`). Raises what is wrong with the options, in
+    the order of semantics 0.3; the structures have been checked by themselves.
     """
     options = int(gmo.options)
     if gmo.version not in _GMO_VERSIONS:
@@ -77,6 +77,9 @@ def make_request(
     if options & _WAIT and gmo.wait_interval < -1:
         raise MQError(MQRC.WAIT_INTERVAL_ERROR, f"wait_interval={gmo.wait_interval} ms: 0 or more, or -1 for ever")
     request.browse_first = bool(options & _BROWSE_FIRST)
+    request.under_cursor = bool(options & _UNDER_CURSOR)
+    request.unlock = bool(options & _UNLOCK)
+    request.may_wait = bool(options & _WAIT) and gmo.wait_interval != 0 and not request.under_cursor  # semantics 5.3
     request.max_length = max_length
     request.accept_truncated = bool(options & _ACCEPT_TRUNCATED)
     request.fail_if_quiescing = bool(options & _FAIL_IF_QUIESCING)
@@ -102,7 +105,7 @@ def _check_versions(handle: Handle, md: MessageDescriptor | None, gmo: GetMessag
             raise MQError(MQRC.MD_ERROR, f"version={md.version}: 1 or 2")
         if options & _LOGICAL_ORDER:
             raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
-        if matching & _MATCH_ITEM and not options & UNDER_CURSOR:
+        if matching & _MATCH_ITEM and not options & _UNDER_CURSOR:
             raise MQError(MQRC.WRONG_MD_VERSION, "matching group fields needs a version 2 descriptor")
     if options & _GROUPING and gmo.version < 2:
         raise MQError(MQRC.WRONG_GMO_VERSION, "options about groups and segments need version 2 of MQGMO")
@@ -118,7 +121,7 @@ def _matching(gmo: GetMessageOptions) -> int:
 
 
 def _check_open_options(handle: Handle, options: int, *, browse: bool) -> None:
-    if options & UNLOCK:
+    if options & _UNLOCK:
         return
     if (browse or options & _GET_UNDER_CURSOR) and not handle.browses:
         raise MQError(MQRC.NOT_OPEN_FOR_BROWSE, f"{handle.name} was opened without MQOO_BROWSE")
@@ -141,7 +144,8 @@ def _marking(request: Request, handle: Handle, options: int) -> None:
 
 
 def select(request: Request, handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions) -> None:
-    """Which messages qualify, and from where on the queue. Not for gets under the cursor: these look at nothing.
+    """Complete a request with what it looks for, and from where on the queue. Not one for the message under the cursor:
+    that looks for nothing.
 
     Raises MSG_SEQ_NUMBER_ERROR (2250), INCONSISTENT_BROWSE (2259), INCONSISTENT_UOW (2245), MATCH_OPTIONS_ERROR (2247).
     """
@@ -273,9 +277,3 @@ def explain_none(queue: LocalQueue, request: Request) -> None:
         marked = queue.entries.get(int.from_bytes(request.token, "big"))
         if marked is not None and not unmarked(marked, request.unmarked_by):
             raise MQError(MQRC.MSG_MARKED_BROWSE_CO_OP, "the message of this token is marked")
-
-
-def waits(gmo: GetMessageOptions) -> bool:
-    """Whether the call may wait. Gets under the cursor never do (semantics 5.3)."""
-    options = int(gmo.options)
-    return bool(options & _WAIT) and gmo.wait_interval != 0 and not options & UNDER_CURSOR
