@@ -100,7 +100,9 @@ def get_run(
         unit.calls += len(entries)
         unit.gets.update(dict.fromkeys(entries, True))
         queue.take_heads(entries, unit)
-        handle.position = handle.position.after_get(CLOSED, context.to_save(handle, entries[-1]))
+        saved = context.to_save(handle, entries[-1])
+        if saved is not None:
+            handle.position = handle.position._replace(saved_context=saved)
         manager.events.got(queue, len(entries), now)
     return entries, None if in_unit else unit
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.core import granting
 from broker.core.effects import Effects
 from broker.core.entry import AVAILABLE
 from broker.mqi.errors import MQError
@@ -50,7 +51,7 @@ def _offer_one(manager: Manager, entry: Entry, effects: Effects, now: float) -> 
             break
         served.append(waiter)
         try:
-            grant = manager.grant(waiter.handle, queue, request, found, now)
+            grant = granting.grant(manager, waiter.handle, queue, request, found, now)
         except MQError as error:
             effects.ended.append((waiter, int(error.reason)))
             continue

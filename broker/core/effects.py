@@ -1,4 +1,4 @@
-"""What the core wants done outside: values that the engine carries out in the same step."""
+"""Effects: what a step of the core wants done outside, as values that the engine carries out in the same step."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Grant:
 
 @dataclass(slots=True)
 class Effects:
-    """What a step of the core lets happen: grants to waiting getters, and waits that end with a reason."""
+    """What comes of a step of the core: grants to waiting getters, and waits that end with a reason."""
 
     grants: list[tuple[Waiter, Grant]] = field(default_factory=list)
     ended: list[tuple[Waiter, int]] = field(default_factory=list)

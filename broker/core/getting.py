@@ -77,9 +77,11 @@ def make_request(
     if options & _WAIT and gmo.wait_interval < -1:
         raise MQError(MQRC.WAIT_INTERVAL_ERROR, f"wait_interval={gmo.wait_interval} ms: 0 or more, or -1 for ever")
     request.browse_first = bool(options & _BROWSE_FIRST)
-    request.under_cursor = bool(options & _UNDER_CURSOR)
-    request.unlock = bool(options & _UNLOCK)
-    request.may_wait = bool(options & _WAIT) and gmo.wait_interval != 0 and not request.under_cursor  # semantics 5.3
+    if options & (_UNDER_CURSOR | _UNLOCK):
+        request.under_cursor = bool(options & _UNDER_CURSOR)
+        request.unlock = bool(options & _UNLOCK)
+    elif options & _WAIT:
+        request.may_wait = gmo.wait_interval != 0  # semantics 5.3
     request.max_length = max_length
     request.accept_truncated = bool(options & _ACCEPT_TRUNCATED)
     request.fail_if_quiescing = bool(options & _FAIL_IF_QUIESCING)
@@ -99,17 +101,16 @@ def make_request(
 
 
 def _check_versions(handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, options: int) -> None:
-    matching = _matching(gmo)
     if md is not None and md.version != 2:
         if md.version != 1:
             raise MQError(MQRC.MD_ERROR, f"version={md.version}: 1 or 2")
         if options & _LOGICAL_ORDER:
             raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
-        if matching & _MATCH_ITEM and not options & _UNDER_CURSOR:
+        if _matching(gmo) & _MATCH_ITEM and not options & _UNDER_CURSOR:
             raise MQError(MQRC.WRONG_MD_VERSION, "matching group fields needs a version 2 descriptor")
     if options & _GROUPING and gmo.version < 2:
         raise MQError(MQRC.WRONG_GMO_VERSION, "options about groups and segments need version 2 of MQGMO")
-    if options & _COMPLETE_MSG and matching & _MATCH_OFFSET:
+    if options & _COMPLETE_MSG and _matching(gmo) & _MATCH_OFFSET:
         raise MQError(MQRC.OPTIONS_ERROR, "MQGMO_COMPLETE_MSG with MQMO_MATCH_OFFSET: these do not go together")
     if options & (_MARK_CO_OP | _UNMARK_CO_OP) and not handle.options & FOR_CO_OP:
         raise MQError(MQRC.OPTIONS_ERROR, f"{handle.name} was opened without MQOO_CO_OP")

@@ -20,6 +20,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle
+    from broker.core.manager import Manager
     from broker.core.queue import LocalQueue
 
 _TRUNCATED_ACCEPTED = int(MQRC.TRUNCATED_MSG_ACCEPTED)
@@ -45,8 +46,9 @@ def under_cursor(handle: Handle, queue: LocalQueue, request: Request, now: float
     return entry
 
 
-def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max_calls: int, now: float) -> Grant:
-    """Give the message that begins with `entry` to the getter.
+def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request, entry: Entry, now: float) -> Grant:
+    """The last step of a get, be it of a call or of one that waited: give the message that begins with `entry` to the
+    getter.
 
     Raises SYNCPOINT_LIMIT_REACHED (2024), UOW_NOT_AVAILABLE (2255), having changed nothing.
     """
@@ -67,7 +69,7 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
     if not in_unit and len(entries) > 1 and entry.persistence and handle.hconn.unit is not None:
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message in segments, outside syncpoint beside an open unit")
     unit = (handle.hconn.unit or Unit()) if in_unit else Unit()
-    check_room(unit, max_calls)
+    check_room(unit, manager.max_calls)
     warning = _get_warning(handle, request, entry, in_unit=in_unit)
     if in_unit:
         handle.hconn.enter(unit, now)
@@ -79,8 +81,11 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
             unit.confirm(each, reports.COD)
     unit.remember_get(handle)
     after = _position(request, entries, reason, in_unit=in_unit)
-    handle.position = handle.position.after_get(after, context.to_save(handle, entry))
+    saved = context.to_save(handle, entry)
+    if after is not before or saved is not None:
+        handle.position = handle.position._replace(last_get=after, saved_context=saved)
     move = None if after is before else Move(handle, before, after)
+    manager.events.got(queue, len(entries), now)
     reason = _TRUNCATED_ACCEPTED if truncated else reason or warning
     return Grant(entries, reason, True, None if in_unit else unit, move, form)
 
@@ -124,7 +129,7 @@ def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[E
 
 
 def _position(request: Request, entries: list[Entry], reason: int, *, in_unit: bool) -> Position:
-    """Where the handle stands after this message."""
+    """The position after this message, of a destructive get or a browse."""
     first = entries[0]
     flags = entries[-1].msg_flags
     if not flags & logical_order.IN_PARTS:

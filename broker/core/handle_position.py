@@ -2,8 +2,8 @@
 
 A position is a value. A put, get or browse makes the next one from it and gives it to the handle in one assignment,
 when nothing can fail any more: so a call that fails leaves the position as it was, but for a BROWSE_FIRST whose message
-was too long, which rewinds it (semantics 5.4). Where nothing moves, as with messages that are in no group, the position
-stays the same object.
+was too long, which rewinds it (semantics 5.4). Where nothing moves, as with messages that are in no group, nothing is
+assigned.
 
 What was done can be undone later, each time in one assignment too:
 
@@ -41,16 +41,6 @@ class HandlePosition(NamedTuple):
     saved_context: Context | None = None  # of the last message got; None after a browse
     locked: tuple[Entry, ...] = ()  # browsed with LOCK
 
-    def after_put(self, last_put: Position) -> HandlePosition:
-        """The position after a put; itself when that has not moved it."""
-        return self if last_put is self.last_put else self._replace(last_put=last_put)
-
-    def after_get(self, last_get: Position, saved_context: Context | None) -> HandlePosition:
-        """The position after a destructive get; itself when that has not moved it."""
-        if last_get is self.last_get and saved_context is self.saved_context:
-            return self
-        return self._replace(last_get=last_get, saved_context=saved_context)
-
     def after_browse(
         self, last_browse: Position, cursor: int, anchor: int, locked: tuple[Entry, ...], *, logical: bool
     ) -> HandlePosition:
@@ -58,7 +48,7 @@ class HandlePosition(NamedTuple):
         return HandlePosition(self.last_put, self.last_get, last_browse, cursor, anchor, logical, None, locked)
 
     def rewound(self) -> HandlePosition:
-        """The position before the first message to browse: nothing is open, and either order may follow (semantics 5.4)."""
+        """The position before the first message to browse: nothing is open, and either order may follow."""
         return self._replace(last_browse=CLOSED, cursor=START, anchor=START, browsed_logically=None)
 
 

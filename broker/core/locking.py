@@ -29,8 +29,9 @@ class OwnLocks:
         self._locked = handle.position.locked
 
     def __enter__(self) -> OwnLocks:
-        for entry in self._locked:
-            entry.queue.unlock(entry)
+        if self._locked:
+            for entry in self._locked:
+                entry.queue.unlock(entry)
         return self
 
     def __exit__(

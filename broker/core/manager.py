@@ -305,7 +305,8 @@ class Manager:
             hconn.enter(unit, now)
         if handle is not None and put.position is not None:
             unit.remember_put(handle)
-            handle.position = handle.position.after_put(put.position)
+            if put.position is not handle.position.last_put:
+                handle.position = handle.position._replace(last_put=put.position)
         return put.shown, put.reason
 
     def _repeated(
@@ -392,7 +393,7 @@ class Manager:
             found = self._select(handle, queue, request, now)
             if isinstance(found, Search):
                 return found
-            grant = None if found is None else self.grant(handle, queue, request, found, now)
+            grant = None if found is None else granting.grant(self, handle, queue, request, found, now)
             lock.release = request.browse and (grant is None or grant.reason != _TRUNCATED_FAILED)
         if grant is not None:
             return grant
@@ -409,8 +410,8 @@ class Manager:
         max_length: int | None,
         now: float,
     ) -> Request:
-        """The first step of a get: its request, which has passed all checks and says all that the next steps need. They
-        are to choose a message for it (`_select`), which need not be at once, and to give that to the getter (`grant`).
+        """The first step of a get: a request that has passed all checks and says all that the other steps need. These
+        choose a message for it (`_select`), which need not be at once, and give that to the getter (`granting.grant`).
         """
         request = getting.remembered(handle, md, gmo, max_length)
         again = request is not None
@@ -429,15 +430,6 @@ class Manager:
             getting.select(request, handle, md, gmo)
             getting.remember(request, handle, md, gmo, max_length)
         return request
-
-    def grant(self, handle: Handle, queue: LocalQueue, request: Request, entry: Entry, now: float) -> Grant:
-        """The last step of a get, be it that of a call or of one that waited: give the message that begins with `entry`
-        to the getter. Raises as `granting.grant` does.
-        """
-        grant = granting.grant(handle, queue, request, entry, self.max_calls, now)
-        if grant.destructive:
-            self.events.got(queue, len(grant.entries), now)
-        return grant
 
     def _select(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry | Search | None:
         """The message that a get is given now, if there is one; or what is to be done before that is known."""

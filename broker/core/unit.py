@@ -80,7 +80,7 @@ class Unit:
         entry.unit = other
 
     def take_over(self, later: Unit) -> None:
-        """What a later unit got becomes part of this one."""
+        """Take in the gets of a later unit."""
         for entry in list(later.gets):
             later.pass_on(entry, self)
         for handle, position in later.last_gets.items():
@@ -111,12 +111,12 @@ class Unit:
         self.state = state
 
     def commit_rows(self) -> Rows:
-        """What a commit writes: persistent messages put, persistent messages removed."""
+        """The rows of a commit: persistent messages put, persistent messages removed."""
         return Rows(
             inserts=[entry.row() for entry in self.puts if entry.persistence],
             removals=[entry.id for entry in self.gets if entry.persistence],
         )
 
     def backout_rows(self) -> Rows:
-        """What a backout writes: the raised backout counts. Puts that never became durable leave no trace."""
+        """The rows of a backout: the raised backout counts. Puts that never became durable leave no trace."""
         return Rows(backouts=[(entry.id, entry.backout_count) for entry in self.gets if entry.persistence])
