@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from broker.core.handles import Handle
     from broker.core.manager import Manager
     from broker.core.putting import Put
-    from broker.core.queue import LocalQueue
     from broker.core.selection import Request
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 
@@ -65,19 +64,20 @@ def put_run(manager: Manager, unit: Unit, put: Put, bodies: Sequence[bytes], now
 def get_run(
     manager: Manager,
     handle: Handle,
-    queue: LocalQueue,
     md: MessageDescriptor | None,
     gmo: GetMessageOptions,
     count: int,
     room: int,
     now: float,
 ) -> tuple[list[Entry], Unit | None]:
-    """Get the first messages of a queue, for a get that has been made before and takes anything: at most `count`, and
+    """Get the first messages of the queue, for a get that has been made before and takes anything: at most `count`, and
     no further one once they have `room` bytes; perhaps none. With them the implicit unit that got them; None under
     syncpoint.
     """
-    request = remembered(handle, md, gmo, None)
-    if request is None or not _is_plain(handle, request) or queue.views or queue.get_inhibited or queue.deleted:
+    queue, request = handle.queue, remembered(handle, md, gmo, None)
+    if queue is None or request is None or not _is_plain(handle, request):
+        return [], None
+    if queue.views or queue.get_inhibited or queue.deleted:
         return [], None
     hconn, in_unit = handle.hconn, request.syncpoint == ALWAYS
     unit = (hconn.unit or Unit()) if in_unit else Unit()
@@ -93,11 +93,14 @@ def get_run(
         unit.calls += len(entries)
         unit.gets.update(dict.fromkeys(entries, True))
         queue.take_heads(entries, unit)
-        context.save(handle, entries[-1])
+        saved = context.to_save(handle, entries[-1])
+        if saved is not None:
+            handle.position = handle.position._replace(saved_context=saved)
         manager.events.got(queue, len(entries), now)
     return entries, None if in_unit else unit
 
 
 def _is_plain(handle: Handle, request: Request) -> bool:
     """Whether what a remembered get is given, and what that changes, depends on nothing but the queue."""
-    return request.syncpoint != IF_PERSISTENT and handle.last_get is CLOSED and not handle.locked
+    position = handle.position
+    return request.syncpoint != IF_PERSISTENT and position.last_get is CLOSED and not position.locked

@@ -81,11 +81,12 @@ def for_put(hconn: Hconn, handle: Handle | None, options: int, source: int, md: 
     return Context(identity, origin)
 
 
-def save(handle: Handle, entry: Entry) -> None:
-    """A destructive get through a handle that saves context."""
-    if handle.options & _SAVE:
-        fields = msgpack.unpackb(entry.packed_md)
-        handle.saved_context = Context(tuple(fields[_IDENTITY:_ORIGIN]), tuple(fields[_ORIGIN:]))
+def to_save(handle: Handle, entry: Entry) -> Context | None:
+    """The context that a destructive get of this message saves in the handle's position; None if it saves none."""
+    if not handle.options & _SAVE:
+        return None
+    fields = msgpack.unpackb(entry.packed_md)
+    return Context(tuple(fields[_IDENTITY:_ORIGIN]), tuple(fields[_ORIGIN:]))
 
 
 def pack(md: MessageDescriptor, context: Context, stamp: tuple[str, str], hconn: Hconn, ids: Identifiers) -> bytes:
@@ -105,8 +106,9 @@ def _saved(hconn: Hconn, source: int) -> Context:
     handle = hconn.handles.get(source)
     if handle is None or not handle.options & _SAVE:
         raise MQError(MQRC.CONTEXT_HANDLE_ERROR, "context= is not a queue opened with MQOO_SAVE_ALL_CONTEXT")
-    if handle.saved_context is None:
+    saved = handle.position.saved_context
+    if saved is None:
         raise MQError(
             MQRC.CONTEXT_NOT_AVAILABLE, f"no message was got through {handle.name}, or the last one was browsed"
         )
-    return handle.saved_context
+    return saved

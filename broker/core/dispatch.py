@@ -51,12 +51,10 @@ def _offer_one(manager: Manager, entry: Entry, effects: Effects, now: float) -> 
             break
         served.append(waiter)
         try:
-            grant = granting.grant(waiter.handle, queue, request, found, manager.max_calls, now)
+            grant = granting.grant(manager, waiter.handle, queue, request, found, now)
         except MQError as error:
             effects.ended.append((waiter, int(error.reason)))
             continue
-        if grant.destructive:
-            manager.events.got(queue, len(grant.entries), now)
         effects.grants.append((waiter, grant))
         if entry.state != AVAILABLE:
             break

@@ -1,4 +1,4 @@
-"""What the core wants done outside: values that the engine carries out in the same step."""
+"""Effects: what a step of the core wants done outside, as values that the engine carries out in the same step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Move(NamedTuple):
-    """Where a destructive get moved its handle among groups and segments."""
+    """How a destructive get moved its handle among groups and segments: `last_get` of its position."""
 
     handle: Handle
     before: Position
@@ -22,8 +22,9 @@ class Move(NamedTuple):
 
     def undo(self) -> None:
         """Nobody took the message: the handle stands where it stood, unless a later get has moved it on."""
-        if self.handle.last_get is self.after:
-            self.handle.last_get = self.before
+        position = self.handle.position
+        if position.last_get is self.after:
+            self.handle.position = position._replace(last_get=self.before)
 
 
 @dataclass(slots=True)
@@ -53,7 +54,7 @@ class Grant:
 
 @dataclass(slots=True)
 class Effects:
-    """What a step of the core lets happen: grants to waiting getters, and waits that end with a reason."""
+    """What comes of a step of the core: grants to waiting getters, and waits that end with a reason."""
 
     grants: list[tuple[Waiter, Grant]] = field(default_factory=list)
     ended: list[tuple[Waiter, int]] = field(default_factory=list)

@@ -186,7 +186,7 @@ def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
     if not locked:
         return
     for handle in queue.handles:
-        count = len(locked.intersection(handle.locked))
+        count = len(locked.intersection(handle.position.locked))
         if count:
             text = f"{_messages(count)} locked by {_name(handle.hconn)}, which browses with LOCK"
             yield _finding(Cause.LOCKED, text, messages=count, **_who(handle.hconn))

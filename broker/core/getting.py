@@ -30,8 +30,8 @@ _BROWSE_NEXT = MQGMO.BROWSE_NEXT.value
 _BROWSE_UNDER_CURSOR = MQGMO.BROWSE_MSG_UNDER_CURSOR.value
 _GET_UNDER_CURSOR = MQGMO.MSG_UNDER_CURSOR.value
 _BROWSES = _BROWSE_FIRST | _BROWSE_NEXT | _BROWSE_UNDER_CURSOR
-UNDER_CURSOR = _BROWSE_UNDER_CURSOR | _GET_UNDER_CURSOR
-UNLOCK = MQGMO.UNLOCK.value
+_UNDER_CURSOR = _BROWSE_UNDER_CURSOR | _GET_UNDER_CURSOR
+_UNLOCK = MQGMO.UNLOCK.value
 _LOCK = MQGMO.LOCK.value
 _ACCEPT_TRUNCATED = MQGMO.ACCEPT_TRUNCATED_MSG.value
 _FAIL_IF_QUIESCING = MQGMO.FAIL_IF_QUIESCING.value
@@ -62,8 +62,8 @@ _MATCH_KNOWN = _MATCH_IDS | _MATCH_ITEM | _MATCH_TOKEN
 def make_request(
     handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
 ) -> Request:
-    """What this call wants apart from which message; raises what is wrong with its options, in the order of semantics
-    0.3. The structures have been checked by themselves.
+    """The request of a call, but for which message it looks for (`select`). Raises what is wrong with the options, in
+    the order of semantics 0.3; the structures have been checked by themselves.
     """
     options = int(gmo.options)
     if gmo.version not in _GMO_VERSIONS:
@@ -77,6 +77,11 @@ def make_request(
     if options & _WAIT and gmo.wait_interval < -1:
         raise MQError(MQRC.WAIT_INTERVAL_ERROR, f"wait_interval={gmo.wait_interval} ms: 0 or more, or -1 for ever")
     request.browse_first = bool(options & _BROWSE_FIRST)
+    if options & (_UNDER_CURSOR | _UNLOCK):
+        request.under_cursor = bool(options & _UNDER_CURSOR)
+        request.unlock = bool(options & _UNLOCK)
+    elif options & _WAIT:
+        request.may_wait = gmo.wait_interval != 0  # semantics 5.3
     request.max_length = max_length
     request.accept_truncated = bool(options & _ACCEPT_TRUNCATED)
     request.fail_if_quiescing = bool(options & _FAIL_IF_QUIESCING)
@@ -96,17 +101,16 @@ def make_request(
 
 
 def _check_versions(handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, options: int) -> None:
-    matching = _matching(gmo)
     if md is not None and md.version != 2:
         if md.version != 1:
             raise MQError(MQRC.MD_ERROR, f"version={md.version}: 1 or 2")
         if options & _LOGICAL_ORDER:
             raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
-        if matching & _MATCH_ITEM and not options & UNDER_CURSOR:
+        if _matching(gmo) & _MATCH_ITEM and not options & _UNDER_CURSOR:
             raise MQError(MQRC.WRONG_MD_VERSION, "matching group fields needs a version 2 descriptor")
     if options & _GROUPING and gmo.version < 2:
         raise MQError(MQRC.WRONG_GMO_VERSION, "options about groups and segments need version 2 of MQGMO")
-    if options & _COMPLETE_MSG and matching & _MATCH_OFFSET:
+    if options & _COMPLETE_MSG and _matching(gmo) & _MATCH_OFFSET:
         raise MQError(MQRC.OPTIONS_ERROR, "MQGMO_COMPLETE_MSG with MQMO_MATCH_OFFSET: these do not go together")
     if options & (_MARK_CO_OP | _UNMARK_CO_OP) and not handle.options & FOR_CO_OP:
         raise MQError(MQRC.OPTIONS_ERROR, f"{handle.name} was opened without MQOO_CO_OP")
@@ -118,7 +122,7 @@ def _matching(gmo: GetMessageOptions) -> int:
 
 
 def _check_open_options(handle: Handle, options: int, *, browse: bool) -> None:
-    if options & UNLOCK:
+    if options & _UNLOCK:
         return
     if (browse or options & _GET_UNDER_CURSOR) and not handle.browses:
         raise MQError(MQRC.NOT_OPEN_FOR_BROWSE, f"{handle.name} was opened without MQOO_BROWSE")
@@ -141,7 +145,8 @@ def _marking(request: Request, handle: Handle, options: int) -> None:
 
 
 def select(request: Request, handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions) -> None:
-    """Which messages qualify, and from where on the queue. Not for gets under the cursor: these look at nothing.
+    """Complete a request with what it looks for, and from where on the queue. Not one for the message under the cursor:
+    that looks for nothing.
 
     Raises MSG_SEQ_NUMBER_ERROR (2250), INCONSISTENT_BROWSE (2259), INCONSISTENT_UOW (2245), MATCH_OPTIONS_ERROR (2247).
     """
@@ -153,7 +158,7 @@ def select(request: Request, handle: Handle, md: MessageDescriptor | None, gmo: 
         if options & _BROWSE_NEXT:
             position = _go_on(request, handle)
     elif request.logical:
-        position = handle.last_get
+        position = handle.position.last_get
         under_syncpoint = bool(options & _SYNCPOINT)
         if position.open and not options & _SYNCPOINT_IF_PERSISTENT and position.in_unit != under_syncpoint:
             raise MQError(
@@ -174,7 +179,8 @@ def remembered(
     handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
 ) -> Request | None:
     """The request that this handle made last with the same arguments, if it depended on nothing else."""
-    return handle.request if md is None and handle.request_of == _arguments(gmo, max_length) else None
+    last = handle.last_calls
+    return last.request if md is None and last.request_of == _arguments(gmo, max_length) else None
 
 
 def remember(
@@ -182,7 +188,8 @@ def remember(
 ) -> None:
     """A request that has passed all checks: keep it for the next call, if it only takes what comes first."""
     if md is None and request.anything and not (request.browse or request.logical):
-        handle.request, handle.request_of = request, _arguments(gmo, max_length)
+        last = handle.last_calls
+        last.request, last.request_of = request, _arguments(gmo, max_length)
 
 
 def _arguments(gmo: GetMessageOptions, max_length: int | None) -> tuple[object, ...]:
@@ -191,16 +198,17 @@ def _arguments(gmo: GetMessageOptions, max_length: int | None) -> tuple[object, 
 
 def _go_on(request: Request, handle: Handle) -> Position:
     """BROWSE_NEXT: after the cursor; in logical order in the open group, or after the anchor of the last one."""
-    if handle.browsed_logically is None:
+    position = handle.position
+    if position.browsed_logically is None:
         return CLOSED
-    if handle.browsed_logically != request.logical:
+    if position.browsed_logically != request.logical:
         raise MQError(MQRC.INCONSISTENT_BROWSE, "the last browse had the other order: BROWSE_FIRST starts a new one")
     if not request.logical:
-        request.after = handle.cursor
+        request.after = position.cursor
         return CLOSED
-    if not handle.last_browse.open:
-        request.after = handle.anchor
-    return handle.last_browse
+    if not position.last_browse.open:
+        request.after = position.anchor
+    return position.last_browse
 
 
 def _whole(options: int) -> int:
@@ -270,9 +278,3 @@ def explain_none(queue: LocalQueue, request: Request) -> None:
         marked = queue.entries.get(int.from_bytes(request.token, "big"))
         if marked is not None and not unmarked(marked, request.unmarked_by):
             raise MQError(MQRC.MSG_MARKED_BROWSE_CO_OP, "the message of this token is marked")
-
-
-def waits(gmo: GetMessageOptions) -> bool:
-    """Whether the call may wait. Gets under the cursor never do (semantics 5.3)."""
-    options = int(gmo.options)
-    return bool(options & _WAIT) and gmo.wait_interval != 0 and not options & UNDER_CURSOR

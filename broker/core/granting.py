@@ -20,6 +20,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle
+    from broker.core.manager import Manager
     from broker.core.queue import LocalQueue
 
 _TRUNCATED_ACCEPTED = int(MQRC.TRUNCATED_MSG_ACCEPTED)
@@ -33,7 +34,8 @@ _ENCODING = PACKED_FIELDS.index("encoding")
 
 def under_cursor(handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry:
     """The message under the browse cursor. Raises NO_MSG_UNDER_CURSOR (2034), INVALID_MSG_UNDER_CURSOR (2246)."""
-    entry = queue.entries.get(handle.cursor) if handle.cursor != START else None
+    cursor = handle.position.cursor
+    entry = queue.entries.get(cursor) if cursor != START else None
     if entry is None or entry.state != AVAILABLE or entry.expired(now):
         raise MQError(MQRC.NO_MSG_UNDER_CURSOR, f"no message of {queue.name} is under the browse cursor of this handle")
     if request.complete_message:
@@ -44,8 +46,9 @@ def under_cursor(handle: Handle, queue: LocalQueue, request: Request, now: float
     return entry
 
 
-def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max_calls: int, now: float) -> Grant:
-    """Give the message that begins with `entry` to the getter.
+def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request, entry: Entry, now: float) -> Grant:
+    """The last step of a get, be it of a call or of one that waited: give the message that begins with `entry` to the
+    getter.
 
     Raises SYNCPOINT_LIMIT_REACHED (2024), UOW_NOT_AVAILABLE (2255), having changed nothing.
     """
@@ -54,19 +57,19 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
     truncated = request.max_length is not None and _length(entries, request, form) > request.max_length
     if truncated and not request.accept_truncated:
         if request.browse_first:
-            _rewind(handle)
+            handle.position = handle.position.rewound()
         return Grant(entries, _TRUNCATED_FAILED, form=form)
     if request.browse:
         _browse(handle, queue, request, entries, reason, now)
         return Grant(entries, _TRUNCATED_ACCEPTED if truncated else reason, form=form)
     in_unit = request.syncpoint != NEVER and (request.syncpoint != IF_PERSISTENT or bool(entry.persistence))
-    before = handle.last_get
+    before = handle.position.last_get
     if request.item is not None and in_unit != before.in_unit:
         raise MQError(MQRC.INCONSISTENT_UOW, "all gets of a group or logical message are under syncpoint, or none is")
     if not in_unit and len(entries) > 1 and entry.persistence and handle.hconn.unit is not None:
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message in segments, outside syncpoint beside an open unit")
     unit = (handle.hconn.unit or Unit()) if in_unit else Unit()
-    check_room(unit, max_calls)
+    check_room(unit, manager.max_calls)
     warning = _get_warning(handle, request, entry, in_unit=in_unit)
     if in_unit:
         handle.hconn.enter(unit, now)
@@ -76,10 +79,13 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
         unit.gets[each] = each is entry
         if reports.asked(each, reports.COD):
             unit.confirm(each, reports.COD)
-    context.save(handle, entry)
     unit.remember_get(handle)
-    handle.last_get = _position(request, entries, reason, in_unit=in_unit)
-    move = None if handle.last_get is before else Move(handle, before, handle.last_get)
+    after = _position(request, entries, reason, in_unit=in_unit)
+    saved = context.to_save(handle, entry)
+    if after is not before or saved is not None:
+        handle.position = handle.position._replace(last_get=after, saved_context=saved)
+    move = None if after is before else Move(handle, before, after)
+    manager.events.got(queue, len(entries), now)
     reason = _TRUNCATED_ACCEPTED if truncated else reason or warning
     return Grant(entries, reason, True, None if in_unit else unit, move, form)
 
@@ -102,36 +108,28 @@ def check_room(unit: Unit, max_calls: int) -> None:
         )
 
 
-def _rewind(handle: Handle) -> None:
-    """BROWSE_FIRST found a message that was too long: the cursor stands before the first message (semantics 5.4)."""
-    handle.cursor = handle.anchor = START
-    handle.last_browse = CLOSED
-    handle.browsed_logically = None
-
-
 def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[Entry], reason: int, now: float) -> None:
-    first = entries[0]
-    handle.saved_context = None
-    looks_again = handle.browsed_logically and first.key == handle.cursor
-    if request.logical and request.item is None and not looks_again:
-        handle.anchor = first.key  # semantics 6.4
-    handle.cursor = first.key
-    handle.browsed_logically = request.logical
-    handle.last_browse = _position(request, entries, reason, in_unit=False)
+    first, before = entries[0], handle.position
+    looks_again = before.browsed_logically and first.key == before.cursor
+    begins = request.logical and request.item is None and not looks_again  # a group or message (semantics 6.4)
+    anchor = first.key if begins else before.anchor
+    last_browse = _position(request, entries, reason, in_unit=False)
     for marker in request.marks:
         queue.mark(first, marker, now)
     for marker in request.unmarks:
         queue.unmark(first, marker)
     if request.unmarks and queue.waiters.count:
         queue.to_offer.append(first)  # to those who wait for what is not marked
+    locked = before.locked
     if request.lock:
-        handle.locked = entries
+        locked = tuple(entries)
         for each in entries:
             queue.lock(each)
+    handle.position = before.after_browse(last_browse, first.key, anchor, locked, logical=request.logical)
 
 
 def _position(request: Request, entries: list[Entry], reason: int, *, in_unit: bool) -> Position:
-    """Where the handle stands after this message."""
+    """The position after this message, of a destructive get or a browse."""
     first = entries[0]
     flags = entries[-1].msg_flags
     if not flags & logical_order.IN_PARTS:
@@ -146,13 +144,14 @@ def step_back(handle: Handle, given_back: Entry, kept: Entry) -> None:
     """Messages up to `given_back`, got one by one under syncpoint since `kept`, were not got after all: the handle
     stands where `kept` left it, unless a later get has moved it on.
     """
-    if handle.last_get == _position(Request(), [given_back], 0, in_unit=True):
-        handle.last_get = _position(Request(), [kept], 0, in_unit=True)
+    position = handle.position
+    if position.last_get == _position(Request(), [given_back], 0, in_unit=True):
+        handle.position = position._replace(last_get=_position(Request(), [kept], 0, in_unit=True))
 
 
 def _get_warning(handle: Handle, request: Request, entry: Entry, *, in_unit: bool) -> int:
     """The warning of a get without LOGICAL_ORDER that leaves what one with it has begun (semantics 6.3)."""
-    position = handle.last_get
+    position = handle.position.last_get
     if request.logical or not (position.logical and position.open):
         return 0
     if entry.item != position.next_item():

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.logical_order import CLOSED, Position
-from broker.core.views import START
+from broker.core.handle_position import AT_REST
 from broker.mqi.descriptor import MQAT
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from broker.core.context import Context
     from broker.core.entry import Entry
     from broker.core.put_template import PutTemplate
     from broker.core.queue import LocalQueue
@@ -72,12 +70,38 @@ class Hconn:
 
 
 class Marker(NamedTuple):
-    """Who marks messages while browsing: a handle, or, for None, the co-operating handles of the queue together."""
+    """The owner of browse marks: a handle, or, for None, the co-operating handles of the queue together."""
 
     handle: Handle | None
 
 
 CO_OPERATING = Marker(None)
+
+
+class LastCalls:
+    """The caches of a handle: what its last calls found out and the next like them need not find out again. How a call
+    ends never depends on them, only how much work it is.
+
+    `template` and `put_md` belong to the puts. A put that is made and is not like the last clears `template`, and sets
+    it if it is of the plainest kind itself (`put_template.leaves_template`, which alone reads and sets `put_md`). Only
+    `Manager.template` reads it, and says whether it still holds.
+
+    `request` and `request_of` belong to the gets. `getting.remember` sets both together; nothing clears them, since
+    `getting.remembered` reads them for a get with equal arguments only.
+
+    `search` belongs to the queue, which has a view for it just as long: `begin_search` sets it when a get is to be
+    looked for in steps, `find_view` reads it when that get is made again, `end_search` clears it when a get of the
+    handle is answered or will wait.
+    """
+
+    __slots__ = ("put_md", "request", "request_of", "search", "template")
+
+    def __init__(self) -> None:
+        self.put_md: MessageDescriptor | None = None  # of the last put, as the program gave it
+        self.template: PutTemplate | None = None  # of the last put, if it was of the plainest kind
+        self.request: Request | None = None  # of a get that may come again with the same arguments
+        self.request_of: tuple[object, ...] = ()  # these arguments
+        self.search: Request | None = None  # of a get that is being looked for, in steps
 
 
 class Handle:
@@ -93,22 +117,11 @@ class Handle:
         self.route: Route | None = None  # of a queue: how its name leads to `queue`
         self.changed = False  # the name leads elsewhere now: only MQCLOSE is possible
         self.selector: Selector | None = None  # only messages of which this is true are there for it
-        self.cursor = START  # the key of the message browsed last (semantics 8)
-        self.anchor = START  # in a browse in logical order, the key of the first message of the last group
-        self.browsed_logically: bool | None = None  # by the last browse; None before the first
-        self.last_put: Position = CLOSED
-        self.last_get: Position = CLOSED
-        self.last_browse: Position = CLOSED
-        self.saved_context: Context | None = None
-        self.locked: list[Entry] = []
+        self.position = AT_REST
         self.marked: set[Entry] = set()
         self.marker = Marker(self)
         self.waiting: dict[Waiter, None] = {}
-        self.put_md: MessageDescriptor | None = None  # of the last put
-        self.template: PutTemplate | None = None
-        self.request: Request | None = None  # of a get that may come again with the same arguments
-        self.request_of: tuple[object, ...] = ()
-        self.search: Request | None = None  # of a get that is being looked for, in steps
+        self.last_calls = LastCalls()
 
     def usable_queue(self) -> LocalQueue:
         """Its queue; raises HOBJ_ERROR (2019), Q_DELETED (2052), OBJECT_CHANGED (2041)."""

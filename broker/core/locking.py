@@ -1,7 +1,7 @@
 """Browse locks (semantics 5.5): a handle that browses with LOCK keeps its message from all others.
 
-For the time of its own next get the message is available again; afterwards it is locked as before, unless the get
-released it by going on to another message or by taking this one.
+For the time of its own next get the message is available again, though the position of the handle still names it;
+afterwards it is locked as before, unless the get released it by going on to another message or by taking this one.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ class OwnLocks:
         self.release = False
         self._handle = handle
         self._to_offer = to_offer
-        self._locked: list[Entry] = []
+        self._locked = handle.position.locked
 
     def __enter__(self) -> OwnLocks:
-        if self._handle.locked:
-            self._locked, self._handle.locked = self._handle.locked, []
+        if self._locked:
             for entry in self._locked:
                 entry.queue.unlock(entry)
         return self
@@ -40,20 +39,27 @@ class OwnLocks:
     ) -> None:
         if not self._locked:
             return
+        position = self._handle.position
         taken = any(entry.state == GET_PENDING for entry in self._locked)
-        free = [entry for entry in self._locked if entry.state == AVAILABLE]
+        free = tuple(entry for entry in self._locked if entry.state == AVAILABLE)
+        stays: tuple[Entry, ...] = ()
         if self.release or taken:
             self._to_offer += free
-        elif not self._handle.locked:
+        else:
+            stays = free
             for entry in free:
                 entry.queue.lock(entry)
-            self._handle.locked = free
+        if position.locked is self._locked:  # and not another lock made by this get
+            self._handle.position = position._replace(locked=stays)
 
 
 def unlock(handle: Handle, to_offer: list[Entry]) -> bool:
     """Release the lock of a handle; whether there was one. What becomes free is added to `to_offer`."""
-    locked, handle.locked = handle.locked, []
+    locked = handle.position.locked
+    if not locked:
+        return False
     for entry in locked:
         entry.queue.unlock(entry)
     to_offer += locked
-    return bool(locked)
+    handle.position = handle.position._replace(locked=())
+    return True

@@ -1,11 +1,12 @@
 """Groups and segments: where a handle stands in a logical message or group, and what comes next.
 
-A handle keeps three positions, each replaced by the calls of its kind: of its last put, its last destructive get, its
-last browse. With LOGICAL_ORDER the queue manager fills in GroupId, MsgSeqNumber and Offset from the position (on a
-put) or looks for just the item that comes next (on a get). Without it the position is only followed, so that a
-program which resumes a group in the middle can go on with LOGICAL_ORDER.
+A handle keeps three positions (in its `HandlePosition`), each replaced by the calls of its kind: of its last put, its
+last destructive get, its last browse. With LOGICAL_ORDER the queue manager fills in GroupId, MsgSeqNumber and Offset
+from the position (on a put) or looks for just the item that comes next (on a get). Without it the position is only
+followed, so that a program which resumes a group in the middle can go on with LOGICAL_ORDER.
 
-Positions are values: a unit of work remembers those from before its first call and a backout restores them.
+Positions are values: a unit of work remembers those from before its first put and its first get, and a backout
+restores them.
 """
 
 from __future__ import annotations

@@ -177,7 +177,8 @@ class Manager:
                 defining.delete(self, Delete("QUEUE", queue.name), effects)
             elif handle.removes and not queue.deleted:
                 self.triggers.last_input_closed(queue, tick)
-        unfinished = (position.unfinished for position in (handle.last_put, handle.last_get) if position.logical)
+        stands = handle.position
+        unfinished = (position.unfinished for position in (stands.last_put, stands.last_get) if position.logical)
         return next(filter(None, unfinished), 0)
 
     def destination(self, q_name: str, q_mgr_name: str) -> Route:
@@ -277,7 +278,8 @@ class Manager:
             hconn.enter(unit, moment.wall)
         if handle is not None and prepared.position is not None:
             unit.remember_put(handle)
-            handle.last_put = prepared.position
+            if prepared.position is not handle.position.last_put:
+                handle.position = handle.position._replace(last_put=prepared.position)
         return prepared.shown, None if in_unit else unit, prepared.reason
 
     def template(self, put: Put, length: int) -> PutTemplate | None:
@@ -285,8 +287,8 @@ class Manager:
         None when it differs in more.
         """
         handle = put.handle
-        template = None if handle is None else handle.template
-        if handle is None or template is None or self.quiescing or handle.last_put is not CLOSED:
+        template = None if handle is None else handle.last_calls.template
+        if handle is None or template is None or self.quiescing or handle.position.last_put is not CLOSED:
             return None
         return template if template.fits(put, length, self.changes) else None
 
@@ -301,10 +303,10 @@ class Manager:
             self.events.refused(queue, put.route.first.name, int(error.reason), put.hconn, now)
             raise
         if handle is not None:
-            handle.template = None
+            handle.last_calls.template = None
             if not prepared.reason and leaves_template(handle, put, prepared):
                 length_max = min(queue.max_length, self.max_length)
-                handle.template = PutTemplate(handle, put, prepared, length_max, self.changes)
+                handle.last_calls.template = PutTemplate(handle, put, prepared, length_max, self.changes)
         return prepared
 
     def _check_bytes(self, unit: Unit, length: int) -> None:
@@ -337,41 +339,54 @@ class Manager:
         """MQGET: a grant, or the request to wait with; or what is to be done before the same call is made again. Raises
         NO_MSG_AVAILABLE (2033) and others.
         """
-        again = request = getting.remembered(handle, md, gmo, max_length)
+        request = self._request(handle, queue, md, gmo, max_length, now)
+        if request.unlock:
+            return Grant([], 0 if locking.unlock(handle, self.to_offer) else _NO_MSG_LOCKED)
+        with OwnLocks(handle, self.to_offer) as lock:
+            found = self._select(handle, queue, request, now)
+            if isinstance(found, Search):
+                return found
+            grant = None if found is None else granting.grant(self, handle, queue, request, found, now)
+            lock.release = request.browse and (grant is None or grant.reason != _TRUNCATED_FAILED)
+        if grant is not None:
+            return grant
+        if request.may_wait:
+            return request
+        raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
+
+    def _request(
+        self,
+        handle: Handle,
+        queue: LocalQueue,
+        md: MessageDescriptor | None,
+        gmo: GetMessageOptions,
+        max_length: int | None,
+        now: float,
+    ) -> Request:
+        """The first step of a get: a request that has passed all checks and says all that the other steps need. These
+        choose a message for it (`_select`), which need not be at once, and give that to the getter (`granting.grant`).
+        """
+        request = getting.remembered(handle, md, gmo, max_length)
+        again = request is not None
         if request is None:
             md, gmo = checks.for_get(md, gmo)
             request = getting.make_request(handle, md, gmo, max_length)
         if self.quiescing and request.fail_if_quiescing:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
-        if int(gmo.options) & getting.UNLOCK:
-            return Grant([], 0 if locking.unlock(handle, self.to_offer) else _NO_MSG_LOCKED)
+        if request.unlock:
+            return request
         inhibited = handle.route.get_inhibited() if handle.route is not None else ""
         if inhibited:
             self.events.refused(queue, handle.name, int(MQRC.GET_INHIBITED), handle.hconn, now)
             raise MQError(MQRC.GET_INHIBITED, f"{inhibited} has GET(DISABLED)")
-        if again is None and not int(gmo.options) & getting.UNDER_CURSOR:
+        if not (again or request.under_cursor):
             getting.select(request, handle, md, gmo)
             getting.remember(request, handle, md, gmo, max_length)
-        with OwnLocks(handle, self.to_offer) as lock:
-            found = self._select(handle, queue, request, gmo, now)
-            if isinstance(found, Search):
-                return found
-            if found is not None:
-                grant = granting.grant(handle, queue, request, found, self.max_calls, now)
-                if grant.destructive:
-                    self.events.got(queue, len(grant.entries), now)
-                lock.release = request.browse and grant.reason != _TRUNCATED_FAILED
-                return grant
-            lock.release = request.browse
-        if getting.waits(gmo):
-            return request
-        raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
+        return request
 
-    def _select(
-        self, handle: Handle, queue: LocalQueue, request: Request, gmo: GetMessageOptions, now: float
-    ) -> Entry | Search | None:
+    def _select(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry | Search | None:
         """The message that a get is given now, if there is one; or what is to be done before that is known."""
-        if int(gmo.options) & getting.UNDER_CURSOR:
+        if request.under_cursor:
             return granting.under_cursor(handle, queue, request, now)
         queue.find_view(request, handle)
         entry, discarded = self._choose(queue, request, now, LOOKS_AT_ONCE if request.view is None else None)

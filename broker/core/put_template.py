@@ -126,9 +126,9 @@ def leaves_template(handle: Handle, put: Put, prepared: Prepared) -> bool:
     """Whether a put that has come to this, without a warning, is of the plainest kind. The first put with a descriptor
     of the caller's leaves none, since most descriptors are used once.
     """
-    given, before = put.md, handle.put_md
-    handle.put_md = given
-    if before is not given:
+    given, last = put.md, handle.last_calls
+    seen, last.put_md = last.put_md is given, given
+    if not seen:
         return False
     route, shown = put.route, prepared.shown
     return (

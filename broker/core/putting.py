@@ -124,7 +124,7 @@ def prepare(manager: Manager, put: Put, now: float) -> Prepared:
         raise MQError(MQRC.Q_MGR_QUIESCING, f"{ids.q_mgr_name} is quiescing")
     route.check_put()
     persistence = route.persistence(md.persistence)
-    position = handle.last_put if handle is not None else logical_order.CLOSED
+    position = handle.position.last_put if handle is not None else logical_order.CLOSED
     if ordered:
         item = logical_order.put_in_order(position, flags, persistence, ids.identifier, in_unit=in_unit)
     else:

@@ -371,7 +371,7 @@ class LocalQueue:
         """
         if request.anything or request.item is not None or request.token is not None:
             return
-        if handle.search is not None and handle.search.asks_as(request):
+        if handle.last_calls.search is not None and handle.last_calls.search.asks_as(request):
             request.view = self.views.get((handle.marker, _SEARCH))
         elif not self._has_fields(request):
             request.view = self._shared_view(request)
@@ -383,14 +383,14 @@ class LocalQueue:
         if request.item is not None or request.token is not None or not self._has_fields(request):
             return
         if self._count_of(request) > LOOKS_AT_ONCE:
-            handle.search = request
+            handle.last_calls.search = request
             request.view = View(partial(request.accepts, queue=self), partial(self._source, request), request.after)
             self.views[handle.marker, _SEARCH] = request.view
 
     def end_search(self, request: Request, handle: Handle) -> None:
         """The get is answered, or will wait."""
-        if handle.search is not None:
-            handle.search = None
+        if handle.last_calls.search is not None:
+            handle.last_calls.search = None
             own = self.views.pop((handle.marker, _SEARCH), None)
             if request.view is own:
                 request.view = None

@@ -43,6 +43,7 @@ class Request:
         "logical",
         "marks",
         "max_length",
+        "may_wait",
         "msg_id",
         "msg_seq_number",
         "offset",
@@ -51,6 +52,8 @@ class Request:
         "start",
         "syncpoint",
         "token",
+        "under_cursor",
+        "unlock",
         "unmarked_by",
         "unmarks",
         "view",
@@ -86,6 +89,9 @@ class Request:
         self.accept_truncated = False
         self.properties = 0  # in which form they are wanted (`broker.core.properties.HOWS`)
         self.fail_if_quiescing = False
+        self.may_wait = False  # when no message is there
+        self.under_cursor = False  # for the message under the browse cursor: it looks for none
+        self.unlock = False  # for no message at all: it ends the lock of its handle
 
     @property
     def narrow(self) -> bool:

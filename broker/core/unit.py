@@ -80,7 +80,7 @@ class Unit:
         entry.unit = other
 
     def take_over(self, later: Unit) -> None:
-        """What a later unit got becomes part of this one."""
+        """Take in the gets of a later unit."""
         for entry in list(later.gets):
             later.pass_on(entry, self)
         for handle, position in later.last_gets.items():
@@ -88,18 +88,22 @@ class Unit:
 
     def remember_put(self, handle: Handle) -> None:
         """A put of this unit is about to move the handle's position: a backout restores it (semantics 3.5)."""
-        self.last_puts.setdefault(handle, handle.last_put)
+        self.last_puts.setdefault(handle, handle.position.last_put)
 
     def remember_get(self, handle: Handle) -> None:
         """So is a get (6.3). What a handle did only outside the unit stays done."""
-        self.last_gets.setdefault(handle, handle.last_get)
+        self.last_gets.setdefault(handle, handle.position.last_get)
 
     def restore(self) -> None:
-        """Put back the positions."""
-        for handle, position in self.last_puts.items():
-            handle.last_put = position
-        for handle, position in self.last_gets.items():
-            handle.last_get = position
+        """Take back where this unit's puts and gets have moved their handles: `last_put` is as before the first put of
+        the unit with the handle, if it made one, and `last_get` as before its first get. All else of a position stays.
+        """
+        for handle in self.last_puts.keys() | self.last_gets.keys():
+            position = handle.position
+            last_put = self.last_puts.get(handle, position.last_put)
+            last_get = self.last_gets.get(handle, position.last_get)
+            if last_put is not position.last_put or last_get is not position.last_get:
+                handle.position = position._replace(last_put=last_put, last_get=last_get)
 
     def become(self, state: int) -> None:
         """Take a step of the life cycle; a step that the table does not have is our mistake."""
@@ -107,12 +111,12 @@ class Unit:
         self.state = state
 
     def commit_rows(self) -> Rows:
-        """What a commit writes: persistent messages put, persistent messages removed."""
+        """The rows of a commit: persistent messages put, persistent messages removed."""
         return Rows(
             inserts=[entry.row() for entry in self.puts if entry.persistence],
             removals=[entry.id for entry in self.gets if entry.persistence],
         )
 
     def backout_rows(self) -> Rows:
-        """What a backout writes: the raised backout counts. Puts that never became durable leave no trace."""
+        """The rows of a backout: the raised backout counts. Puts that never became durable leave no trace."""
         return Rows(backouts=[(entry.id, entry.backout_count) for entry in self.gets if entry.persistence])

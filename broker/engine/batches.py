@@ -216,10 +216,8 @@ class GetManyCall(GettingCall[list[Delivery]]):
     def _take_run(self, room: int) -> int:
         """Get the first messages together, as far as that may be; what is left of the room."""
         handle, core, now = self._handle, self._conversation.core, self._conversation.manager.clock.time()
-        if handle.queue is None:
-            return room
         left = self._count - len(self._grants)
-        entries, implicit = runs.get_run(core, handle, handle.queue, self._md, self._options, left, room, now)
+        entries, implicit = runs.get_run(core, handle, self._md, self._options, left, room, now)
         form = properties.form_of(handle, int(self._options.options) & properties.HOWS)
         for entry in entries:
             self._keep(Grant([entry], 0, True, implicit, form=form))

@@ -195,3 +195,18 @@ async def test_a_browse_with_lock_waits_among_those_that_take_messages(
         assert [(await locking).data, (await browsing).data] == [b"A", b"A"]
         await connection.put1("Q", b"B")
         assert (await getting).data == b"B"
+
+
+async def test_a_browse_that_had_to_wait_does_not_lose_the_lock_made_meanwhile(
+    system: System, queue: Queue, other_queue: Queue
+) -> None:
+    await put_all(queue, b"A")
+    await take(queue, FIRST)
+    async with asyncio.TaskGroup() as tasks:
+        browsing = tasks.create_task(take(queue, NEXT, wait=float("inf")))
+        await system.waiting("Q", 1)
+        await take(queue, FIRST | LOCK)
+        await put_all(other_queue, b"B")
+        assert (await browsing).data == b"B"
+    await queue.close()
+    assert await drained(other_queue) == [b"A", b"B"]

@@ -84,9 +84,7 @@ class Twin:
         while len(got) < count and sum(entry.length for entry in got) < room and not error:
             if self.runs:
                 left = room - sum(entry.length for entry in got)
-                alike, unit = batches.get_run(
-                    world.manager, handle, self.queue, None, gmo, count - len(got), left, world.now
-                )
+                alike, unit = batches.get_run(world.manager, handle, None, gmo, count - len(got), left, world.now)
                 got += alike
                 if unit is not None:
                     units[unit] = None
