@@ -118,7 +118,7 @@ class Twin:
         unit = self.access.handle.hconn.unit
         counts = None if unit is None else (unit.calls, unit.bytes, len(unit.puts), len(unit.gets), len(unit.reports))
         queue = self.queue
-        return sorted(entries), queue.depth, queue.uncommitted, queue.bytes, counts, self.world.shelf.messages
+        return sorted(entries), queue.depth, queue.uncommitted, queue.bytes, counts, self.world.store.messages
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -36,7 +36,7 @@ def test_t12_1_a_message_whose_time_is_up_is_never_returned(
     else:
         with fails(MQRC.NO_MSG_AVAILABLE):
             access.get(options)
-        assert (access.queue.depth, world.shelf.messages) == (0, {})
+        assert (access.queue.depth, world.store.messages) == (0, {})
 
 
 def test_t12_2_the_time_left_is_counted_from_the_put(world: World, access: Access) -> None:

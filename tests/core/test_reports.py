@@ -170,7 +170,7 @@ def test_persistent_reports_are_written_with_what_caused_them(world: World, acce
         access.get()
     world.restart()
     assert drained(world) == [(MQFB.COA, b""), (MQFB.COD, b""), (MQFB.EXPIRATION, b"dead")]
-    assert not world.shelf.messages
+    assert not world.store.messages
 
 
 def test_what_carries_no_data_needs_no_body(world: World, access: Access) -> None:
