@@ -44,7 +44,7 @@ from broker.core.options import check_open
 from broker.core.put_template import PutTemplate, leaves_template
 from broker.core.putting import Prepared
 from broker.core.resolution import resolve, unknown
-from broker.core.routes import IndirectQueue, Route
+from broker.core.routes import Route
 from broker.core.rows import ObjectRow, Rows
 from broker.core.selection import EXPIRED_AT_ONCE, choose
 from broker.core.triggering import Triggers
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
 
     from broker.core.definitions import Change
     from broker.core.generated import Lost
+    from broker.core.indirect_queue import IndirectQueue
     from broker.core.queue import LocalQueue
     from broker.core.resolution import Resolution
     from broker.core.selection import Request

@@ -32,12 +32,11 @@ from broker.core.entry import (
 from broker.core.groups import Groups
 from broker.core.handles import CO_OPERATING
 from broker.core.identity_index import IdentityIndex
+from broker.core.queue_attributes import LocalQueueAttributes
 from broker.core.selection import unmarked
 from broker.core.sorted_keys import SortedKeys
 from broker.core.views import LOOKS_AT_ONCE, PART, WHOLE_GROUP, View, starts
 from broker.core.waiters import Waiters
-from broker.mqi.attribute_values import MQNPM, MQPRT, MQUS
-from broker.mqi.objects import MQQDT
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
@@ -53,19 +52,12 @@ if TYPE_CHECKING:
 
 _SEARCH = "search"  # names the view of one request of a handle
 
-_TEMPORARY = MQQDT.TEMPORARY_DYNAMIC.value
-_TRANSMISSION = MQUS.TRANSMISSION.value
-_HIGH = MQNPM.CLASS_HIGH.value
 
-
-_ASYNC_RESPONSE = MQPRT.ASYNC_RESPONSE.value
-
-
-class LocalQueue:
-    """A local queue. `configure` takes over the attributes that matter while messages flow."""
+class LocalQueue(LocalQueueAttributes):
+    """A local queue."""
 
     def __init__(self, definition: Definition, number: int, ids: Identifiers) -> None:
-        self.name = definition.name
+        super().__init__(definition)
         self.number = number
         self.ids = ids
         self.deleted = False
@@ -82,7 +74,6 @@ class LocalQueue:
         self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of the available
         self.waiters = Waiters()
         self.to_offer: list[Entry] = []  # what can be got now that another is out of sight; the manager offers it
-        self.handles: set[Handle] = set()
         self.input_count = 0
         self.output_count = 0
         self.exclusive: Handle | None = None
@@ -93,34 +84,6 @@ class LocalQueue:
         self.bytes = 0  # of the bodies of all entries
         self.pending_starts = 0  # TPF's TriggerPendingCount
         self.first_triggered: float | None = None  # when FIRST last fired, monotonic seconds
-        self.configure(definition)
-
-    def configure(self, definition: Definition) -> None:
-        """Take over the attributes of the definition. Positions of queued messages do not change."""
-        self.definition = definition
-        number = definition.attributes
-        self.max_depth = int(number["MAXDEPTH"])
-        self.max_length = int(number["MAXMSGL"])
-        self.put_inhibited = bool(number["PUT"])
-        self.get_inhibited = bool(number["GET"])
-        self.default_priority = int(number["DEFPRTY"])
-        self.default_persistence = int(number["DEFPSIST"])
-        self.fifo = bool(number["MSGDLVSQ"])
-        self.shareable = bool(number["SHARE"])
-        self.default_input = int(number["DEFSOPT"])
-        self.definition_type = int(number["DEFTYPE"])
-        self.temporary = self.definition_type == _TEMPORARY
-        self.transmits = int(number["USAGE"]) == _TRANSMISSION
-        self.keeps_nonpersistent = int(number["NPMCLASS"]) == _HIGH and not self.temporary  # over an orderly stop
-        self.property_control = int(number["PROPCTL"])
-        self.answers_puts_later = int(number["DEFPRESP"]) == _ASYNC_RESPONSE
-        self.hardens_backout = bool(number["HARDENBO"])
-        self.trigger_on = bool(number["TRIGGER"])
-        self.trigger_type = int(number["TRIGTYPE"])
-        self.trigger_priority = int(number["TRIGMPRI"])
-        self.trigger_data = str(number["TRIGDATA"])
-        self.process_name = str(number["PROCESS"])
-        self.initiation_q_name = str(number["INITQ"])
 
     # Where entries come from and go to
 
