@@ -84,12 +84,12 @@ def get_run(
     syncpoint.
     """
     request = remembered(handle, md, gmo, None)
-    if request is None or not _is_plain(handle, request) or queue.views or queue.get_inhibited or queue.deleted:
+    if request is None or not _is_plain(handle, request) or queue.shelf.views or queue.get_inhibited or queue.deleted:
         return [], None
     hconn, in_unit = handle.hconn, request.syncpoint == ALWAYS
     unit = (hconn.unit or Unit()) if in_unit else Unit()
     entries: list[Entry] = []
-    for entry in queue.heads(min(count, max(0, manager.max_calls - unit.calls))):
+    for entry in queue.shelf.heads(min(count, max(0, manager.max_calls - unit.calls))):
         if room <= 0 or entry.deadline is not None or entry.msg_flags & IN_PARTS or reports.asked(entry, reports.COD):
             break
         room -= entry.length

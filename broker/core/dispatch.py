@@ -44,7 +44,7 @@ def _offer_one(manager: Manager, entry: Entry, effects: Effects, now: float) -> 
     if not queue.waiters.count or queue.get_inhibited:
         return
     served = []
-    for waiter, found in queue.waiters.takers(entry, _Judge(manager, entry, now)):
+    for waiter, found in queue.waiters.takers(entry, queue.shelf, _Judge(manager, entry, now)):
         request = waiter.request
         if found.expired(now):
             manager.discard((found,))
@@ -81,11 +81,11 @@ class _Judge:
             return None  # it was found expired by one who wants a whole group
         if request.part_of_more:
             found = self._manager.choose(entry.queue, request, self._now)
-            related = found is not None and found.key in entry.queue.groups.whole_with(entry, request.whole)
+            related = found is not None and found.key in entry.queue.shelf.groups.whole_with(entry, request.whole)
             return found if related else None  # the turn of another comes when that is offered
         if request.view is not None:  # which has judged it already
             return entry if entry.key in request.view.keys and request.matches(entry) else None
-        if not request.suits(entry, entry.queue):
+        if not request.suits(entry, entry.queue.shelf):
             return None
         selector = request.selector
         if selector is None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle
     from broker.core.queue import LocalQueue
+    from broker.core.shelf import Shelf
 
 _TRUNCATED_ACCEPTED = int(MQRC.TRUNCATED_MSG_ACCEPTED)
 _TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
@@ -31,15 +32,15 @@ _CCSID = PACKED_FIELDS.index("coded_char_set_id")
 _ENCODING = PACKED_FIELDS.index("encoding")
 
 
-def under_cursor(handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry:
+def under_cursor(handle: Handle, shelf: Shelf, q_name: str, request: Request, now: float) -> Entry:
     """The message under the browse cursor. Raises NO_MSG_UNDER_CURSOR (2034), INVALID_MSG_UNDER_CURSOR (2246)."""
-    entry = queue.entries.get(handle.cursor) if handle.cursor != START else None
+    entry = shelf.entries.get(handle.cursor) if handle.cursor != START else None
     if entry is None or entry.state != AVAILABLE or entry.expired(now):
-        raise MQError(MQRC.NO_MSG_UNDER_CURSOR, f"no message of {queue.name} is under the browse cursor of this handle")
+        raise MQError(MQRC.NO_MSG_UNDER_CURSOR, f"no message of {q_name} is under the browse cursor of this handle")
     if request.complete_message:
         if entry.offset:
             raise MQError(MQRC.INVALID_MSG_UNDER_CURSOR, "the segment under the cursor is not the first of its message")
-        if not queue.groups.whole_from(entry):
+        if not shelf.groups.whole_from(entry):
             raise MQError(MQRC.NO_MSG_UNDER_CURSOR, "not all segments of the message under the cursor are there")
     return entry
 
@@ -49,7 +50,7 @@ def grant(handle: Handle, queue: LocalQueue, request: Request, entry: Entry, max
 
     Raises SYNCPOINT_LIMIT_REACHED (2024), UOW_NOT_AVAILABLE (2255), having changed nothing.
     """
-    entries, reason = _whole_message(queue, entry) if request.complete_message else ([entry], 0)
+    entries, reason = _whole_message(queue.shelf, entry) if request.complete_message else ([entry], 0)
     form = properties.form_of(handle, request.properties) if entry.properties else 0
     truncated = request.max_length is not None and _length(entries, request, form) > request.max_length
     if truncated and not request.accept_truncated:
@@ -119,9 +120,9 @@ def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[E
     handle.browsed_logically = request.logical
     handle.last_browse = _position(request, entries, reason, in_unit=False)
     for marker in request.marks:
-        queue.mark(first, marker, now)
+        queue.browse_marks.mark(first, marker, now)
     for marker in request.unmarks:
-        queue.unmark(first, marker)
+        queue.browse_marks.unmark(first, marker)
     if request.unmarks and queue.waiters.count:
         queue.to_offer.append(first)  # to those who wait for what is not marked
     if request.lock:
@@ -160,11 +161,11 @@ def _get_warning(handle: Handle, request: Request, entry: Entry, *, in_unit: boo
     return _INCONSISTENT_UOW if in_unit != position.in_unit else 0
 
 
-def _whole_message(queue: LocalQueue, entry: Entry) -> tuple[list[Entry], int]:
+def _whole_message(shelf: Shelf, entry: Entry) -> tuple[list[Entry], int]:
     """The segments of a complete logical message, and a warning where they do not agree in character set or encoding:
     then only the first ones that do (semantics 5.7).
     """
-    entries = [queue.entries[key] for key in queue.groups.segments(entry)]
+    entries = [shelf.entries[key] for key in shelf.groups.segments(entry)]
     if len(entries) == 1:
         return entries, 0
     first = msgpack.unpackb(entry.packed_md)

@@ -1,4 +1,4 @@
-"""The groups and segmented messages of a queue: what comes where in them, and which are complete.
+"""The groups and segmented messages on a shelf: what comes where in them, and which are complete.
 
 Only available messages are in here, so completeness is what a getter would find. It is kept up to date with each
 message that appears or goes, not searched for: a logical message is complete when a walk from offset 0, from the end of
@@ -202,7 +202,7 @@ class Group:
 
 
 class Groups:
-    """The groups of a queue."""
+    """The groups on a shelf."""
 
     __slots__ = ("_groups",)
 

@@ -29,7 +29,7 @@ def awaited(unit: Unit, now: float) -> bool:
     if len(unit.puts) != 1 or unit.gets or unit.reports:
         return False
     (entry,) = unit.puts
-    queue = entry.queue
+    queue, shelf = entry.queue, entry.queue.shelf
     if not queue.waiters.count or entry.expired(now) or reports.asked(entry, reports.COD):
         return False
     if queue.waiters.wholes and entry.msg_flags & IN_PARTS:
@@ -37,9 +37,9 @@ def awaited(unit: Unit, now: float) -> bool:
 
     def judge(request: Request) -> Entry | None:
         needs_others = request.start or request.part_of_more
-        return entry if needs_others or request.accepts(entry, queue) else None
+        return entry if needs_others or request.accepts(entry, shelf) else None
 
-    for waiter, _ in queue.waiters.takers(entry, judge):
+    for waiter, _ in queue.waiters.takers(entry, shelf, judge):
         return _takes_for_good(waiter.request)
     return False
 

@@ -101,7 +101,8 @@ class Triggers:
         self.count(queue, 0)
         if not self.fast_path(queue):
             return
-        waiting = queue.available.count_below(order_key(queue.trigger_priority - 1, 0))  # of this priority or higher
+        lower = order_key(queue.trigger_priority - 1, 0)
+        waiting = queue.shelf.available.count_below(lower)  # of this priority or higher
         if queue.trigger_type == _EVERY:
             self.count(queue, waiting)
         elif queue.trigger_type == _FIRST and waiting and not queue.input_count:
@@ -170,7 +171,7 @@ class Triggers:
         queue = self.done(hconn, lease)
         if queue is None or queue.deleted or not self.fast_path(queue):
             return
-        wanted = len(queue.entries)
+        wanted = len(queue.shelf.entries)
         if queue.pending_starts < (min(wanted, 1) if queue.trigger_type == _FIRST else wanted):
             self.count(queue, queue.pending_starts + 1)
             self.post()

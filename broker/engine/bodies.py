@@ -133,10 +133,10 @@ class Bodies:
 
     def _next(self, entry: Entry, length: int, room: int) -> list[Entry]:
         """The messages behind `entry` whose bodies are on disk: at most `length` of them, of `room` bytes."""
-        queue = entry.queue
+        shelf = entry.queue.shelf
         run: list[Entry] = []
-        for key in islice(queue.available.after(entry.key), max(length, 0)):
-            each = queue.entries[key]
+        for key in islice(shelf.available.after(entry.key), max(length, 0)):
+            each = shelf.entries[key]
             room -= each.length
             if each.data is not None or each in self._runs or room < 0:
                 break

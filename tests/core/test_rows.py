@@ -49,7 +49,7 @@ works = st.builds(Work, st.lists(steps, max_size=5), st.sampled_from(["commit", 
 def contents(world: World) -> dict[str, list[tuple[object, ...]]]:
     """The persistent messages of each queue that are committed, in order, with all that is known of them."""
     return {
-        name: [_known(entry) for _, entry in sorted(queue.entries.items()) if _kept(entry)]
+        name: [_known(entry) for _, entry in sorted(queue.shelf.entries.items()) if _kept(entry)]
         for name, queue in world.manager.queues.items()
     }
 

@@ -277,7 +277,7 @@ def test_a_message_put_and_taken_by_a_waiter_leaves_no_trace(world: World, acces
     wait = world.open().wait(0, correl("X"))
     access.put(b"A", 0, md)
     assert got(wait) == ["A"]
-    assert (queue.depth, queue.uncommitted, queue.entries, queue.waiters.count) == (0, 0, {}, 0)
+    assert (queue.depth, queue.uncommitted, queue.shelf.entries, queue.waiters.count) == (0, 0, {}, 0)
     assert world.store.messages == {}
 
 

@@ -162,7 +162,7 @@ class World:
     def clear(self, name: str = "Q") -> None:
         """CLEAR QLOCAL."""
         queue = self.manager.queues[name]
-        while queue.available:
+        while queue.shelf.available:
             self.end_unit(self.manager.clear(queue, 2), commit=True)
         self._change(Clear(name))
 
