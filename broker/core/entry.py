@@ -25,7 +25,7 @@ from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
     from broker.core.handles import Handle
-    from broker.core.queue import LocalQueue
+    from broker.core.message_queue import MessageQueue
     from broker.core.unit import Unit
 
 PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, GONE = range(5)
@@ -86,7 +86,7 @@ class Entry:
         "unit",
     )
 
-    queue: LocalQueue
+    queue: MessageQueue
     unit: Unit | None
     data: bytes | None
     marks: set[Handle | None] | None  # who has marked it in a browse; None in it is the co-operating set
@@ -101,7 +101,7 @@ class Entry:
     properties: bytes = b""  # packed (`broker.core.properties`), not part of the data
     triggers: bool = True  # its arrival counts a start, where the trigger type is EVERY
 
-    def __init__(self, queue: LocalQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
+    def __init__(self, queue: MessageQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
         self.queue = queue
         self.key = (MAX_PRIORITY - rank) << ID_BITS | id  # as `order_key` has it
         self.data = data
@@ -178,7 +178,7 @@ class Entry:
         return self.priority, self.given_msg_id, correl_id, self.packed_md
 
     @staticmethod
-    def from_row(queue: LocalQueue, row: MessageRow) -> Entry:
+    def from_row(queue: MessageQueue, row: MessageRow) -> Entry:
         """The entry that a store kept, as it was when it was committed."""
         id, _, rank, persistence, descriptor, length, data, backout_count, hardened = row
         fields = msgpack.unpackb(descriptor, use_list=False)
@@ -214,7 +214,7 @@ class FullEntry(Entry):
 
     __slots__ = ("deadline", "group_id", "msg_flags", "msg_seq_number", "offset", "original_length", "properties")
 
-    def __init__(self, queue: LocalQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
+    def __init__(self, queue: MessageQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
         super().__init__(queue, id, rank, data, length)
         self.deadline = None
         self.group_id = NO_ID

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from broker.core import reports
 from broker.core import unit as units
 from broker.core.logical_order import IN_PARTS
+from broker.core.queue import LocalQueue
 from broker.core.selection import NEVER
 
 if TYPE_CHECKING:
@@ -29,11 +30,13 @@ def awaited(unit: Unit, now: float) -> bool:
     if len(unit.puts) != 1 or unit.gets or unit.reports:
         return False
     (entry,) = unit.puts
-    queue, shelf = entry.queue, entry.queue.shelf
+    queue = entry.queue
     if not queue.waiters.count or entry.expired(now) or reports.asked(entry, reports.COD):
         return False
     if queue.waiters.wholes and entry.msg_flags & IN_PARTS:
         return False  # who is served depends on other messages too
+    assert isinstance(queue, LocalQueue)  # only such a queue has its messages in memory
+    shelf = queue.shelf
 
     def judge(request: Request) -> Entry | None:
         needs_others = request.start or request.part_of_more

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from broker.core.definitions import Change
     from broker.core.generated import Lost
     from broker.core.indirect_queue import IndirectQueue
+    from broker.core.message_queue import MessageQueue
     from broker.core.queue import LocalQueue
     from broker.core.resolution import Resolution
     from broker.core.selection import Request
@@ -561,7 +562,7 @@ class Manager:
         unit.puts.append(entry)
         return unit
 
-    def _arrive(self, queue: LocalQueue, entries: Sequence[Entry]) -> None:
+    def _arrive(self, queue: MessageQueue, entries: Sequence[Entry]) -> None:
         if queue.deleted:
             for entry in entries:
                 queue.withdraw(entry)
@@ -686,7 +687,7 @@ class Manager:
                 assert (entry.state in (AVAILABLE, LOCKED)) == (entry.unit is None)
 
 
-def _runs(entries: Sequence[Entry]) -> Iterator[tuple[LocalQueue, Sequence[Entry]]]:
+def _runs(entries: Sequence[Entry]) -> Iterator[tuple[MessageQueue, Sequence[Entry]]]:
     """Messages by queue, cut where one does not stand behind the one before it."""
     start = 0
     for end in range(1, len(entries) + 1):

@@ -21,6 +21,7 @@ from broker.core.entry import (
     MAX_PRIORITY,
     PUT_PENDING,
     Entry,
+    order_key,
     rank_of,
 )
 from broker.core.queue_attributes import LocalQueueAttributes
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class LocalQueue(LocalQueueAttributes):
-    """A local queue."""
+    """A local queue: the kind of `MessageQueue` whose messages are all in memory, on its shelf."""
 
     def __init__(self, definition: Definition, number: int, ids: Identifiers) -> None:
         super().__init__(definition)
@@ -171,7 +172,16 @@ class LocalQueue(LocalQueueAttributes):
         del self.shelf.entries[entry.key]
         self.bytes -= entry.length
 
-    # What it comes to
+    # How many there are
+
+    @property
+    def message_count(self) -> int:
+        """How many messages are on it, in whatever state."""
+        return len(self.shelf.entries)
+
+    def count_available(self, priority: int) -> int:
+        """How many available messages there are of this effective priority or higher."""
+        return self.shelf.available.count_below(order_key(priority - 1, 0))
 
     def qualifying(self) -> int:
         """How many messages count for triggering: committed or not, of effective priority TRIGMPRI or more."""

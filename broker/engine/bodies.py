@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.entry import AVAILABLE, GONE
+from broker.core.queue import LocalQueue
 from broker.engine.mistakes import contained, mistake
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class Bodies:
 
     def _next(self, entry: Entry, length: int, room: int) -> list[Entry]:
         """The messages behind `entry` whose bodies are on disk: at most `length` of them, of `room` bytes."""
+        assert isinstance(entry.queue, LocalQueue)  # only such a queue has its messages in memory
         shelf = entry.queue.shelf
         run: list[Entry] = []
         for key in islice(shelf.available.after(entry.key), max(length, 0)):

@@ -21,7 +21,7 @@ from broker.mqi import MQMF, MQOO, MQRC
 from tests.core.world import START_TIME, fails, name_of
 
 if TYPE_CHECKING:
-    from broker.core.queue import LocalQueue
+    from broker.core.message_queue import MessageQueue
 
 GROUP, OTHER = name_of("G"), name_of("H")
 IN_GROUP = MQMF.MSG_IN_GROUP.value
@@ -44,7 +44,7 @@ def rows() -> Rows:
 
 def plain(rows: Rows, rank: int = 0, msg_id: str = "", correl_id: str = "", deadline: float | None = None) -> Entry:
     """A message in no group, as a row gives it."""
-    entry = FullEntry(cast("LocalQueue", rows), rows.ids.next(), rank, b"", 0)
+    entry = FullEntry(cast("MessageQueue", rows), rows.ids.next(), rank, b"", 0)
     entry.given_msg_id = name_of(msg_id) if msg_id else None
     if correl_id:
         entry.correl_id = name_of(correl_id)
@@ -55,7 +55,7 @@ def plain(rows: Rows, rank: int = 0, msg_id: str = "", correl_id: str = "", dead
 
 def member(rows: Rows, number: int, flags: int = IN_GROUP, offset: int = 0, group: bytes = GROUP) -> Entry:
     """A message of a group, or a segment of ten bytes."""
-    entry = FullEntry(cast("LocalQueue", rows), rows.ids.next(), 0, b"." * 10, 10)
+    entry = FullEntry(cast("MessageQueue", rows), rows.ids.next(), 0, b"." * 10, 10)
     entry.given_msg_id = name_of(f"{number}.{offset}")
     entry.group_id, entry.msg_seq_number, entry.offset, entry.msg_flags = group, number, offset, flags
     return entry
