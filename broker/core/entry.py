@@ -1,14 +1,9 @@
 """A message on a queue (semantics 0.2).
 
 States and who sees them: PUT_PENDING nobody, not even the unit of work that put it; AVAILABLE everybody;
-GET_PENDING nobody; LOCKED the handle that locked it; GONE is off the queue. The place of an entry never changes: its
-key is decided when it is put, and is kept by commit, backout and restart.
-
-    PUT_PENDING -> AVAILABLE | GONE                 commit | backout
-    AVAILABLE   -> GET_PENDING | LOCKED | GONE      a destructive get | a browse with LOCK | expiry
-    LOCKED      -> AVAILABLE                        unlock, or for the time of its own handle's next get
-    GET_PENDING -> GONE | AVAILABLE                 commit | backout
-    GONE        -> PUT_PENDING                      a get whose answer nobody took
+GET_PENDING nobody; LOCKED the handle that locked it; GONE is off the queue. `TRANSITIONS` says what leads from one to
+the next. The place of an entry never changes: its key is decided when it is put, and is kept by commit, backout and
+restart.
 """
 
 from __future__ import annotations
@@ -30,6 +25,32 @@ if TYPE_CHECKING:
 
 PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, GONE = range(5)
 STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "GONE")
+
+TRANSITIONS = {
+    PUT_PENDING: {
+        "place": PUT_PENDING,  # a new message comes to its queue
+        "arrive": AVAILABLE,  # its put is committed
+        "withdraw": GONE,  # its put is backed out
+    },
+    AVAILABLE: {
+        "take": GET_PENDING,  # a destructive get
+        "lock": LOCKED,  # a browse with LOCK
+        "discard": GONE,  # expiry
+    },
+    LOCKED: {
+        "unlock": AVAILABLE,  # also for the time of its own handle's next get
+    },
+    GET_PENDING: {
+        "remove": GONE,  # the get is committed
+        "reinstate": AVAILABLE,  # the get is backed out
+    },
+    GONE: {
+        "place": PUT_PENDING,  # a get whose answer nobody took, after its removal
+    },
+}
+"""From each state the steps that a message can take, named as the methods of `MessageQueue` that take them, and the
+state to which each leads. A step from any other state is our mistake.
+"""
 
 MAX_PRIORITY = 9
 _CLOCK_ERROR = 1e-5  # tenths of a second: what seconds since 1970 lose as floating-point numbers
