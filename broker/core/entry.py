@@ -174,7 +174,7 @@ class Entry:
         return max(1, ceil((self.deadline - now) * 10 - _CLOCK_ERROR))
 
     def row(self) -> MessageRow:
-        """What the store keeps of it."""
+        """The row that the store keeps."""
         key = self.key
         return MessageRow(
             key & _ID_MASK,
@@ -188,7 +188,7 @@ class Entry:
         )
 
     def _descriptor(self) -> bytes:
-        """What `MessageRow.descriptor` holds."""
+        """The packed descriptor, as `MessageRow.descriptor` holds it."""
         if type(self) is Entry and self.given_msg_id is None and self.correl_id == NO_ID:
             return _plain_descriptor(self.priority, self.packed_md)
         packed: bytes = _pack(self._fields())

@@ -309,7 +309,7 @@ class Groups:
 
 
 class _State(NamedTuple):
-    """What getters that want all of a message, or all of a group, judge the messages of one sequence number by."""
+    """The completeness of the messages of one sequence number, which decides what getters of wholes may be given."""
 
     group_complete: bool
     message_complete: bool
@@ -319,7 +319,7 @@ class _State(NamedTuple):
 def _state(group: Group, entry: Entry) -> _State:
     message = group.messages.get(entry.msg_seq_number)
     if message is None:
-        return _State(group.complete, False, None)
+        return _State(group.complete, message_complete=False, first=None)
     return _State(group.complete, message.complete, message.first())
 
 

@@ -1,4 +1,4 @@
-"""What handles, units of work and messages need of a queue, wherever its messages are kept."""
+"""The interface of a queue on which messages, units of work, triggers and events rely, wherever its messages are."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _ASYNC_RESPONSE = MQPRT.ASYNC_RESPONSE.value
 
 
 class QueueAttributes:
-    """What every definition has that a name may lead through, and the handles that are open by it."""
+    """The attributes of every definition that a name may lead through, and the handles that are open by that name."""
 
     def __init__(self, definition: Definition) -> None:
         self.name = definition.name
@@ -42,7 +42,7 @@ class QueueAttributes:
 
 
 class LocalQueueAttributes(QueueAttributes):
-    """What a local queue has besides."""
+    """The attributes of a local queue: these and more."""
 
     def configure(self, definition: Definition) -> None:
         """Take over the attributes of the definition. Positions of queued messages do not change."""

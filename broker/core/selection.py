@@ -26,7 +26,7 @@ EXPIRED_AT_ONCE = 500
 
 
 class Request:
-    """What a get looks for. A field that is None is not looked at."""
+    """The message that a get asks for, and how it wants it. A field that is None is not looked at."""
 
     __slots__ = (
         "accept_truncated",

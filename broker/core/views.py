@@ -35,7 +35,7 @@ START = -1  # a cursor before every message
 
 
 class Search(NamedTuple):
-    """What must be done before a get can be answered, in steps: then the get is to be made again."""
+    """Work that must be done, in steps, before a get can be answered: then the get is to be made again."""
 
     steps: Iterator[None]
 

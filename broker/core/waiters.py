@@ -37,7 +37,7 @@ Judge: TypeAlias = "Callable[[Request], Entry | None]"
 """Says which message a request may be given because of the one that is offered, if any."""
 
 _NAMES: Names = ("msg_id", "correl_id", "group_id", "msg_seq_number", "offset", "token")
-"""What a request and a message both have, and fifos are found by."""
+"""The fields that both a request and a message have: fifos are found by them."""
 
 _CORREL_ID: Names = ("correl_id",)
 _ALL_BUT_ONE = len(_NAMES) - 1
@@ -226,7 +226,7 @@ def _names(asked: tuple[bool, ...]) -> Names:
 
 @lru_cache
 def _values_of(names: Names) -> Callable[[Entry], object]:
-    """What gives the values of these fields of a message."""
+    """A function that gives the values of these fields of a message."""
     return attrgetter(*names) if names else _nothing
 
 
