@@ -77,12 +77,12 @@ def get_run(
     queue, request = handle.queue, remembered(handle, md, gmo, None)
     if queue is None or request is None or not _is_plain(handle, request):
         return [], None
-    if queue.views or queue.get_inhibited or queue.deleted:
+    if queue.shelf.views or queue.get_inhibited or queue.deleted:
         return [], None
     hconn, in_unit = handle.hconn, request.syncpoint == ALWAYS
     unit = (hconn.unit or Unit()) if in_unit else Unit()
     entries: list[Entry] = []
-    for entry in queue.heads(min(count, max(0, manager.max_calls - unit.calls))):
+    for entry in queue.shelf.heads(min(count, max(0, manager.max_calls - unit.calls))):
         if room <= 0 or entry.deadline is not None or entry.msg_flags & IN_PARTS or reports.asked(entry, reports.COD):
             break
         room -= entry.length

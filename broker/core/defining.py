@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.core.indirect_queue import INDIRECT_KINDS, IndirectQueue
 from broker.core.queue import LocalQueue
-from broker.core.routes import INDIRECT_KINDS, IndirectQueue, leads_elsewhere
+from broker.core.routes import leads_elsewhere
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:

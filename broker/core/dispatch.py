@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from broker.core import granting
 from broker.core.effects import Effects
 from broker.core.entry import AVAILABLE
+from broker.core.queue import LocalQueue
 from broker.mqi.errors import MQError
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ def _offer_one(manager: Manager, entry: Entry, effects: Effects, now: float) -> 
     queue = entry.queue
     if not queue.waiters.count or queue.get_inhibited:
         return
+    assert isinstance(queue, LocalQueue)  # only such a queue has its messages in memory
     served = []
-    for waiter, found in queue.waiters.takers(entry, _Judge(manager, entry, now)):
+    for waiter, found in queue.waiters.takers(entry, queue.shelf, _Judge(manager, queue, entry, now)):
         request = waiter.request
         if found.expired(now):
             manager.discard((found,))
@@ -65,10 +67,11 @@ def _offer_one(manager: Manager, entry: Entry, effects: Effects, now: float) -> 
 class _Judge:
     """Says what those who wait are given because of a message. Each selector is tried on it once."""
 
-    __slots__ = ("_entry", "_manager", "_now", "_tried")
+    __slots__ = ("_entry", "_manager", "_now", "_queue", "_tried")
 
-    def __init__(self, manager: Manager, entry: Entry, now: float) -> None:
+    def __init__(self, manager: Manager, queue: LocalQueue, entry: Entry, now: float) -> None:
         self._manager = manager
+        self._queue = queue
         self._entry = entry
         self._now = now
         self._tried: dict[Selector, bool] = {}
@@ -78,12 +81,12 @@ class _Judge:
         if entry.state != AVAILABLE:
             return None  # it was found expired by one who wants a whole group
         if request.part_of_more:
-            found = self._manager.choose(entry.queue, request, self._now)
-            related = found is not None and found.key in entry.queue.groups.whole_with(entry, request.whole)
+            found = self._manager.choose(self._queue, request, self._now)
+            related = found is not None and found.key in self._queue.shelf.groups.whole_with(entry, request.whole)
             return found if related else None  # the turn of another comes when that is offered
         if request.view is not None:  # which has judged it already
             return entry if entry.key in request.view.keys and request.matches(entry) else None
-        if not request.suits(entry, entry.queue):
+        if not request.suits(entry, self._queue.shelf):
             return None
         selector = request.selector
         if selector is None:

@@ -1,14 +1,9 @@
 """A message on a queue (semantics 0.2).
 
 States and who sees them: PUT_PENDING nobody, not even the unit of work that put it; AVAILABLE everybody;
-GET_PENDING nobody; LOCKED the handle that locked it; GONE is off the queue. The place of an entry never changes: its
-key is decided when it is put, and is kept by commit, backout and restart.
-
-    PUT_PENDING -> AVAILABLE | GONE                 commit | backout
-    AVAILABLE   -> GET_PENDING | LOCKED | GONE      a destructive get | a browse with LOCK | expiry
-    LOCKED      -> AVAILABLE                        unlock, or for the time of its own handle's next get
-    GET_PENDING -> GONE | AVAILABLE                 commit | backout
-    GONE        -> PUT_PENDING                      a get whose answer nobody took
+GET_PENDING nobody; LOCKED the handle that locked it; GONE is off the queue. `TRANSITIONS` says what leads from one to
+the next. The place of an entry never changes: its key is decided when it is put, and is kept by commit, backout and
+restart.
 """
 
 from __future__ import annotations
@@ -25,11 +20,37 @@ from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
     from broker.core.handles import Handle
-    from broker.core.queue import LocalQueue
+    from broker.core.message_queue import MessageQueue
     from broker.core.unit import Unit
 
 PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, GONE = range(5)
 STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "GONE")
+
+TRANSITIONS = {
+    PUT_PENDING: {
+        "place": PUT_PENDING,  # a new message comes to its queue
+        "arrive": AVAILABLE,  # its put is committed
+        "withdraw": GONE,  # its put is backed out
+    },
+    AVAILABLE: {
+        "take": GET_PENDING,  # a destructive get
+        "lock": LOCKED,  # a browse with LOCK
+        "discard": GONE,  # expiry
+    },
+    LOCKED: {
+        "unlock": AVAILABLE,  # also for the time of its own handle's next get
+    },
+    GET_PENDING: {
+        "remove": GONE,  # the get is committed
+        "reinstate": AVAILABLE,  # the get is backed out
+    },
+    GONE: {
+        "place": PUT_PENDING,  # a get whose answer nobody took, after its removal
+    },
+}
+"""From each state the steps that a message can take, named as the methods of `MessageQueue` that take them, and the
+state to which each leads. A step from any other state is our mistake.
+"""
 
 MAX_PRIORITY = 9
 _CLOCK_ERROR = 1e-5  # tenths of a second: what seconds since 1970 lose as floating-point numbers
@@ -86,7 +107,7 @@ class Entry:
         "unit",
     )
 
-    queue: LocalQueue
+    queue: MessageQueue
     unit: Unit | None
     data: bytes | None
     marks: set[Handle | None] | None  # who has marked it in a browse; None in it is the co-operating set
@@ -101,7 +122,7 @@ class Entry:
     properties: bytes = b""  # packed (`broker.core.properties`), not part of the data
     triggers: bool = True  # its arrival counts a start, where the trigger type is EVERY
 
-    def __init__(self, queue: LocalQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
+    def __init__(self, queue: MessageQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
         self.queue = queue
         self.key = (MAX_PRIORITY - rank) << ID_BITS | id  # as `order_key` has it
         self.data = data
@@ -153,7 +174,7 @@ class Entry:
         return max(1, ceil((self.deadline - now) * 10 - _CLOCK_ERROR))
 
     def row(self) -> MessageRow:
-        """What the store keeps of it."""
+        """The row that the store keeps."""
         key = self.key
         return MessageRow(
             key & _ID_MASK,
@@ -167,7 +188,7 @@ class Entry:
         )
 
     def _descriptor(self) -> bytes:
-        """What `MessageRow.descriptor` holds."""
+        """The packed descriptor, as `MessageRow.descriptor` holds it."""
         if type(self) is Entry and self.given_msg_id is None and self.correl_id == NO_ID:
             return _plain_descriptor(self.priority, self.packed_md)
         packed: bytes = _pack(self._fields())
@@ -178,7 +199,7 @@ class Entry:
         return self.priority, self.given_msg_id, correl_id, self.packed_md
 
     @staticmethod
-    def from_row(queue: LocalQueue, row: MessageRow) -> Entry:
+    def from_row(queue: MessageQueue, row: MessageRow) -> Entry:
         """The entry that a store kept, as it was when it was committed."""
         id, _, rank, persistence, descriptor, length, data, backout_count, hardened = row
         fields = msgpack.unpackb(descriptor, use_list=False)
@@ -214,7 +235,7 @@ class FullEntry(Entry):
 
     __slots__ = ("deadline", "group_id", "msg_flags", "msg_seq_number", "offset", "original_length", "properties")
 
-    def __init__(self, queue: LocalQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
+    def __init__(self, queue: MessageQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
         super().__init__(queue, id, rank, data, length)
         self.deadline = None
         self.group_id = NO_ID

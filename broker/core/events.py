@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from broker.core.definitions import Definition
     from broker.core.handles import Hconn
     from broker.core.identifiers import Identifiers
-    from broker.core.queue import LocalQueue
+    from broker.core.message_queue import MessageQueue
 
 PERFORMANCE_QUEUE = "SYSTEM.ADMIN.PERFM.EVENT"
 QUEUE_MANAGER_QUEUE = "SYSTEM.ADMIN.QMGR.EVENT"
@@ -83,7 +83,7 @@ class Events:
     def __init__(self, ids: Identifiers) -> None:
         self.generated: list[GeneratedMessage] = []
         self._ids = ids
-        self._gauges: dict[LocalQueue, Gauge] = {}
+        self._gauges: dict[MessageQueue, Gauge] = {}
         self._performance = self._inhibit = False
 
     def configure(self, definition: Definition) -> None:
@@ -98,7 +98,7 @@ class Events:
         """Whether each put to a queue is looked at."""
         return self._performance
 
-    def put(self, queue: LocalQueue, now: float) -> None:
+    def put(self, queue: MessageQueue, now: float) -> None:
         """A message was put to the queue and counts in its depth."""
         if not self._performance:
             return
@@ -112,7 +112,7 @@ class Events:
             gauge.high, gauge.low = False, True
             self._tell(queue, gauge, MQRC.Q_DEPTH_HIGH, "QDPHIEV", now)
 
-    def got(self, queue: LocalQueue, messages: int, now: float) -> None:
+    def got(self, queue: MessageQueue, messages: int, now: float) -> None:
         """A get took so many messages off the queue."""
         if not self._performance:
             return
@@ -126,7 +126,7 @@ class Events:
             gauge.low, gauge.high, gauge.full = False, True, True
             self._tell(queue, gauge, MQRC.Q_DEPTH_LOW, "QDPLOEV", now)
 
-    def refused(self, queue: LocalQueue, name: str, reason: int, hconn: Hconn, now: float) -> None:
+    def refused(self, queue: MessageQueue, name: str, reason: int, hconn: Hconn, now: float) -> None:
         """A call failed with this reason, on a queue that the program knows by this name."""
         if reason == _Q_FULL and self._performance:
             gauge = self._gauge(queue, now)
@@ -142,7 +142,7 @@ class Events:
             )
             self._send(QUEUE_MANAGER_QUEUE, _COMMAND_Q_MGR_EVENT, reason, parameters, now)
 
-    def _late(self, queue: LocalQueue, gauge: Gauge, now: float) -> bool:
+    def _late(self, queue: MessageQueue, gauge: Gauge, now: float) -> bool:
         """Whether the last get, or the put that ended the queue's emptiness, is longer ago than QSVCINT."""
         if gauge.served is None or (now - gauge.served) * 1000 <= _number(queue, "QSVCINT"):
             return False
@@ -152,7 +152,7 @@ class Events:
                 self._tell(queue, gauge, MQRC.Q_SERVICE_INTERVAL_HIGH, "QSVCIEV", now)
         return True
 
-    def _gauge(self, queue: LocalQueue, now: float) -> Gauge:
+    def _gauge(self, queue: MessageQueue, now: float) -> Gauge:
         gauge = self._gauges.get(queue)
         if gauge is None:
             self._gauges = {known: each for known, each in self._gauges.items() if not known.deleted}
@@ -162,7 +162,7 @@ class Events:
             gauge.arm_service(mode)
         return gauge
 
-    def _tell(self, queue: LocalQueue, gauge: Gauge, reason: int, switch: str, now: float) -> None:
+    def _tell(self, queue: MessageQueue, gauge: Gauge, reason: int, switch: str, now: float) -> None:
         """A performance event has happened: tell it if its switch is on."""
         if not _number(queue, switch):
             return
@@ -194,11 +194,11 @@ class Events:
         self.generated.append(GeneratedMessage(q_name, "", md, b"".join((header, *parameters)), dead_letter=False))
 
 
-def _number(queue: LocalQueue, keyword: str) -> int:
+def _number(queue: MessageQueue, keyword: str) -> int:
     return int(queue.definition.attributes[keyword])
 
 
-def _reaches(queue: LocalQueue, keyword: str) -> bool:
+def _reaches(queue: MessageQueue, keyword: str) -> bool:
     """Whether the depth is this percentage of MAXDEPTH or more."""
     return queue.depth * 100 >= queue.max_depth * _number(queue, keyword)
 

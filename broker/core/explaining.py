@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from broker.core.queue import LocalQueue
     from broker.core.routes import Route
     from broker.core.selection import Request
+    from broker.core.shelf import Shelf
     from broker.core.unit import Unit
 
 GROUPS_MAX = 10
@@ -56,12 +57,12 @@ class Wanted(NamedTuple):
 ALL = Wanted()
 
 
-def explain(route: Route, wanted: Wanted, now: float) -> Steps:
-    """What keeps the wanted messages from those who get by this route, the most general first; None after each step
-    that has found nothing to tell yet.
+def explain(route: Route, shelf: Shelf, wanted: Wanted, now: float) -> Steps:
+    """What keeps the wanted messages on this shelf from those who get by this route, the most general first; None after
+    each step that has found nothing to tell yet.
     """
     queue = route.queue
-    entries = list(queue.entries.values())
+    entries = list(shelf.entries.values())
     seen = _Seen()
     for entry in _in_steps(entries):
         if entry is None:

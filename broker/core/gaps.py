@@ -1,4 +1,4 @@
-"""What a group lacks: which messages, and which bytes of segmented ones, a getter would not find.
+"""The gaps of a group: the messages, and the bytes of segmented ones, that a getter would not find.
 
 For `explain`, and only there: it looks at all messages of a group anew. Gets go by `Groups`, which is kept up to date.
 """

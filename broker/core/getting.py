@@ -19,7 +19,7 @@ from broker.mqi.structures import NO_ID, NO_TOKEN
 if TYPE_CHECKING:
     from broker.core.handles import Handle
     from broker.core.logical_order import Position
-    from broker.core.queue import LocalQueue
+    from broker.core.shelf import Shelf
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 
 _WAIT = MQGMO.WAIT.value
@@ -266,15 +266,15 @@ def _check_fits(request: Request) -> None:
             raise MQError(MQRC.MATCH_OPTIONS_ERROR, f"{asked!r} is not in the message that comes next: {next_is!r}")
 
 
-def explain_none(queue: LocalQueue, request: Request) -> None:
+def explain_none(shelf: Shelf, request: Request) -> None:
     """No message was chosen: raise MATCH_OPTIONS_ERROR (2247) where the one that comes next in logical order has other
     identifiers, MSG_MARKED_BROWSE_CO_OP (2200) where the one asked for by its token is marked.
     """
     if request.item is not None:
-        comes_next = queue.groups.first(request.item)
-        if comes_next is not None and not request.matches(queue.entries[comes_next]):
+        comes_next = shelf.groups.first(request.item)
+        if comes_next is not None and not request.matches(shelf.entries[comes_next]):
             raise MQError(MQRC.MATCH_OPTIONS_ERROR, "the message that comes next has other identifiers")
     if request.token is not None and request.unmarked_by is not None:
-        marked = queue.entries.get(int.from_bytes(request.token, "big"))
+        marked = shelf.entries.get(int.from_bytes(request.token, "big"))
         if marked is not None and not unmarked(marked, request.unmarked_by):
             raise MQError(MQRC.MSG_MARKED_BROWSE_CO_OP, "the message of this token is marked")

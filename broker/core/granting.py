@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from broker.core.handles import Handle
     from broker.core.manager import Manager
     from broker.core.queue import LocalQueue
+    from broker.core.shelf import Shelf
 
 _TRUNCATED_ACCEPTED = int(MQRC.TRUNCATED_MSG_ACCEPTED)
 _TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
@@ -32,16 +33,16 @@ _CCSID = PACKED_FIELDS.index("coded_char_set_id")
 _ENCODING = PACKED_FIELDS.index("encoding")
 
 
-def under_cursor(handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry:
+def under_cursor(handle: Handle, shelf: Shelf, q_name: str, request: Request, now: float) -> Entry:
     """The message under the browse cursor. Raises NO_MSG_UNDER_CURSOR (2034), INVALID_MSG_UNDER_CURSOR (2246)."""
     cursor = handle.position.cursor
-    entry = queue.entries.get(cursor) if cursor != START else None
+    entry = shelf.entries.get(cursor) if cursor != START else None
     if entry is None or entry.state != AVAILABLE or entry.expired(now):
-        raise MQError(MQRC.NO_MSG_UNDER_CURSOR, f"no message of {queue.name} is under the browse cursor of this handle")
+        raise MQError(MQRC.NO_MSG_UNDER_CURSOR, f"no message of {q_name} is under the browse cursor of this handle")
     if request.complete_message:
         if entry.offset:
             raise MQError(MQRC.INVALID_MSG_UNDER_CURSOR, "the segment under the cursor is not the first of its message")
-        if not queue.groups.whole_from(entry):
+        if not shelf.groups.whole_from(entry):
             raise MQError(MQRC.NO_MSG_UNDER_CURSOR, "not all segments of the message under the cursor are there")
     return entry
 
@@ -52,7 +53,7 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
 
     Raises SYNCPOINT_LIMIT_REACHED (2024), UOW_NOT_AVAILABLE (2255), having changed nothing.
     """
-    entries, reason = _whole_message(queue, entry) if request.complete_message else ([entry], 0)
+    entries, reason = _whole_message(queue.shelf, entry) if request.complete_message else ([entry], 0)
     form = properties.form_of(handle, request.properties) if entry.properties else 0
     truncated = request.max_length is not None and _length(entries, request, form) > request.max_length
     if truncated and not request.accept_truncated:
@@ -115,9 +116,9 @@ def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[E
     anchor = first.key if begins else before.anchor
     last_browse = _position(request, entries, reason, in_unit=False)
     for marker in request.marks:
-        queue.mark(first, marker, now)
+        queue.browse_marks.mark(first, marker, now)
     for marker in request.unmarks:
-        queue.unmark(first, marker)
+        queue.browse_marks.unmark(first, marker)
     if request.unmarks and queue.waiters.count:
         queue.to_offer.append(first)  # to those who wait for what is not marked
     locked = before.locked
@@ -159,11 +160,11 @@ def _get_warning(handle: Handle, request: Request, entry: Entry, *, in_unit: boo
     return _INCONSISTENT_UOW if in_unit != position.in_unit else 0
 
 
-def _whole_message(queue: LocalQueue, entry: Entry) -> tuple[list[Entry], int]:
+def _whole_message(shelf: Shelf, entry: Entry) -> tuple[list[Entry], int]:
     """The segments of a complete logical message, and a warning where they do not agree in character set or encoding:
     then only the first ones that do (semantics 5.7).
     """
-    entries = [queue.entries[key] for key in queue.groups.segments(entry)]
+    entries = [shelf.entries[key] for key in shelf.groups.segments(entry)]
     if len(entries) == 1:
         return entries, 0
     first = msgpack.unpackb(entry.packed_md)

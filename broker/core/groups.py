@@ -1,4 +1,4 @@
-"""The groups and segmented messages of a queue: what comes where in them, and which are complete.
+"""The groups and segmented messages on a shelf: what comes where in them, and which are complete.
 
 Only available messages are in here, so completeness is what a getter would find. It is kept up to date with each
 message that appears or goes, not searched for: a logical message is complete when a walk from offset 0, from the end of
@@ -202,7 +202,7 @@ class Group:
 
 
 class Groups:
-    """The groups of a queue."""
+    """The groups on a shelf."""
 
     __slots__ = ("_groups",)
 
@@ -309,7 +309,7 @@ class Groups:
 
 
 class _State(NamedTuple):
-    """What getters that want all of a message, or all of a group, judge the messages of one sequence number by."""
+    """The completeness of the messages of one sequence number, which decides what getters of wholes may be given."""
 
     group_complete: bool
     message_complete: bool
@@ -319,7 +319,7 @@ class _State(NamedTuple):
 def _state(group: Group, entry: Entry) -> _State:
     message = group.messages.get(entry.msg_seq_number)
     if message is None:
-        return _State(group.complete, False, None)
+        return _State(group.complete, message_complete=False, first=None)
     return _State(group.complete, message.complete, message.first())
 
 

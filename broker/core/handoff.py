@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from broker.core import reports
 from broker.core import unit as units
 from broker.core.logical_order import IN_PARTS
+from broker.core.queue import LocalQueue
 from broker.core.selection import NEVER
 
 if TYPE_CHECKING:
@@ -34,12 +35,14 @@ def awaited(unit: Unit, now: float) -> bool:
         return False
     if queue.waiters.wholes and entry.msg_flags & IN_PARTS:
         return False  # who is served depends on other messages too
+    assert isinstance(queue, LocalQueue)  # only such a queue has its messages in memory
+    shelf = queue.shelf
 
     def judge(request: Request) -> Entry | None:
         needs_others = request.start or request.part_of_more
-        return entry if needs_others or request.accepts(entry, queue) else None
+        return entry if needs_others or request.accepts(entry, shelf) else None
 
-    for waiter, _ in queue.waiters.takers(entry, judge):
+    for waiter, _ in queue.waiters.takers(entry, shelf, judge):
         return _takes_for_good(waiter.request)
     return False
 

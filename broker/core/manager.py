@@ -43,7 +43,7 @@ from broker.core.logical_order import CLOSED
 from broker.core.options import check_open
 from broker.core.put_template import PutTemplate, leaves_template
 from broker.core.resolution import resolve, unknown
-from broker.core.routes import IndirectQueue, Route
+from broker.core.routes import Route
 from broker.core.rows import ObjectRow, Rows
 from broker.core.selection import EXPIRED_AT_ONCE, choose
 from broker.core.triggering import Triggers
@@ -61,11 +61,14 @@ if TYPE_CHECKING:
 
     from broker.core.definitions import Change
     from broker.core.generated import Lost
+    from broker.core.indirect_queue import IndirectQueue
+    from broker.core.message_queue import MessageQueue
     from broker.core.moment import Moment
     from broker.core.putting import Prepared, Put
     from broker.core.queue import LocalQueue
     from broker.core.resolution import Resolution
     from broker.core.selection import Request
+    from broker.core.shelf import Shelf
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor
 
 _EXPIRED_A_STEP = 50
@@ -386,20 +389,21 @@ class Manager:
 
     def _select(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry | Search | None:
         """The message that a get is given now, if there is one; or what is to be done before that is known."""
+        shelf = queue.shelf
         if request.under_cursor:
-            return granting.under_cursor(handle, queue, request, now)
-        queue.find_view(request, handle)
+            return granting.under_cursor(handle, shelf, queue.name, request, now)
+        shelf.find_view(request, handle)
         entry, discarded = self._choose(queue, request, now, LOOKS_AT_ONCE if request.view is None else None)
         if entry is None and discarded >= EXPIRED_AT_ONCE:
             return Search(self.expiry((queue,), now))
         if entry is None and request.view is None:
-            queue.begin_search(request, handle)
+            shelf.begin_search(request, handle)
         view = request.view
         if entry is None and view is not None and not view.complete:
-            return Search(view.steps(queue.entries, request.after))
-        queue.end_search(request, handle)
+            return Search(view.steps(shelf.entries, request.after))
+        shelf.end_search(request, handle)
         if entry is None:
-            getting.explain_none(queue, request)
+            getting.explain_none(shelf, request)
         return entry
 
     def choose(self, queue: LocalQueue, request: Request, now: float) -> Entry | None:
@@ -412,19 +416,20 @@ class Manager:
         """That message, if it is among so many that are looked at, and how many were discarded: with EXPIRED_AT_ONCE
         there may be more in its way.
         """
+        shelf = queue.shelf
         if request.anything:
-            first = queue.first()
+            first = shelf.first()
             if first is None or first.deadline is None:
                 return first, 0
         if request.whole:
             self.expire(queue, now)  # an expired part makes the whole incomplete
         if request.unmarked_by and CO_OPERATING in request.unmarked_by:
-            queue.drop_old_marks(now - self.mark_seconds)
+            queue.browse_marks.drop_old(now - self.mark_seconds)
         discarded = 0
         while True:
             expired: list[Entry] = []
-            entry = choose(islice(queue.candidates(request), looks), request, queue, now, expired)
-            parts = _expired_parts(queue, request, entry, now)
+            entry = choose(islice(shelf.candidates(request), looks), request, shelf, now, expired)
+            parts = _expired_parts(shelf, request, entry, now)
             self.discard((*expired, *parts))
             discarded += len(expired) + len(parts)
             if not parts or discarded >= EXPIRED_AT_ONCE:
@@ -434,12 +439,12 @@ class Manager:
 
     def mark_left(self, queue: LocalQueue, now: float) -> float | None:
         """How many seconds the oldest mark of the co-operating set still lasts; None when none ends."""
-        made = queue.oldest_mark
+        made = queue.browse_marks.oldest
         return None if made is None or self.mark_seconds == float("inf") else made + self.mark_seconds - now
 
     def end_marks(self, queue: LocalQueue, now: float) -> None:
         """Take off the marks whose time is up; the messages are to be offered to those who wait."""
-        self.to_offer += queue.drop_old_marks(now - self.mark_seconds)
+        self.to_offer += queue.browse_marks.drop_old(now - self.mark_seconds)
 
     def offer_again(self, now: float) -> Effects:
         """Offer what is no longer locked, or no longer behind another, to those who wait."""
@@ -527,12 +532,12 @@ class Manager:
         unit.puts.append(entry)
         return unit
 
-    def _arrive(self, queue: LocalQueue, entries: Sequence[Entry]) -> None:
+    def _arrive(self, queue: MessageQueue, entries: Sequence[Entry]) -> None:
         if queue.deleted:
             for entry in entries:
                 queue.withdraw(entry)
         else:
-            queue.arrive_all(entries)
+            queue.arrive(entries)
             self.triggers.arrived(queue, entries)
 
     def _reinstate(self, entry: Entry) -> None:
@@ -548,13 +553,13 @@ class Manager:
         takes its own with it.
         """
         if not queue.deleted:
-            self.discard(list(islice(queue.overdue(now), EXPIRED_AT_ONCE)))
+            self.discard(list(islice(queue.shelf.overdue(now), EXPIRED_AT_ONCE)))
 
     def expiry(self, queues: Iterable[LocalQueue], now: float) -> Iterator[None]:
         """Discard all of them, on these queues, a few in each step."""
         for queue in queues:
-            while not queue.deleted and queue.is_overdue(now):
-                self.discard(list(islice(queue.overdue(now), _EXPIRED_A_STEP)))
+            while not queue.deleted and queue.shelf.is_overdue(now):
+                self.discard(list(islice(queue.shelf.overdue(now), _EXPIRED_A_STEP)))
                 yield
 
     def discard(self, expired: Iterable[Entry]) -> None:
@@ -569,7 +574,7 @@ class Manager:
         """What a change of definitions writes, and the change to apply when that is durable. (Clear is a unit.)"""
         if isinstance(change, Delete):
             queue = self.queues.get(change.name) if change.space == "QUEUE" else None
-            gone = [entry.id for entry in queue.entries.values() if entry.persistence] if queue else []
+            gone = [entry.id for entry in queue.shelf.entries.values() if entry.persistence] if queue else []
             return change, Rows(removals=gone, dropped=[(change.space, change.name)])
         assert isinstance(change, Define)
         definition = change.definition
@@ -609,7 +614,7 @@ class Manager:
     def clear(self, queue: LocalQueue, count: int) -> Unit:
         """A unit, not frozen yet, that removes the first available messages of the queue: at most `count`."""
         unit = Unit()
-        for entry in queue.heads(count):
+        for entry in queue.shelf.heads(count):
             queue.take(entry, unit)
             unit.gets[entry] = True
         return unit
@@ -628,7 +633,7 @@ class Manager:
     def nonpersistent_rows(self) -> Rows:
         """The nonpersistent messages that an orderly stop keeps: those of queues with NPMCLASS(HIGH)."""
         keeping = [queue for queue in self.queues.values() if queue.keeps_nonpersistent]
-        entries = (entry for queue in keeping for entry in queue.entries.values())
+        entries = (entry for queue in keeping for entry in queue.shelf.entries.values())
         return Rows(inserts=[entry.row() for entry in entries if not entry.persistence and entry.state == AVAILABLE])
 
     def end_waits(self, waiters: Iterable[Waiter], reason: MQRC, effects: Effects) -> None:
@@ -648,11 +653,11 @@ class Manager:
             assert queue.output_count == sum(handle.puts for handle in queue.handles)
             assert queue.pending_starts >= 0
             assert (queue in self.triggers.pending()) == self.triggers.startable(queue)
-            for entry in queue.entries.values():
+            for entry in queue.shelf.entries.values():
                 assert (entry.state in (AVAILABLE, LOCKED)) == (entry.unit is None)
 
 
-def _runs(entries: Sequence[Entry]) -> Iterator[tuple[LocalQueue, Sequence[Entry]]]:
+def _runs(entries: Sequence[Entry]) -> Iterator[tuple[MessageQueue, Sequence[Entry]]]:
     """Messages by queue, cut where one does not stand behind the one before it."""
     start = 0
     for end in range(1, len(entries) + 1):
@@ -662,11 +667,11 @@ def _runs(entries: Sequence[Entry]) -> Iterator[tuple[LocalQueue, Sequence[Entry
             start = end
 
 
-def _expired_parts(queue: LocalQueue, request: Request, entry: Entry | None, now: float) -> list[Entry]:
+def _expired_parts(shelf: Shelf, request: Request, entry: Entry | None, now: float) -> list[Entry]:
     """What is expired of the whole that begins with `entry`, if the get wants a whole."""
-    if entry is None or not request.whole or not queue.is_overdue(now):
+    if entry is None or not request.whole or not shelf.is_overdue(now):
         return []
-    parts = (queue.entries[key] for key in queue.groups.whole_with(entry, request.whole))
+    parts = (shelf.entries[key] for key in shelf.groups.whole_with(entry, request.whole))
     return [part for part in parts if part.expired(now)]
 
 

@@ -63,9 +63,9 @@ def enter_queue(hconn: Hconn, name: str, route: Route, options: int, selection_s
     if handle.puts:
         queue.output_count += 1
     if options & FOR_CO_OP:
-        queue.co_op_count += 1
+        queue.browse_marks.co_op_count += 1
     if handle.selector is not None:
-        queue.select_by(handle.selector, 1)
+        queue.shelf.select_by(handle.selector, 1)
     for level in route.levels:
         level.handles.add(handle)
     return handle
@@ -98,9 +98,9 @@ def close_queue(handle: Handle, queue: LocalQueue) -> None:
     if handle.puts:
         queue.output_count -= 1
     if handle.options & FOR_CO_OP:
-        queue.co_op_count -= 1
-    queue.drop_marks_of(handle)
+        queue.browse_marks.co_op_count -= 1
+    queue.browse_marks.drop_of(handle)
     if handle.selector is not None:
-        queue.select_by(handle.selector, -1)
+        queue.shelf.select_by(handle.selector, -1)
     if queue.exclusive is handle:
         queue.exclusive = None

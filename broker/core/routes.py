@@ -7,11 +7,10 @@ counts as it is at each call; a change that would lead the name elsewhere makes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from broker.core.queue import LocalQueue
 from broker.core.resolution import DIRECTIONS
-from broker.mqi.attribute_values import MQPRT
 from broker.mqi.descriptor import MQPER
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -20,35 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.core.definitions import Definition
-    from broker.core.handles import Handle
+    from broker.core.queue_attributes import QueueAttributes
     from broker.core.resolution import Resolution
 
-_ASYNC_RESPONSE = MQPRT.ASYNC_RESPONSE.value
 _PERSISTENCE_AS_Q_DEF = MQPER.PERSISTENCE_AS_Q_DEF.value
-INDIRECT_KINDS = ("QALIAS", "QREMOTE")
-
-
-class IndirectQueue:
-    """An alias queue, or the local definition of a remote queue or queue manager: a name that leads to a queue."""
-
-    def __init__(self, definition: Definition) -> None:
-        self.name = definition.name
-        self.handles: set[Handle] = set()
-        self.configure(definition)
-
-    def configure(self, definition: Definition) -> None:
-        """Take over the attributes of the definition."""
-        self.definition = definition
-        number = definition.attributes
-        self.put_inhibited = bool(number["PUT"])
-        self.get_inhibited = bool(number.get("GET", 0))
-        self.default_priority = int(number["DEFPRTY"])
-        self.default_persistence = int(number["DEFPSIST"])
-        self.property_control = int(number.get("PROPCTL", 0))
-        self.answers_puts_later = int(number["DEFPRESP"]) == _ASYNC_RESPONSE
-
-
-Level: TypeAlias = LocalQueue | IndirectQueue
 
 
 class Route:
@@ -59,7 +33,7 @@ class Route:
 
     __slots__ = ("by_default", "first", "levels", "q_mgr_name", "q_name", "queue", "remote")
 
-    def __init__(self, levels: Sequence[Level], resolution: Resolution) -> None:
+    def __init__(self, levels: Sequence[QueueAttributes], resolution: Resolution) -> None:
         last = levels[-1]
         assert isinstance(last, LocalQueue)
         self.levels = tuple(levels)

@@ -1,7 +1,7 @@
 """Selection: which message a get is given (semantics 7). Written once, for queues in memory and for shared ones.
 
 `choose` takes an *ordered* iterator of entries that are available and judges them; where they come from (which index
-was walked, which rows were locked) is the business of the queue. The first survivor is the result.
+was walked, which rows were locked) is the business of the shelf. The first survivor is the result.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Marker
     from broker.core.logical_order import Item
-    from broker.core.queue import LocalQueue
     from broker.core.selector import Selector
+    from broker.core.shelf import Shelf
     from broker.core.views import View
 
 EXPIRED_AT_ONCE = 500
@@ -26,7 +26,7 @@ EXPIRED_AT_ONCE = 500
 
 
 class Request:
-    """What a get looks for. A field that is None is not looked at."""
+    """The message that a get asks for, and how it wants it. A field that is None is not looked at."""
 
     __slots__ = (
         "accept_truncated",
@@ -139,15 +139,15 @@ class Request:
             and entry.key > self.after
         )
 
-    def accepts(self, entry: Entry, queue: LocalQueue) -> bool:
+    def accepts(self, entry: Entry, shelf: Shelf) -> bool:
         """Whether the get may be given this available message."""
-        return self.suits(entry, queue) and (self.selector is None or self.selector.matches(entry))
+        return self.suits(entry, shelf) and (self.selector is None or self.selector.matches(entry))
 
-    def suits(self, entry: Entry, queue: LocalQueue) -> bool:
+    def suits(self, entry: Entry, shelf: Shelf) -> bool:
         """Whether it may, if its selector is true of the message."""
         return (
             self.matches(entry)
-            and (not (self.start or self.whole) or queue.admits(entry, self.start, self.whole))
+            and (not (self.start or self.whole) or shelf.admits(entry, self.start, self.whole))
             and (self.unmarked_by is None or not entry.marks or unmarked(entry, self.unmarked_by))
         )
 
@@ -167,13 +167,13 @@ NEVER, ALWAYS, IF_PERSISTENT = range(3)  # whether a get is under syncpoint
 
 
 def choose(
-    candidates: Iterable[Entry], request: Request, queue: LocalQueue, now: float, expired: list[Entry]
+    candidates: Iterable[Entry], request: Request, shelf: Shelf, now: float, expired: list[Entry]
 ) -> Entry | None:
     """The first candidate that `request` accepts. Expired ones that would have been chosen are added to `expired`: with
     EXPIRED_AT_ONCE of them the look is over.
     """
     for entry in candidates:
-        if request.accepts(entry, queue):
+        if request.accepts(entry, shelf):
             if entry.deadline is None or entry.deadline > now:
                 return entry
             expired.append(entry)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from broker.core.entry import order_key, rank_of
+from broker.core.entry import rank_of
 from broker.mqi.attribute_values import MQTT
 from broker.mqi.layouts import MQTMC2
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from broker.core.definitions import Definition
     from broker.core.entry import Entry
     from broker.core.handles import Hconn
-    from broker.core.queue import LocalQueue
+    from broker.core.message_queue import MessageQueue
 
 _FIRST = MQTT.FIRST.value
 _EVERY = MQTT.EVERY.value
@@ -34,17 +34,17 @@ class Triggers:
     def __init__(self, q_mgr_name: str, processes: Mapping[str, Definition]) -> None:
         self._q_mgr_name = q_mgr_name
         self._processes = processes
-        self._pending: dict[LocalQueue, None] = {}  # queues whose count is above 0
-        self._leases: dict[int, tuple[LocalQueue, Hconn]] = {}
+        self._pending: dict[MessageQueue, None] = {}  # queues whose count is above 0
+        self._leases: dict[int, tuple[MessageQueue, Hconn]] = {}
         self._held: dict[Hconn, dict[int, None]] = {}  # the leases of each connection that has any
-        self._running: dict[LocalQueue, int] = {}  # how many there are for each queue that has any
+        self._running: dict[MessageQueue, int] = {}  # how many there are for each queue that has any
         self._last_lease = 0
         self.posts = 0  # grows with every post: a monitor waits for more than it has seen
         self.interval_ms = 999_999_999
 
     # Conditions
 
-    def fast_path(self, queue: LocalQueue) -> bool:
+    def fast_path(self, queue: MessageQueue) -> bool:
         """C6, C9, C10 and R-8: triggering is on, its type is EVERY or FIRST, it names a process that exists and no
         initiation queue.
         """
@@ -55,11 +55,11 @@ class Triggers:
             and queue.process_name in self._processes
         )
 
-    def judges(self, queue: LocalQueue) -> bool:
+    def judges(self, queue: MessageQueue) -> bool:
         """Whether each put to this queue is to be judged when it is made (`meets_first`)."""
         return queue.trigger_type == _FIRST and self.fast_path(queue)
 
-    def meets_first(self, queue: LocalQueue, entry: Entry, tick: float) -> bool:
+    def meets_first(self, queue: MessageQueue, entry: Entry, tick: float) -> bool:
         """Whether this put meets FIRST (C2, C3, C4; E2 after TRIGINT). Judged when it is put, uncommitted or not."""
         if not self.judges(queue) or queue.input_count or rank_of(entry.key) < queue.trigger_priority:
             return False
@@ -70,7 +70,7 @@ class Triggers:
         queue.first_triggered = tick
         return True
 
-    def arrived(self, queue: LocalQueue, entries: Sequence[Entry]) -> None:
+    def arrived(self, queue: MessageQueue, entries: Sequence[Entry]) -> None:
         """Committed puts: count them if the queue is trigger EVERY (S-12, R-6, R-7). A message that the queue manager
         cut counts once, with its first piece.
         """
@@ -80,19 +80,19 @@ class Triggers:
                 self.count(queue, queue.pending_starts + starts)
                 self.post()
 
-    def fire_first(self, queue: LocalQueue) -> None:
+    def fire_first(self, queue: MessageQueue) -> None:
         """A unit of work whose put met FIRST is over, committed or backed out (R-9)."""
         if queue.trigger_type == _FIRST and not queue.deleted and self.fast_path(queue):
             self.count(queue, 1)
             self.post()
 
-    def last_input_closed(self, queue: LocalQueue, tick: float) -> None:
+    def last_input_closed(self, queue: MessageQueue, tick: float) -> None:
         """E3: nobody has the queue open for input any more, and FIRST still finds a message."""
         if queue.trigger_type == _FIRST and self.fast_path(queue) and not queue.input_count and queue.qualifying():
             queue.first_triggered = tick
             self.fire_first(queue)
 
-    def recount(self, queue: LocalQueue) -> None:
+    def recount(self, queue: MessageQueue) -> None:
         """Triggering was switched or changed, or the queue manager starts (R-12, R-13): count what waits.
 
         Segments that are on the queue already count one start each. Which of them were one message to the program that
@@ -101,7 +101,7 @@ class Triggers:
         self.count(queue, 0)
         if not self.fast_path(queue):
             return
-        waiting = queue.available.count_below(order_key(queue.trigger_priority - 1, 0))  # of this priority or higher
+        waiting = queue.count_available(queue.trigger_priority)
         if queue.trigger_type == _EVERY:
             self.count(queue, waiting)
         elif queue.trigger_type == _FIRST and waiting and not queue.input_count:
@@ -109,7 +109,7 @@ class Triggers:
         if queue.pending_starts:
             self.post()
 
-    def count(self, queue: LocalQueue, starts: int) -> None:
+    def count(self, queue: MessageQueue, starts: int) -> None:
         """The TriggerPendingCount of the queue is this now."""
         queue.pending_starts = starts
         if starts:
@@ -123,23 +123,23 @@ class Triggers:
 
     # Starts
 
-    def startable(self, queue: LocalQueue) -> bool:
+    def startable(self, queue: MessageQueue) -> bool:
         """Whether a monitor may take starts of this queue now: GET(DISABLED) holds them back (R-11)."""
         return queue.pending_starts > 0 and not queue.get_inhibited and self.fast_path(queue)
 
-    def pending(self) -> list[LocalQueue]:
+    def pending(self) -> list[MessageQueue]:
         """The queues of which starts may be taken, by name. That there are many others costs nothing."""
         return sorted(filter(self.startable, self._pending), key=attrgetter("name"))
 
-    def process(self, queue: LocalQueue) -> Definition:
+    def process(self, queue: MessageQueue) -> Definition:
         """The process definition that the queue names."""
         return self._processes[queue.process_name]
 
-    def appl_id(self, queue: LocalQueue) -> str:
+    def appl_id(self, queue: MessageQueue) -> str:
         """ApplId of the process definition."""
         return str(self.process(queue).attributes["APPLICID"])
 
-    def take(self, queue: LocalQueue, hconn: Hconn, limit: int) -> list[tuple[int, bytes]]:
+    def take(self, queue: MessageQueue, hconn: Hconn, limit: int) -> list[tuple[int, bytes]]:
         """Take up to `limit` starts: a lease and its trigger message each. The count falls in the same step (R-1)."""
         if not self.startable(queue):
             return []
@@ -148,7 +148,7 @@ class Triggers:
         message = bytes(self._message(queue))
         return [(self._lease(queue, hconn), message) for _ in range(number)]
 
-    def done(self, hconn: Hconn, lease: int) -> LocalQueue | None:
+    def done(self, hconn: Hconn, lease: int) -> MessageQueue | None:
         """The start has been carried out. The queue it was for; None when the connection does not hold this lease."""
         queue, holder = self._leases.get(lease, (None, None))
         if queue is None or holder is not hconn:
@@ -170,7 +170,7 @@ class Triggers:
         queue = self.done(hconn, lease)
         if queue is None or queue.deleted or not self.fast_path(queue):
             return
-        wanted = len(queue.entries)
+        wanted = queue.message_count
         if queue.pending_starts < (min(wanted, 1) if queue.trigger_type == _FIRST else wanted):
             self.count(queue, queue.pending_starts + 1)
             self.post()
@@ -179,18 +179,18 @@ class Triggers:
         """The leases of a connection."""
         return list(self._held.get(hconn, ()))
 
-    def leased(self, queue: LocalQueue) -> int:
+    def leased(self, queue: MessageQueue) -> int:
         """How many starts of this queue are under way."""
         return self._running.get(queue, 0)
 
-    def _lease(self, queue: LocalQueue, hconn: Hconn) -> int:
+    def _lease(self, queue: MessageQueue, hconn: Hconn) -> int:
         self._last_lease += 1
         self._leases[self._last_lease] = (queue, hconn)
         self._held.setdefault(hconn, {})[self._last_lease] = None
         self._running[queue] = self._running.get(queue, 0) + 1
         return self._last_lease
 
-    def _message(self, queue: LocalQueue) -> MQTMC2:
+    def _message(self, queue: MessageQueue) -> MQTMC2:
         process = self.process(queue).attributes
         return MQTMC2(
             q_name=queue.name,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle, Hconn
     from broker.core.logical_order import Position
-    from broker.core.queue import LocalQueue
+    from broker.core.message_queue import MessageQueue
     from broker.core.reports import Kind
 
 ACTIVE, COMMITTING, BACKING_OUT, COMMITTED, BACKED_OUT = range(5)
@@ -54,7 +54,7 @@ class Unit:
         self.gets: dict[Entry, bool] = {}  # whether the message is the first, or only, that its call got
         self.bytes = 0  # of the bodies put
         self.calls = 0  # what counts towards MAXUMSGS: one a call, however many segments it puts or gets
-        self.firsts: list[LocalQueue] = []  # queues whose FIRST condition a put of this unit met
+        self.firsts: list[MessageQueue] = []  # queues whose FIRST condition a put of this unit met
         self.reports: dict[Entry, Kind] = {}  # to be made of these messages when the unit is committed
         self.last_puts: dict[Handle, Position] = {}  # from before the unit's first put with the handle
         self.last_gets: dict[Handle, Position] = {}  # and first get

@@ -1,6 +1,6 @@
-"""Views: the available messages of a queue that a certain kind of get may be given, in queue order (semantics 5.9).
+"""Views: the available messages on a shelf that a certain kind of get may be given, in queue order (semantics 5.9).
 
-A queue makes a view when such a get is first asked for, and keeps it up to date from then on. So a get that wants a
+A shelf makes a view when such a get is first asked for, and keeps it up to date from then on. So a get that wants a
 complete group does not step over ten thousand incomplete ones, and queues that are never read so pay nothing.
 
 A view is made as far as somebody has looked: it holds what there is up to its frontier, and knows nothing of what is
@@ -35,7 +35,7 @@ START = -1  # a cursor before every message
 
 
 class Search(NamedTuple):
-    """What must be done before a get can be answered, in steps: then the get is to be made again."""
+    """Work that must be done, in steps, before a get can be answered: then the get is to be made again."""
 
     steps: Iterator[None]
 

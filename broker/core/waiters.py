@@ -30,13 +30,14 @@ if TYPE_CHECKING:
     from broker.core.entry import Entry
     from broker.core.handles import Handle
     from broker.core.selection import Request
+    from broker.core.shelf import Shelf
 
 Names: TypeAlias = tuple[str, ...]
 Judge: TypeAlias = "Callable[[Request], Entry | None]"
 """Says which message a request may be given because of the one that is offered, if any."""
 
 _NAMES: Names = ("msg_id", "correl_id", "group_id", "msg_seq_number", "offset", "token")
-"""What a request and a message both have, and fifos are found by."""
+"""The fields that both a request and a message have: fifos are found by them."""
 
 _CORREL_ID: Names = ("correl_id",)
 _ALL_BUT_ONE = len(_NAMES) - 1
@@ -101,15 +102,16 @@ class Waiters:
         if not fifo.waiters:
             fifo.table.drop(fifo)
 
-    def takers(self, entry: Entry, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
+    def takers(self, entry: Entry, shelf: Shelf, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
         """Those who may be given a message because of `entry`, and which, in the order in which they are to be served.
+        The message is on `shelf`, and so are all that they may be given.
 
         Each is judged when the ones before it have been served. Nobody may come or leave meanwhile: the caller stops
         at the first that takes `entry` out of sight.
         """
         for each in (self._browsers, self._specific, self._general):
             if (each.tables or each.wholes) and entry.state != GONE:  # as one that is found expired
-                fifos = each.fifos(entry)
+                fifos = each.fifos(entry, shelf)
                 yield from _in_fifo(fifos[0], judge) if len(fifos) == 1 else _in_turn(fifos, judge)
 
     def __iter__(self) -> Iterator[Waiter]:
@@ -185,23 +187,22 @@ class _ServiceClass:
             table = self.tables.get(names) or self.tables.setdefault(names, _Table(names))
         return table.fifo(value, _question(request))
 
-    def fifos(self, entry: Entry) -> list[Fifo]:
+    def fifos(self, entry: Entry, shelf: Shelf) -> list[Fifo]:
         """The fifos of those who may want a message because of `entry`."""
         fifos = [fifo for table in self.tables.values() for fifo in table.matching(entry)]
         if self.wholes:
-            fifos += self._fifos_of_wholes(entry)
+            fifos += self._fifos_of_wholes(entry, shelf)
         return fifos
 
-    def _fifos_of_wholes(self, entry: Entry) -> Iterable[Fifo]:
-        queue = entry.queue
+    def _fifos_of_wholes(self, entry: Entry, shelf: Shelf) -> Iterable[Fifo]:
         fifos: dict[Fifo, None] = {}
         for (whole, names), table in self.wholes.items():
-            keys = queue.groups.whole_with(entry, whole)
+            keys = shelf.groups.whole_with(entry, whole)
             if keys and (not names or table.count < len(keys)):  # it takes less to ask them all
                 fifos.update(dict.fromkeys(table.all()))
                 continue
             for key in keys:
-                fifos.update(dict.fromkeys(table.matching(queue.entries[key])))
+                fifos.update(dict.fromkeys(table.matching(shelf.entries[key])))
         return fifos
 
 
@@ -225,7 +226,7 @@ def _names(asked: tuple[bool, ...]) -> Names:
 
 @lru_cache
 def _values_of(names: Names) -> Callable[[Entry], object]:
-    """What gives the values of these fields of a message."""
+    """A function that gives the values of these fields of a message."""
     return attrgetter(*names) if names else _nothing
 
 

@@ -16,6 +16,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.core.entry import AVAILABLE, GONE
+from broker.core.queue import LocalQueue
 from broker.engine.mistakes import contained, mistake
 
 if TYPE_CHECKING:
@@ -133,10 +134,11 @@ class Bodies:
 
     def _next(self, entry: Entry, length: int, room: int) -> list[Entry]:
         """The messages behind `entry` whose bodies are on disk: at most `length` of them, of `room` bytes."""
-        queue = entry.queue
+        assert isinstance(entry.queue, LocalQueue)  # only such a queue has its messages in memory
+        shelf = entry.queue.shelf
         run: list[Entry] = []
-        for key in islice(queue.available.after(entry.key), max(length, 0)):
-            each = queue.entries[key]
+        for key in islice(shelf.available.after(entry.key), max(length, 0)):
+            each = shelf.entries[key]
             room -= each.length
             if each.data is not None or each in self._runs or room < 0:
                 break

@@ -274,7 +274,7 @@ class Conversation:
         queue = handle.queue
         assert queue is not None
 
-        if not queue.deleted and queue.is_overdue(self.manager.clock.time()):
+        if not queue.deleted and queue.shelf.is_overdue(self.manager.clock.time()):
             steps = self.core.expiry((queue,), self.manager.clock.time())
             self.call_order.prepare(steps, call, self._close, handle.hobj, options)
             return
@@ -540,7 +540,7 @@ class Conversation:
         findings: list[Finding] = []
 
         def steps() -> Iterator[None]:
-            for finding in explain(route, wanted, self.manager.clock.time()):
+            for finding in explain(route, route.queue.shelf, wanted, self.manager.clock.time()):
                 if finding is not None:
                     findings.append(finding)
                 yield
@@ -548,7 +548,7 @@ class Conversation:
         def answer(call: Call[Explanation]) -> None:
             call.set_result(Explanation(q_name=route.queue.name, findings=tuple(findings)))
 
-        self.call_order.look(steps(), call, answer, _LOOKED_AT_BYTES * len(route.queue.entries))
+        self.call_order.look(steps(), call, answer, _LOOKED_AT_BYTES * len(route.queue.shelf.entries))
 
     def _connect(self, call: Call[Port], appl_name: str) -> None:
         call.set_result(

@@ -287,13 +287,13 @@ class QueueManager:
         def deleted(error: Exception | None) -> None:
             if error is None:
                 error = self._take_effect(change)
-                for entry in queue.entries.values():
+                for entry in queue.shelf.entries.values():
                     self.bodies.gone(entry)
             else:
                 queue.deleted = False
             then(error)
 
-        if len(queue.available) > RUN_LENGTH:
+        if len(queue.shelf.available) > RUN_LENGTH:
             self._clear(queue, cleared)
         else:
             cleared(None)

@@ -77,7 +77,7 @@ def _soften(conversation: Conversation, hardened: Sequence[Entry]) -> None:
 
 
 def _entry(queue: LocalQueue, token: bytes) -> Entry | None:
-    return queue.entries.get(int.from_bytes(token, "big"))
+    return queue.shelf.entries.get(int.from_bytes(token, "big"))
 
 
 def put_back(conversation: Conversation, got: Sequence[tuple[Entry, Unit]]) -> None:

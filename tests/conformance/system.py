@@ -149,6 +149,6 @@ class System:
         return [
             (queue.number, entry.row().rank, entry.id, entry.length, entry.backout_count, 0)
             for queue in self.manager.core.queues.values()
-            for entry in queue.entries.values()
+            for entry in queue.shelf.entries.values()
             if (entry.persistence or queue.keeps_nonpersistent) and entry.state == AVAILABLE
         ]

@@ -225,4 +225,4 @@ async def test_a_mark_that_nobody_needs_is_not_kept(system: System, members: lis
     await drained(queue)
     core = system.manager.core.queues["Q"]
     assert not any(handle.marked for handle in core.handles)
-    assert not core._co_op_marks
+    assert core.browse_marks.oldest is None

@@ -110,12 +110,13 @@ class Twin:
         """All there is to compare."""
         self.world.manager.check_invariants()
         entries = [
-            (e.id, e.state, e.priority, e.packed_md, e.msg_id, e.correl_id, e.data) for e in self.queue.entries.values()
+            (e.id, e.state, e.priority, e.packed_md, e.msg_id, e.correl_id, e.data)
+            for e in self.queue.shelf.entries.values()
         ]
         unit = self.access.handle.hconn.unit
         counts = None if unit is None else (unit.calls, unit.bytes, len(unit.puts), len(unit.gets), len(unit.reports))
         queue = self.queue
-        return sorted(entries), queue.depth, queue.uncommitted, queue.bytes, counts, self.world.shelf.messages
+        return sorted(entries), queue.depth, queue.uncommitted, queue.bytes, counts, self.world.store.messages
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -237,11 +237,11 @@ def test_a_browse_never_changes_the_queue(world: World) -> None:
     queue = world.define()
     access = world.open()
     put(access, "A5", "B3")
-    before = [(entry.key, entry.state, entry.backout_count) for entry in queue.entries.values()]
+    before = [(entry.key, entry.state, entry.backout_count) for entry in queue.shelf.entries.values()]
     assert sweep(access) == "AB"
-    assert [(entry.key, entry.state, entry.backout_count) for entry in queue.entries.values()] == before
+    assert [(entry.key, entry.state, entry.backout_count) for entry in queue.shelf.entries.values()] == before
     assert (queue.depth, queue.uncommitted) == (2, 0)
 
 
 def _id_of(access: Access, data: bytes) -> bytes:
-    return next(entry.msg_id for entry in access.queue.entries.values() if entry.data == data)
+    return next(entry.msg_id for entry in access.queue.shelf.entries.values() if entry.data == data)

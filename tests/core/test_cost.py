@@ -307,7 +307,7 @@ def test_a_put_to_a_full_queue_walks_only_what_is_overdue(world: World, depth: i
     for number in range(depth):
         access.put(b"", 0, MessageDescriptor(expiry=10 if number < 3 else 10_000))
     world.pass_time(2)
-    walked = len(list(queue.overdue(world.now)))
+    walked = len(list(queue.shelf.overdue(world.now)))
     access.put(b"A")
     assert (walked, queue.depth) == (3, depth - 2)
 

@@ -36,7 +36,7 @@ def test_t12_1_a_message_whose_time_is_up_is_never_returned(
     else:
         with fails(MQRC.NO_MSG_AVAILABLE):
             access.get(options)
-        assert (access.queue.depth, world.shelf.messages) == (0, {})
+        assert (access.queue.depth, world.store.messages) == (0, {})
 
 
 def test_t12_2_the_time_left_is_counted_from_the_put(world: World, access: Access) -> None:
@@ -67,7 +67,7 @@ def test_only_what_would_have_been_returned_is_discarded(world: World, access: A
     access.put(b"live", 0, MessageDescriptor(priority=3))
     world.pass_time(2)
     assert access.get(0, MessageDescriptor(correl_id=name_of("A")), match=0).data == b"live"
-    assert [entry.data for entry in access.queue.entries.values()] == [b"C"]
+    assert [entry.data for entry in access.queue.shelf.entries.values()] == [b"C"]
 
 
 def test_a_get_by_id_discards_no_other_message(world: World, access: Access) -> None:
@@ -76,7 +76,7 @@ def test_a_get_by_id_discards_no_other_message(world: World, access: Access) -> 
     world.pass_time(2)
     with fails(MQRC.NO_MSG_AVAILABLE):
         access.get(0, MessageDescriptor(correl_id=name_of("B")))
-    assert [entry.data for entry in access.queue.entries.values()] == [b"A"]
+    assert [entry.data for entry in access.queue.shelf.entries.values()] == [b"A"]
 
 
 def test_until_it_is_discarded_a_message_counts_towards_maxdepth_but_a_put_makes_room(world: World) -> None:

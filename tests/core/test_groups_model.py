@@ -291,7 +291,8 @@ class Walk:
         """The queue is that of the model, and nobody waits for what is there."""
         self.world.manager.check_invariants()
         actual = [
-            (number_of(entry), state_of(entry), entry.backout_count) for _, entry in sorted(self.queue.entries.items())
+            (number_of(entry), state_of(entry), entry.backout_count)
+            for _, entry in sorted(self.queue.shelf.entries.items())
         ]
         expected = self.model.in_order()
         assert actual == [
@@ -353,13 +354,13 @@ class SlowWalk(Walk):
     def end_unit(self, program: int, *, commit: bool) -> None:
         super().end_unit(program, commit=commit)
         if self.seldom() and not self.queue.waiters.count:
-            self.queue.views.clear()  # as if nobody had looked yet
+            self.queue.shelf.views.clear()  # as if nobody had looked yet
 
 
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found at once."""
-    monkeypatch.setattr("broker.core.queue.LOOKS_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.shelf.LOOKS_AT_ONCE", 1)
     monkeypatch.setattr("broker.core.manager.LOOKS_AT_ONCE", 1)
     monkeypatch.setattr("broker.core.views._STEP", 1)
 

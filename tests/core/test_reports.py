@@ -39,7 +39,7 @@ def drained(world: World) -> list[tuple[int, bytes]]:
     """Get all reports: their Feedback and data."""
     replies = world.open("REPLIES")
     found = []
-    while replies.queue.available:
+    while replies.queue.shelf.available:
         message = replies.get()
         md = MessageDescriptor()
         unpack_md(message.entry.packed_md, md)
@@ -114,14 +114,14 @@ def test_headers_are_followed_as_far_as_they_are_what_they_say(format: str, data
 def test_reports_become_visible_with_the_unit_that_causes_them(world: World, access: Access) -> None:
     with world.hold():
         access.put(b"hello", 0, asking(MQRO.COA))
-        assert not world.manager.queues["REPLIES"].available
+        assert not world.manager.queues["REPLIES"].shelf.available
     assert feedbacks(world) == [MQFB.COA]
     access.put(b"again", 0, asking(MQRO.COD))
     access.get()
     with world.hold():
         access.get(MQGMO.SYNCPOINT)
         access.program.commit()
-        assert not world.manager.queues["REPLIES"].available
+        assert not world.manager.queues["REPLIES"].shelf.available
     assert feedbacks(world) == [MQFB.COD]
 
 
@@ -170,7 +170,7 @@ def test_persistent_reports_are_written_with_what_caused_them(world: World, acce
         access.get()
     world.restart()
     assert drained(world) == [(MQFB.COA, b""), (MQFB.COD, b""), (MQFB.EXPIRATION, b"dead")]
-    assert not world.shelf.messages
+    assert not world.store.messages
 
 
 def test_what_carries_no_data_needs_no_body(world: World, access: Access) -> None:
@@ -219,4 +219,4 @@ def test_a_report_that_the_dead_letter_queue_cannot_take_is_lost_and_told(world:
     world.alter_manager(DEADQ="DEAD")
     access.put(b"hello", 0, MessageDescriptor(report=MQRO.COA, reply_to_q="NOSUCH"))
     assert [error.reason for _, error in world.manager.lost] == [MQRC.UNKNOWN_OBJECT_NAME]
-    assert not world.manager.queues["DEAD"].entries
+    assert not world.manager.queues["DEAD"].shelf.entries

@@ -49,7 +49,7 @@ works = st.builds(Work, st.lists(steps, max_size=5), st.sampled_from(["commit", 
 def contents(world: World) -> dict[str, list[tuple[object, ...]]]:
     """The persistent messages of each queue that are committed, in order, with all that is known of them."""
     return {
-        name: [_known(entry) for _, entry in sorted(queue.entries.items()) if _kept(entry)]
+        name: [_known(entry) for _, entry in sorted(queue.shelf.entries.items()) if _kept(entry)]
         for name, queue in world.manager.queues.items()
     }
 
@@ -96,12 +96,12 @@ def test_a_queue_manager_started_from_the_rows_of_the_units_has_the_same_message
     accesses = {name: program.open(name) for name in QUEUES}
     for work in story:
         begin(work, accesses)
-        assert contents(World(world.now, shelf=world.shelf)) == contents(world)
+        assert contents(World(world.now, store=world.store)) == contents(world)
         if work.end == "backout":
             program.backout()
         else:
             program.commit()
-        again = World(world.now, shelf=world.shelf)
+        again = World(world.now, store=world.store)
         again.manager.check_invariants()
         assert contents(again) == contents(world)
 
@@ -126,12 +126,12 @@ def test_a_row_without_data_makes_an_entry_that_knows_its_length(world: World) -
 def test_nonpersistent_messages_write_nothing(world: World) -> None:
     world.define()
     access = world.open()
-    before = world.shelf.high_water
+    before = world.store.high_water
     access.put(b"A")
     access.get(MQGMO.SYNCPOINT)
     access.program.backout()
     access.get()
-    assert (world.shelf.messages, world.shelf.high_water) == ({}, before)
+    assert (world.store.messages, world.store.high_water) == ({}, before)
 
 
 def test_rows_taken_together_are_those_of_both() -> None:

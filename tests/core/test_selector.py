@@ -276,10 +276,10 @@ def test_the_messages_of_a_selector_are_judged_once_and_forgotten_with_its_last_
     ]
     accesses = [Access(Program(world, handle.hconn), handle) for handle in handles]
     assert [access.get().data for access in accesses] == [b"1", b"2"]
-    (view,) = queue.views.values()
-    assert list(view.keys) == list(queue.available)
+    (view,) = queue.shelf.views.values()
+    assert list(view.keys) == list(queue.shelf.available)
     accesses[0].close()
     assert accesses[1].get().data == b"3"
     accesses[1].close()
-    assert (queue.views, queue.selectors) == ({}, {})
+    assert (queue.shelf.views, queue.shelf.selectors) == ({}, {})
     world.manager.check_invariants()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from broker.core.effects import Effects
     from broker.core.entry import Entry
+    from broker.core.shelf import Shelf
     from broker.core.waiters import Judge
     from tests.core.world import Access, Wait
 
@@ -73,7 +74,7 @@ FLAGS = (
 class AskedOneByOne(Waiters):
     """All that wait, as plain lists: every one of them is asked about every message."""
 
-    def takers(self, entry: Entry, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
+    def takers(self, entry: Entry, shelf: Shelf, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
         for waiter in sorted(self, key=_turn):
             found = judge(waiter.request)
             if found is not None:

@@ -201,7 +201,7 @@ def test_a_put_outside_syncpoint_that_cannot_be_written_never_was(world: World) 
     world.held = True
     access.put(b"A", 0, PERSISTENT)
     world.settle_next(written=False)
-    assert (queue.depth, queue.uncommitted, queue.entries) == (0, 0, {})
+    assert (queue.depth, queue.uncommitted, queue.shelf.entries) == (0, 0, {})
 
 
 def test_a_unit_takes_effect_in_delivery_order_whatever_the_order_of_its_calls(world: World) -> None:
@@ -252,7 +252,7 @@ def test_what_nobody_took_after_its_removal_is_put_again_at_its_place_with_the_c
     unit = world.manager.put_again(access.get().entry)
     assert unit is not None
     world.end_unit(unit, commit=True)
-    assert [row.backout_count for row in world.shelf.load()] == [1, 0]
+    assert [row.backout_count for row in world.store.load()] == [1, 0]
     message = access.get()
     assert (message.data, message.entry.backout_count) == (b"A", 1)
 
@@ -278,7 +278,7 @@ def test_a_unit_ends_quietly_on_a_queue_that_was_deleted_meanwhile(world: World,
         access.program.commit()
     else:
         access.program.backout()
-    assert (queue.entries, queue.depth, queue.uncommitted) == ({}, 0, 0)
+    assert (queue.shelf.entries, queue.depth, queue.uncommitted) == ({}, 0, 0)
     queue.check_invariants()
 
 
@@ -288,7 +288,7 @@ def test_a_clear_removes_what_is_available(world: World) -> None:
     access.put(b"A", 0, PERSISTENT)
     access.put(b"B")
     world.clear()
-    assert (queue.depth, queue.entries, world.shelf.messages) == (0, {}, {})
+    assert (queue.depth, queue.shelf.entries, world.store.messages) == (0, {}, {})
 
 
 def test_a_unit_holds_at_most_so_many_bytes(world: World) -> None:

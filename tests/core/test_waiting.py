@@ -277,8 +277,8 @@ def test_a_message_put_and_taken_by_a_waiter_leaves_no_trace(world: World, acces
     wait = world.open().wait(0, correl("X"))
     access.put(b"A", 0, md)
     assert got(wait) == ["A"]
-    assert (queue.depth, queue.uncommitted, queue.entries, queue.waiters.count) == (0, 0, {}, 0)
-    assert world.shelf.messages == {}
+    assert (queue.depth, queue.uncommitted, queue.shelf.entries, queue.waiters.count) == (0, 0, {}, 0)
+    assert world.store.messages == {}
 
 
 def test_lines_of_waiters_that_are_empty_are_forgotten(world: World, access: Access) -> None:

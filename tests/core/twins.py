@@ -231,7 +231,7 @@ class Twins:
         self.world.restart()
         self.world.held = self.model.held = False
         self.waits.clear()
-        entries = [entry for queue in self.world.manager.queues.values() for entry in queue.entries.values()]
+        entries = [entry for queue in self.world.manager.queues.values() for entry in queue.shelf.entries.values()]
         self.messages = {_number(entry): Known(entry, self.messages[_number(entry)].model) for entry in entries}
         self._connect()
 
@@ -244,7 +244,7 @@ class Twins:
             queue = self.world.manager.queues[name]
             assert [
                 (_number(entry), STATE_NAMES[entry.state], entry.backout_count)
-                for _, entry in sorted(queue.entries.items())
+                for _, entry in sorted(queue.shelf.entries.items())
             ] == [(message.number, message.state, message.backouts) for message in model.in_order()]
             assert (queue.depth, queue.pending_starts) == (model.depth, model.starts)
         for wait, expected in self.waits:

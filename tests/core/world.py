@@ -36,7 +36,7 @@ from broker.mqi import (
     ObjectDescriptor,
     PutMessageOptions,
 )
-from tests.core.shelf import Shelf
+from tests.core.fake_store import FakeStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -108,7 +108,7 @@ class World:
 
     now: float = START_TIME
     tick: float = 0.0
-    shelf: Shelf = field(default_factory=Shelf)
+    store: FakeStore = field(default_factory=FakeStore)
     journal: deque[Frozen] = field(default_factory=deque)
     held: bool = False
     meanwhile: Callable[[], None] | None = None  # what others do between the steps of a get's search
@@ -118,16 +118,16 @@ class World:
 
     def _start(self) -> None:
         definition = create("QMGR", "QM1", datetime.fromtimestamp(self.now, UTC))
-        self.manager = Manager(definition, self.now, self.shelf.high_water)
-        for row in self.shelf.objects.values():
+        self.manager = Manager(definition, self.now, self.store.high_water)
+        for row in self.store.objects.values():
             self.manager.load_object(row)
         queues = {queue.number: queue for queue in self.manager.queues.values()}
-        for message in self.shelf.load():
+        for message in self.store.load():
             queues[message.queue].load([Entry.from_row(queues[message.queue], message)])
         self.manager.start_triggers()
 
     def restart(self) -> None:
-        """The queue manager fails and starts again: what is on the shelf is all there is. Handles and queues of before
+        """The queue manager fails and starts again: what is in the store is all there is. Handles and queues of before
         are dead.
         """
         self.journal.clear()
@@ -169,7 +169,7 @@ class World:
     def clear(self, name: str = "Q") -> None:
         """CLEAR QLOCAL."""
         queue = self.manager.queues[name]
-        while queue.available:
+        while queue.shelf.available:
             self.end_unit(self.manager.clear(queue, 2), commit=True)
         self._change(Clear(name))
 
@@ -241,7 +241,7 @@ class World:
         """Make rows durable, and the mark of the identifiers with them."""
         if rows:
             rows.high_water = self.manager.ids.reserve()
-            self.shelf.write(rows)
+            self.store.write(rows)
 
     def perform(self, effects: Effects) -> None:
         """Bring the effects of a step to the waits they are for."""
@@ -259,7 +259,7 @@ class World:
         return Message(grant.entries[0].data, grant.reason, grant.entries[0])
 
     def forget_expired(self) -> None:
-        """Expired messages leave the shelf, with reports on them."""
+        """Expired messages leave the store, with reports on them."""
         if self.manager.expired:
             expired, self.manager.expired = self.manager.expired, []
             unit, rows = write_off(self.manager, expired, self.moment)

@@ -15,6 +15,7 @@ from broker.core.entry import Entry
 from broker.core.explaining import LOOKS_AT_ONCE as EXPLAINED_AT_ONCE
 from broker.core.queue import LocalQueue
 from broker.core.selection import EXPIRED_AT_ONCE
+from broker.core.shelf import Shelf
 from broker.core.views import LOOKS_AT_ONCE
 from broker.engine.manager import EXPIRY_SCAN_INTERVAL
 from broker.engine.room import Room
@@ -78,13 +79,13 @@ async def loaded(md: MessageDescriptor) -> AsyncIterator[Loaded]:
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many messages had been judged for views at each turn of the event loop."""
     counts = [0]
-    admits = LocalQueue.admits
+    admits = Shelf.admits
 
-    def counted(queue: LocalQueue, entry: Entry, start: int, whole: int) -> bool:
+    def counted(shelf: Shelf, entry: Entry, start: int, whole: int) -> bool:
         counts[0] += 1
-        return admits(queue, entry, start, whole)
+        return admits(shelf, entry, start, whole)
 
-    monkeypatch.setattr(LocalQueue, "admits", counted)
+    monkeypatch.setattr(Shelf, "admits", counted)
     monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", 10)
     return counts
 
@@ -153,7 +154,7 @@ async def test_a_get_that_waits_looks_first_and_is_woken_then() -> None:
         gmo = GetMessageOptions(options=MQGMO.WAIT, match_options=MQMO.MATCH_MSG_SEQ_NUMBER, wait_interval=-1)
         getting = asyncio.create_task(queue.get(md, gmo))
         await turns_until(lambda: long.q.waiters.count > 0)
-        assert not long.q.views
+        assert not long.q.shelf.views
         wanted = MessageDescriptor(msg_flags=int(MQMF.LAST_MSG_IN_GROUP), group_id=A, msg_seq_number=2)
         await other.put1("Q", b"wanted", wanted)
         assert (await getting).data == b"wanted"
@@ -181,7 +182,7 @@ async def test_a_get_that_looks_may_end_in_the_middle(monkeypatch: pytest.Monkey
             for each in (call, behind):
                 error = each.exception()
                 assert getattr(error, "reason", None) == MQRC.CONNECTION_BROKEN
-            assert not long.q.views
+            assert not long.q.shelf.views
             assert not long.q.handles
     if end == "stop the queue manager":
         assert {getattr(each.exception(), "reason", None) for each in (call, behind)} == {MQRC.Q_MGR_STOPPING}

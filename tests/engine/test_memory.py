@@ -16,7 +16,7 @@ from broker.mqi import MQMF, MessageDescriptor
 from broker.mqi.structures import NO_ID
 from broker.storage.memory import MemoryStore
 from broker.storage.store import Rows
-from tests.core.shelf import Shelf
+from tests.core.fake_store import FakeStore
 from tests.core.world import World
 
 if TYPE_CHECKING:
@@ -80,10 +80,10 @@ async def test_a_message_loaded_costs_little_beyond_its_body(kind: Callable[[int
     world = World()
     fill(world, kind)
     store = MemoryStore()
-    objects = list(world.shelf.objects.values())
+    objects = list(world.store.objects.values())
     await store.write(Rows(objects=objects))
     empty = await traced_by_a_start(store)
-    await store.write(Rows(inserts=list(world.shelf.messages.values())))
+    await store.write(Rows(inserts=list(world.store.messages.values())))
     assert (await traced_by_a_start(store) - empty) / MESSAGES <= BYTES_MAX
 
 
@@ -91,7 +91,7 @@ async def test_a_message_loaded_costs_little_beyond_its_body(kind: Callable[[int
 def test_a_message_put_costs_little_beyond_its_body(
     monkeypatch: pytest.MonkeyPatch, kind: Callable[[int], MessageDescriptor]
 ) -> None:
-    monkeypatch.setattr(Shelf, "write", lambda *_: None)  # what is on disk is not in memory
+    monkeypatch.setattr(FakeStore, "write", lambda *_: None)  # what is on disk is not in memory
     world = World()
     tracemalloc.start()
     try:

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from broker.core.rows import MessageRow, ObjectRow, Rows
 
 
-class Shelf:
+class FakeStore:
     """The rows of all that was written."""
 
     def __init__(self) -> None:
