@@ -39,7 +39,7 @@ def send(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, ti
     if error is None:
         return
     if message.dead_letter:
-        dead_q_name = str(manager.definition.attributes["DEADQ"])
+        dead_q_name = str(manager.objects.definition.attributes["DEADQ"])
         dead = dead_letter(message, dead_q_name, int(error.reason), manager.ids, now)
         if _refusal(manager, dead, unit, now, tick) is None:
             return
@@ -82,7 +82,7 @@ def _refusal(manager: Manager, message: GeneratedMessage, unit: Unit, now: float
 
 
 def _put(manager: Manager, message: GeneratedMessage, unit: Unit, now: float, tick: float) -> None:
-    route = manager.destination(message.q_name, message.q_mgr_name)
+    route = manager.objects.destination(message.q_name, message.q_mgr_name)
     if route.queue.depth >= route.queue.max_depth:
         manager.expire(route.queue, now)
     entry = _entry(route, message, manager.ids.next(), now)

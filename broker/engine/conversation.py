@@ -224,7 +224,7 @@ class Conversation:
 
     def _open(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
         descriptor, options = checks.object_descriptor(descriptor), checks.options(options)
-        if self.core.opens_model(descriptor):
+        if self.core.objects.opens_model(descriptor):
             self._open_model(call, descriptor, options)
         else:
             call.set_result(self._opened(self.core.open(self.hconn, descriptor, options)))
@@ -557,7 +557,7 @@ class Conversation:
             checks.identifier(correl_id, "correl_id", MQRC.CORREL_ID_ERROR),
             checks.identifier(group_id, "group_id", MQRC.GROUP_ID_ERROR),
         )
-        route = self.core.destination(q_name, "")
+        route = self.core.objects.destination(q_name, "")
         findings: list[Finding] = []
 
         def steps() -> Iterator[None]:

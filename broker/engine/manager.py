@@ -411,7 +411,7 @@ class QueueManager:
         self.monitors = Monitors(self.core.triggers)
         self.mark_expiry = MarkExpiry(self)
         self.slices = Slices(self.clock)
-        self.catalog = LiveCatalog(self.core)
+        self.catalog = LiveCatalog(self.core.objects)
         self.commands = CommandServer(self)
         await self._create_objects(definition, new=not objects)
 
