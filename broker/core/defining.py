@@ -17,6 +17,7 @@ from broker.core.effects import Effects
 from broker.core.queue import LocalQueue
 from broker.core.routes import INDIRECT_KINDS, IndirectQueue, leads_elsewhere
 from broker.core.rows import ObjectRow, Rows
+from broker.core.unit import Unit
 from broker.core.waiting import end_waits
 from broker.mqi.reasons import MQRC
 
@@ -66,6 +67,15 @@ def load_object(objects: Objects, triggers: Triggers, row: ObjectRow) -> None:
     """A definition as the store kept it."""
     attributes = msgpack.unpackb(row.attributes)
     _define(objects, triggers, Define(Definition(row.kind, row.name, attributes), row.number), Effects())
+
+
+def clear(queue: LocalQueue, count: int) -> Unit:
+    """A unit, not frozen yet, that removes the first available messages of a queue, before Clear is applied."""
+    unit = Unit()
+    for entry in queue.heads(count):
+        queue.take(entry, unit)
+        unit.gets[entry] = True
+    return unit
 
 
 def delete(objects: Objects, triggers: Triggers, change: Delete, effects: Effects) -> None:

@@ -18,16 +18,16 @@ from broker.core import (
     defining,
     dispatch,
     distribution,
+    expiry,
     getting,
     granting,
     locking,
     opening,
     putting,
     reports,
-    sending,
+    settling,
     waiting,
 )
-from broker.core import unit as units
 from broker.core.definitions import Define
 from broker.core.effects import Effects, Grant
 from broker.core.entry import AVAILABLE, LOCKED, Entry
@@ -54,7 +54,7 @@ from broker.mqi.options import MQOO, MQPMO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from broker.core.definitions import Change, Definition
     from broker.core.generated import Lost
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from broker.core.selection import Request
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
-_EXPIRED_A_STEP = 50
 _SYNCPOINT = MQPMO.SYNCPOINT.value
 _OPEN_FAIL_IF_QUIESCING = MQOO.FAIL_IF_QUIESCING.value
 INSTANCE = "INSTANCE"
@@ -394,80 +393,31 @@ class Manager:
         """Freeze a unit for its commit: what is to be made durable. The reports it causes become part of it now; the
         bodies they carry must be in memory (`reports.unread`).
         """
-        unit.become(units.COMMITTING)
-        sending.send_reports(self, unit, now, tick)
-        return unit.commit_rows()
+        return settling.commit(self, unit, now, tick)
 
     def backout(self, unit: Unit) -> Rows:
         """Freeze a unit for its backout: the counts that were raised."""
-        unit.become(units.BACKING_OUT)
-        unit.restore()
-        for entry in unit.gets:
-            entry.backout_count += 1
-        return unit.backout_rows()
+        return settling.back_out(unit)
 
     def give_up(self, unit: Unit) -> Rows:
         """A unit of work that was frozen for its commit could not be written: freeze its backout."""
-        for entry in unit.gets:
-            entry.backout_count += 1
-        return unit.backout_rows()
+        return settling.give_up(unit)
 
     def settle(self, unit: Unit, *, committed: bool, now: float = 0.0) -> Effects:
         """Let a frozen unit take effect, all of it in this step. Messages whose time is up at `now` are offered to
         nobody.
         """
-        if not committed and unit.state == units.COMMITTING:
-            unit.restore()  # as a backout does when it is asked for
-        unit.become(units.COMMITTED if committed else units.BACKED_OUT)
-        if committed:
-            for entry in unit.gets:
-                entry.queue.remove(entry)
-            for queue, entries in _runs(unit.puts):
-                self._arrive(queue, entries)
-        else:
-            for entry in unit.puts:
-                entry.queue.withdraw(entry)
-            for entry in unit.gets:
-                self._reinstate(entry)
-        effects = dispatch.offer(self, unit.puts if committed else unit.gets, now)
-        for queue in unit.firsts:
-            self.triggers.fire_first(queue)
-        return effects
+        return settling.settle(self, unit, committed=committed, now=now)
 
     def give_back(self, entry: Entry, now: float = 0.0) -> Effects:
         """A get under syncpoint whose answer nobody took: the message leaves its unit, back to its place."""
-        unit = entry.unit
-        if unit is None or unit.state != units.ACTIVE or entry not in unit.gets:
-            return Effects()
-        unit.forget(entry)
-        self._reinstate(entry)
-        return dispatch.offer(self, (entry,), now)
+        return settling.give_back(self, entry, now)
 
     def put_again(self, entry: Entry) -> Unit | None:
         """A get outside syncpoint whose answer nobody took, after its removal: an implicit unit that puts the message
         back at its place, its backout count raised (journal rule 11). None when its queue is gone.
         """
-        if entry.queue.deleted:
-            return None
-        unit = Unit()
-        entry.backout_count += 1
-        entry.queue.place(entry, unit)
-        unit.puts.append(entry)
-        return unit
-
-    def _arrive(self, queue: LocalQueue, entries: Sequence[Entry]) -> None:
-        if queue.deleted:
-            for entry in entries:
-                queue.withdraw(entry)
-        else:
-            queue.arrive_all(entries)
-            self.triggers.arrived(queue, entries)
-
-    def _reinstate(self, entry: Entry) -> None:
-        if entry.queue.deleted:
-            entry.queue.remove(entry)
-        else:
-            entry.queue.reinstate(entry)
+        return settling.put_again(entry)
 
     # Expiry (semantics 12.1)
 
@@ -475,21 +425,15 @@ class Manager:
         """Discard available messages whose time is up: all, or EXPIRED_AT_ONCE of them. A queue that is being deleted
         takes its own with it.
         """
-        if not queue.deleted:
-            self.discard(list(islice(queue.overdue(now), EXPIRED_AT_ONCE)))
+        expiry.expire(self, queue, now)
 
     def expiry(self, queues: Iterable[LocalQueue], now: float) -> Iterator[None]:
         """Discard all of them, on these queues, a few in each step."""
-        for queue in queues:
-            while not queue.deleted and queue.is_overdue(now):
-                self.discard(list(islice(queue.overdue(now), _EXPIRED_A_STEP)))
-                yield
+        return expiry.expiry(self, queues, now)
 
     def discard(self, expired: Iterable[Entry]) -> None:
         """Take expired messages off their queues, and note them for whoever writes that."""
-        for entry in expired:
-            entry.queue.discard(entry)
-            self.expired.append(entry)
+        expiry.discard(self, expired)
 
     # Definitions
 
@@ -517,11 +461,7 @@ class Manager:
 
     def clear(self, queue: LocalQueue, count: int) -> Unit:
         """A unit, not frozen yet, that removes the first available messages of the queue: at most `count`."""
-        unit = Unit()
-        for entry in queue.heads(count):
-            queue.take(entry, unit)
-            unit.gets[entry] = True
-        return unit
+        return defining.clear(queue, count)
 
     # The end
 
@@ -548,16 +488,6 @@ class Manager:
             assert (queue in self.triggers.pending()) == self.triggers.startable(queue)
             for entry in queue.entries.values():
                 assert (entry.state in (AVAILABLE, LOCKED)) == (entry.unit is None)
-
-
-def _runs(entries: Sequence[Entry]) -> Iterator[tuple[LocalQueue, Sequence[Entry]]]:
-    """Messages by queue, cut where one does not stand behind the one before it."""
-    start = 0
-    for end in range(1, len(entries) + 1):
-        before = entries[end - 1]
-        if end == len(entries) or entries[end].queue is not before.queue or entries[end].key < before.key:
-            yield before.queue, entries[start:end]
-            start = end
 
 
 def _expired_parts(queue: LocalQueue, request: Request, entry: Entry | None, now: float) -> list[Entry]:
