@@ -82,8 +82,6 @@ class Manager:
         self.to_offer: list[Entry] = []  # unlocked, or no longer behind another: to be offered to those who wait
         self.ids = Identifiers(self.name, now, high_water, int(definition.attributes["CCSID"]))
         self.objects = Objects(definition, self.ids, self.to_offer)
-        self.definitions = self.objects.definitions
-        self.queues = self.objects.queues
         self.triggers = Triggers(self.name, self.objects.processes)
         self.events = Events(self.ids)
         self.expired: list[Entry] = []  # discarded; the engine removes the persistent ones from the store
@@ -91,14 +89,6 @@ class Manager:
         self.quiescing = False
         self.unit_bytes_max = 64 * 1024 * 1024
         self._configure(definition)
-
-    @property
-    def definition(self) -> Definition:
-        return self.objects.definition
-
-    @property
-    def changes(self) -> int:
-        return self.objects.changes
 
     def _configure(self, definition: Definition) -> None:
         """Take over the attributes of the queue manager itself."""
@@ -225,7 +215,7 @@ class Manager:
         template = handle.template
         if template is None or self.quiescing or handle.last_put is not CLOSED:
             return None
-        return template if template.fits(md, pmo, length, self.changes) else None
+        return template if template.fits(md, pmo, length, self.objects.changes) else None
 
     def _prepared(
         self,
@@ -250,7 +240,7 @@ class Manager:
             handle.template = None
             if not put.reason and leaves_template(handle, route, md, pmo, put):
                 length_max = min(queue.max_length, self.max_length)
-                handle.template = PutTemplate(handle, md, pmo, put, length_max, self.changes)
+                handle.template = PutTemplate(handle, md, pmo, put, length_max, self.objects.changes)
         return put
 
     def _check_bytes(self, unit: Unit, length: int) -> None:

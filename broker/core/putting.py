@@ -89,7 +89,7 @@ def prepare(
     md = counts = _DEFAULTS
     if given is not None:
         md, warning = checks.descriptor_for_put(given, _RULES, remote=route.remote)
-        md = counts = reply_to(manager.definitions, md)
+        md = counts = reply_to(manager.objects.definitions, md)
         md, data = take_mqmde(md, data, ids.coded_char_set_id)
         if md.format == PROPERTIES_FORMAT:
             may_cut = md.msg_flags & logical_order.SEGMENTATION_ALLOWED

@@ -526,7 +526,7 @@ class Conversation:
         call.set_result(PendingStarts(triggers.posts, pending))
 
     def _trigger_take(self, call: Call[list[Lease]], q_name: str, limit: int) -> None:
-        queue = self.core.queues.get(q_name)
+        queue = self.core.objects.queues.get(q_name)
         taken = self.core.triggers.take(queue, self.hconn, limit) if queue is not None else []
         call.set_result([Lease(id, trigger) for id, trigger in taken])
 
@@ -541,7 +541,9 @@ class Conversation:
         def answer(call: Call[dict[str, Any]]) -> None:
             call.set_result(self.manager.figures(queues))
 
-        self.call_order.look(self.manager.queue_figures(queues), call, answer, _FIGURES_BYTES * len(self.core.queues))
+        self.call_order.look(
+            self.manager.queue_figures(queues), call, answer, _FIGURES_BYTES * len(self.core.objects.queues)
+        )
 
     def _explain(
         self,
