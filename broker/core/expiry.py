@@ -1,4 +1,4 @@
-"""Expired messages leave their queues: where a call meets them, and now and then wherever they are."""
+"""Expired messages leave their queues (semantics 12.1): where a call meets them, and now and then wherever they are."""
 
 from __future__ import annotations
 

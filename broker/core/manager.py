@@ -1,9 +1,13 @@
-"""The queue manager's state, and every step that changes it.
+"""The queue manager's state, and the entry to every step that changes it.
 
 A call that changes messages goes through three steps. *Call*: it is checked and joins a unit of work; what it puts is
 pending, what it gets is out of sight. *Freeze*: `commit` or `backout` turns the unit into rows, once. *Settle*: when
 the rows are durable, or could not be made so, `settle` lets all of the unit take effect at once and returns what
 follows from it. The caller sees to it that units settle in the order in which they were frozen (journal rule 3).
+
+Where the steps are: objects are defined in `defining`, opened in `opening` and `distribution`, closed in `closing`;
+units of work freeze and settle in `settling`; those who wait are served in `dispatch`, or end in `waiting`; expired
+messages go in `expiry`.
 
 Nothing here awaits or reads a clock: `now` is the wall clock in seconds, `tick` the monotonic one.
 """
@@ -104,7 +108,10 @@ class Manager:
     # Handles
 
     def open(self, hconn: Hconn, od: ObjectDescriptor, options: int) -> Handle:
-        """MQOPEN. Raises OPTIONS_ERROR (2046), UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042) and others."""
+        """MQOPEN. Raises OPTIONS_ERROR (2046), Q_MGR_QUIESCING (2161), HANDLE_NOT_AVAILABLE (2017), and what
+        `opening.open_object` does, or for a distribution list `distribution.open_list`: UNKNOWN_OBJECT_NAME (2085),
+        OBJECT_IN_USE (2042) and others.
+        """
         self._check_open(hconn, options)
         if od.records:
             return distribution.open_list(self.objects, hconn, od, options)
@@ -132,7 +139,7 @@ class Manager:
     def close(self, hconn: Hconn, hobj: int, tick: float) -> tuple[int, Effects]:
         """MQCLOSE. The reason is 0, or INCOMPLETE_MSG (2242) or INCOMPLETE_GROUP (2241) as a warning (semantics 3.5).
 
-        Gets that wait on the handle end with HOBJ_ERROR (2019).
+        Gets that wait on the handle end with HOBJ_ERROR (2019). Raises HOBJ_ERROR (2019).
         """
         return closing.close(self, hconn, hobj, tick)
 
@@ -409,7 +416,7 @@ class Manager:
         """
         return settling.put_again(entry)
 
-    # Expiry (semantics 12.1)
+    # Expiry
 
     def expire(self, queue: LocalQueue, now: float) -> None:
         """Discard available messages whose time is up: all, or EXPIRED_AT_ONCE of them. A queue that is being deleted
