@@ -1,108 +1,164 @@
-"""Changes of definitions take effect: objects come, are altered and go, and with them what is open or waits.
+"""Changes of definitions: what they write, and how they take effect on objects, and on what is open or waits.
 
-By then a change is durable, or need not be. Whether it is allowed has been decided by the command or the call that
-asked for it.
+A change is frozen, made durable, or need not be, and applied. Whether it is allowed has been decided by the command or
+the call that asked for it.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import msgpack
+
+from broker.core.definitions import Define, Definition, Delete
+from broker.core.dynamic import is_temporary
+from broker.core.effects import Effects
 from broker.core.indirect_queue import INDIRECT_KINDS, IndirectQueue
 from broker.core.queue import LocalQueue
 from broker.core.routes import leads_elsewhere
+from broker.core.rows import ObjectRow, Rows
+from broker.core.unit import Unit
+from broker.core.waiting import end_waits
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.core.definitions import Define, Definition, Delete
-    from broker.core.effects import Effects
+    from broker.core.definitions import Change
     from broker.core.handles import Handle
-    from broker.core.manager import Manager
+    from broker.core.objects import Objects
+    from broker.core.triggering import Triggers
 
 
-def define(manager: Manager, change: Define, effects: Effects) -> None:
-    """Take in a definition, new or altered."""
+def freeze(objects: Objects, change: Change) -> tuple[Change, Rows]:
+    """What a change of definitions writes, and the change to apply when that is durable. (Clear is a unit.)"""
+    if isinstance(change, Delete):
+        queue = objects.queues.get(change.name) if change.space == "QUEUE" else None
+        gone = [entry.id for entry in queue.shelf.entries.values() if entry.persistence] if queue else []
+        return change, Rows(removals=gone, dropped=[(change.space, change.name)])
+    assert isinstance(change, Define)
     definition = change.definition
-    if definition.kind == "QMGR":
-        manager.definitions[definition.space, definition.name] = definition
-        _configure(manager, definition, effects)
-        return
-    queue = manager.queues.get(definition.name) if definition.kind == "QLOCAL" else None
-    if change.alters and (queue is None or queue.number != change.number):
-        return  # the temporary dynamic queue has gone while its alteration was on its way
-    manager.definitions[definition.space, definition.name] = definition
-    if definition.kind == "PROCESS":
-        manager.processes[definition.name] = definition
-        manager.triggers.post()
-    elif definition.kind in INDIRECT_KINDS:
-        _define_indirect(manager, definition, effects)
-    elif queue is not None:
-        _alter_queue(manager, queue, definition, effects)
-    elif definition.kind == "QLOCAL":
-        queue = manager.queues[definition.name] = LocalQueue(definition, change.number, manager.ids)
-        queue.to_offer = manager.to_offer
+    queue = objects.queues.get(definition.name) if definition.space == "QUEUE" else None
+    change = replace(change, number=queue.number if queue else objects.ids.next(), alters=queue is not None)
+    if is_temporary(definition):
+        return change, Rows()
+    before = objects.definitions.get((definition.space, definition.name))
+    if before is not None and before.same_as(definition):  # as at each start with the same script
+        return replace(change, definition=before), Rows()
+    attributes: bytes = msgpack.packb(definition.attributes)
+    row = ObjectRow(definition.space, definition.name, change.number, definition.kind, attributes)
+    return change, Rows(objects=[row])
 
 
-def delete(manager: Manager, change: Delete, effects: Effects) -> None:
+def apply(objects: Objects, triggers: Triggers, change: Change) -> Effects:
+    """Let a change of definitions take effect, now that it is durable."""
+    objects.changes += 1
+    effects = Effects()
+    if isinstance(change, Define):
+        _define(objects, triggers, change, effects)
+    elif isinstance(change, Delete):
+        delete(objects, triggers, change, effects)
+    else:
+        triggers.count(objects.queues[change.name], 0)  # R-14
+    return effects
+
+
+def load_object(objects: Objects, triggers: Triggers, row: ObjectRow) -> None:
+    """A definition as the store kept it."""
+    attributes = msgpack.unpackb(row.attributes)
+    _define(objects, triggers, Define(Definition(row.kind, row.name, attributes), row.number), Effects())
+
+
+def clear(queue: LocalQueue, count: int) -> Unit:
+    """A unit, not frozen yet, that removes the first available messages of a queue, before Clear is applied."""
+    unit = Unit()
+    for entry in queue.shelf.heads(count):
+        queue.take(entry, unit)
+        unit.gets[entry] = True
+    return unit
+
+
+def delete(objects: Objects, triggers: Triggers, change: Delete, effects: Effects) -> None:
     """Forget an object. Handles that are still open on a queue find it deleted (Q_DELETED, 2052)."""
-    manager.definitions.pop((change.space, change.name), None)
+    objects.definitions.pop((change.space, change.name), None)
     if change.space == "PROCESS":
-        manager.processes.pop(change.name, None)
+        objects.processes.pop(change.name, None)
         return
-    manager.indirect_queues.pop(change.name, None)
-    queue = manager.queues.pop(change.name, None)
+    objects.indirect_queues.pop(change.name, None)
+    queue = objects.queues.pop(change.name, None)
     if queue is not None:
         queue.deleted = True
-        manager.triggers.count(queue, 0)
-        manager.end_waits(queue.waiters, MQRC.Q_DELETED, effects)
-        manager.keep_name_of(queue)
+        triggers.count(queue, 0)
+        end_waits(queue.waiters, MQRC.Q_DELETED, effects)
+        objects.keep_name_of(queue)
 
 
-def _configure(manager: Manager, definition: Definition, effects: Effects) -> None:
-    before, by_default = manager.definition, manager.default_routes()
-    manager.configure(definition)
+def _define(objects: Objects, triggers: Triggers, change: Define, effects: Effects) -> None:
+    """Take in a definition, new or altered."""
+    definition = change.definition
+    queue = objects.queues.get(definition.name) if definition.kind == "QLOCAL" else None
+    if change.alters and (queue is None or queue.number != change.number):
+        return  # the temporary dynamic queue has gone while its alteration was on its way
+    objects.definitions[definition.space, definition.name] = definition
+    if definition.kind == "QMGR":
+        _define_manager(objects, definition, effects)
+    elif definition.kind == "PROCESS":
+        objects.processes[definition.name] = definition
+        triggers.post()
+    elif definition.kind in INDIRECT_KINDS:
+        _define_indirect(objects, definition, effects)
+    elif queue is not None:
+        _alter_queue(triggers, queue, definition, effects)
+    elif definition.kind == "QLOCAL":
+        queue = objects.queues[definition.name] = LocalQueue(definition, change.number, objects.ids)
+        queue.to_offer = objects.to_offer
+
+
+def _define_manager(objects: Objects, definition: Definition, effects: Effects) -> None:
+    """The queue manager's own definition; its other attributes are taken over by `Manager.configure`."""
+    before, by_default = objects.definition, objects.default_routes()
+    objects.definition = definition
     if leads_elsewhere(before, definition):
-        _invalidate(manager, by_default, effects)
+        _invalidate(by_default, effects)
 
 
-def _define_indirect(manager: Manager, definition: Definition, effects: Effects) -> None:
-    indirect = manager.indirect_queues.get(definition.name)
+def _define_indirect(objects: Objects, definition: Definition, effects: Effects) -> None:
+    indirect = objects.indirect_queues.get(definition.name)
     if indirect is None:
-        manager.indirect_queues[definition.name] = IndirectQueue(definition)
+        objects.indirect_queues[definition.name] = IndirectQueue(definition)
         return
     before = indirect.definition
     indirect.configure(definition)
     if leads_elsewhere(before, definition):
-        _invalidate(manager, indirect.handles, effects)
+        _invalidate(indirect.handles, effects)
     if indirect.get_inhibited:
         for handle in indirect.handles:
-            manager.end_waits(handle.waiting, MQRC.GET_INHIBITED, effects)
+            end_waits(handle.waiting, MQRC.GET_INHIBITED, effects)
 
 
-def _alter_queue(manager: Manager, queue: LocalQueue, definition: Definition, effects: Effects) -> None:
+def _alter_queue(triggers: Triggers, queue: LocalQueue, definition: Definition, effects: Effects) -> None:
     before = queue.definition
     triggering = _trigger_attributes(queue)
     was_inhibited, was_shareable = queue.get_inhibited, queue.shareable
     queue.configure(definition)
     if _trigger_attributes(queue) != triggering:
-        manager.triggers.recount(queue)
+        triggers.recount(queue)
     if leads_elsewhere(before, definition):
-        _invalidate(manager, queue.handles, effects)
+        _invalidate(queue.handles, effects)
     elif was_shareable and not queue.shareable and queue.input_count > 1:
-        _invalidate(manager, [handle for handle in queue.handles if handle.removes], effects)
+        _invalidate([handle for handle in queue.handles if handle.removes], effects)
     if queue.get_inhibited and not was_inhibited:
-        manager.end_waits(queue.waiters, MQRC.GET_INHIBITED, effects)
+        end_waits(queue.waiters, MQRC.GET_INHIBITED, effects)
     if was_inhibited and not queue.get_inhibited:
-        manager.triggers.post()  # R-11
+        triggers.post()  # R-11
 
 
-def _invalidate(manager: Manager, handles: Iterable[Handle], effects: Effects) -> None:
+def _invalidate(handles: Iterable[Handle], effects: Effects) -> None:
     """What these handles were opened for is no longer so: all that is left is to close them (OBJECT_CHANGED, 2041)."""
     for handle in handles:
         handle.changed = True
-        manager.end_waits(handle.waiting, MQRC.OBJECT_CHANGED, effects)
+        end_waits(handle.waiting, MQRC.OBJECT_CHANGED, effects)
 
 
 def _trigger_attributes(queue: LocalQueue) -> tuple[object, ...]:

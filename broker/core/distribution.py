@@ -18,7 +18,6 @@ from broker.core import logical_order, opening
 from broker.core.handles import Handle
 from broker.core.mqmde import take_mqmde
 from broker.core.putting import Put, check_options
-from broker.core.resolution import resolve
 from broker.core.unit import Unit
 from broker.mqi import checks
 from broker.mqi.errors import MQError
@@ -33,8 +32,10 @@ if TYPE_CHECKING:
 
     from broker.core.entry import Entry
     from broker.core.handles import Hconn
+    from broker.core.identifiers import Identifiers
     from broker.core.manager import Manager
     from broker.core.moment import Moment
+    from broker.core.objects import Objects
     from broker.core.queue import LocalQueue
     from broker.core.routes import Route
     from broker.mqi.structures import ObjectDescriptor, ObjectRecord, PutMessageOptions, PutMessageRecord
@@ -123,7 +124,7 @@ def outcome(records: Sequence[ResponseRecord]) -> tuple[MQCC, int]:
 # MQOPEN and MQCLOSE
 
 
-def open_list(manager: Manager, hconn: Hconn, od: ObjectDescriptor, options: int) -> DistributionList:
+def open_list(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: int) -> DistributionList:
     """Open every destination that can be opened (semantics 11.1); the options have been checked by themselves.
 
     Raises RECS_PRESENT_ERROR (2154), OBJECT_NAME_ERROR (2152), OBJECT_Q_MGR_NAME_ERROR (2153),
@@ -131,12 +132,12 @@ def open_list(manager: Manager, hconn: Hconn, od: ObjectDescriptor, options: int
     destination could be opened their reason, or MULTIPLE_REASONS (2136).
     """
     _check_descriptor(od, options)
-    if hconn.handle_count + len(od.records) > manager.max_handles:
+    if hconn.handle_count + len(od.records) > objects.max_handles:
         raise MQError(
             MQRC.HANDLE_NOT_AVAILABLE,
-            f"{hconn.handle_count} handles are open, and each destination needs one: MAXHANDS is {manager.max_handles}",
+            f"{hconn.handle_count} handles are open, and each destination needs one: MAXHANDS is {objects.max_handles}",
         )
-    destinations = [_open(manager, hconn, record, options) for record in od.records]
+    destinations = [_open(objects, hconn, record, options) for record in od.records]
     opened = DistributionList(hconn, options, destinations)
     if not opened.opened:
         raise _failure(opened.records, (each for each in destinations if isinstance(each, MQError)))
@@ -158,12 +159,11 @@ def _check_descriptor(od: ObjectDescriptor, options: int) -> None:
         raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, "a selector is for a queue opened for input or to browse")
 
 
-def _open(manager: Manager, hconn: Hconn, record: ObjectRecord, options: int) -> Destination:
+def _open(objects: Objects, hconn: Hconn, record: ObjectRecord, options: int) -> Destination:
     name = record.object_name
     try:
-        found = resolve(manager.definitions, manager.definition, name, record.object_q_mgr_name)
-        opening.check_options(name, found, options)
-        return opening.enter_queue(hconn, name, manager.route(found), options)
+        route = objects.route(name, record.object_q_mgr_name, options)
+        return opening.enter_queue(hconn, name, route, options)
     except MQError as error:
         return error.with_traceback(None)
 
@@ -198,7 +198,7 @@ def put(manager: Manager, list_put: ListPut, moment: Moment) -> Distributed:
     destinations, md, pmo, data, once = list_put
     check_options(pmo, opens=once)
     given = MessageDescriptor() if md is None else checks.descriptor(md)
-    each = _PerDestination(given, pmo, data, manager, len(destinations.destinations))
+    each = _PerDestination(given, pmo, data, manager.ids, len(destinations.destinations))
     implicit = None if int(pmo.options) & _SYNCPOINT else Unit()
     tally = _Tally()
     for number, destination in enumerate(destinations.destinations):
@@ -245,9 +245,9 @@ class _PerDestination:
     """The message of one call, as each of `count` destinations gets it."""
 
     def __init__(
-        self, md: MessageDescriptor, pmo: PutMessageOptions, data: bytes, manager: Manager, count: int
+        self, md: MessageDescriptor, pmo: PutMessageOptions, data: bytes, ids: Identifiers, count: int
     ) -> None:
-        options, ids = int(pmo.options), manager.ids
+        options = int(pmo.options)
         records = pmo.records[:count] if pmo.version > 1 else ()
         self._records = _checked_records(records, int(pmo.record_fields), options)
         self.fields = int(pmo.record_fields) if records else 0

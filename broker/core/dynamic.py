@@ -1,7 +1,7 @@
 """Dynamic queues: their names, their definitions, and when a close deletes them (semantics 9.5).
 
 A temporary dynamic queue ends with the handle that created it and is never written; a permanent one is a queue like any
-other that MQCLOSE may delete. The steps that create and delete them are in `broker.core.manager` and
+other that MQCLOSE may delete. The steps that create and delete them are in `broker.core.opening` and
 `broker.core.defining`.
 """
 

@@ -160,7 +160,7 @@ def _described(manager: Manager, put: Put, *, ordered: bool) -> _Message:
         return _Message(_DEFAULTS, _DEFAULTS, put.data)
     route, ids = put.route, manager.ids
     md, warning = checks.descriptor_for_put(put.md, _RULES, remote=route.remote)
-    md = given = reply_to(manager.definitions, md)
+    md = given = reply_to(manager.objects.definitions, md)
     properties = b""
     md, data = take_mqmde(md, put.data, ids.coded_char_set_id)
     if md.format == PROPERTIES_FORMAT:

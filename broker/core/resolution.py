@@ -2,8 +2,8 @@
 
 ObjectQMgrName is resolved first. The outcome is a path: the names of the definitions that were gone through, the last
 of them a local queue, where messages stay or, for a queue of another queue manager, await transmission. Only
-definitions are looked at; nothing is opened here, no dynamic queue made, and whether an option of MQOPEN fits the
-outcome is the business of `broker.core.opening`. The names of a reply-to queue are resolved when a message is put.
+definitions are looked at; nothing is opened here, and no dynamic queue made. The names of a reply-to queue are resolved
+when a message is put.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from broker.mqi.attribute_values import MQUS
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_name
 from broker.mqi.objects import MQOT
+from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
 
@@ -27,6 +28,10 @@ Definitions: TypeAlias = "Mapping[tuple[str, str], Definition]"
 
 _TRANSMISSION = MQUS.TRANSMISSION.value
 _TOPIC = MQOT.TOPIC.value
+_INPUT_BROWSE_SET = (
+    MQOO.INPUT_AS_Q_DEF | MQOO.INPUT_SHARED | MQOO.INPUT_EXCLUSIVE | MQOO.BROWSE | MQOO.SET
+).value  # fmt: skip
+_INQUIRE = MQOO.INQUIRE.value
 
 DIRECTIONS = {
     "QALIAS": ("TARGET", "TARGTYPE"),
@@ -72,6 +77,21 @@ def resolve(definitions: Definitions, manager: Definition, object_name: str, q_m
     UNKNOWN_REMOTE_Q_MGR (2087) and their kin (semantics 9.3).
     """
     return _Resolver(definitions, manager).resolve(object_name, q_mgr_name)
+
+
+def check_options(name: str, found: Resolution, options: int) -> None:
+    """Whether what the name leads to can be opened so (semantics 9.1, 9.4). Raises Q_TYPE_ERROR (2057),
+    OPTION_NOT_VALID_FOR_TYPE (2045).
+    """
+    if found.model:
+        raise MQError(MQRC.Q_TYPE_ERROR, f"{name} is a model queue, and this call makes no dynamic queue of it")
+    own_definition = len(found.path) == 2 and not found.by_alias  # the name is that of the remote queue's definition
+    only_output = found.by_alias or found.remote
+    if only_output and (options & _INPUT_BROWSE_SET or (options & _INQUIRE and not own_definition)):
+        raise MQError(
+            MQRC.OPTION_NOT_VALID_FOR_TYPE,
+            f"{name} leads to {found.q_name} of {found.q_mgr_name}: it can only be opened for output",
+        )
 
 
 def unknown(definitions: Definitions, q_mgr_name: str, name: str, space: str = "QUEUE") -> str:

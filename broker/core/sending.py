@@ -37,7 +37,7 @@ def send(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment
     if error is None:
         return
     if message.dead_letter:
-        dead_q_name = str(manager.definition.attributes["DEADQ"])
+        dead_q_name = str(manager.objects.definition.attributes["DEADQ"])
         dead = dead_letter(message, dead_q_name, int(error.reason), manager.ids, moment.wall)
         if _refusal(manager, dead, unit, moment) is None:
             return
@@ -80,7 +80,7 @@ def _refusal(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Mo
 
 
 def _put(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> None:
-    route = manager.destination(message.q_name, message.q_mgr_name)
+    route = manager.objects.destination(message.q_name, message.q_mgr_name)
     if route.queue.room() <= 0:
         manager.expire(route.queue, moment.wall)
     entry = _entry(route, message, manager.ids.next(), moment.wall)

@@ -224,7 +224,7 @@ class Conversation:
 
     def _open(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
         descriptor, options = checks.object_descriptor(descriptor), checks.options(options)
-        if self.core.opens_model(descriptor):
+        if self.core.objects.opens_model(descriptor):
             self._open_model(call, descriptor, options)
         else:
             call.set_result(self._opened(self.core.open(self.hconn, descriptor, options)))
@@ -505,7 +505,7 @@ class Conversation:
         call.set_result(PendingStarts(triggers.posts, pending))
 
     def _trigger_take(self, call: Call[list[Lease]], q_name: str, limit: int) -> None:
-        queue = self.core.queues.get(q_name)
+        queue = self.core.objects.queues.get(q_name)
         taken = self.core.triggers.take(queue, self.hconn, limit) if queue is not None else []
         call.set_result([Lease(id, trigger) for id, trigger in taken])
 
@@ -520,7 +520,9 @@ class Conversation:
         def answer(call: Call[dict[str, Any]]) -> None:
             call.set_result(self.manager.figures(queues))
 
-        self.call_order.look(self.manager.queue_figures(queues), call, answer, _FIGURES_BYTES * len(self.core.queues))
+        self.call_order.look(
+            self.manager.queue_figures(queues), call, answer, _FIGURES_BYTES * len(self.core.objects.queues)
+        )
 
     def _explain(
         self,
@@ -536,7 +538,7 @@ class Conversation:
             checks.identifier(correl_id, "correl_id", MQRC.CORREL_ID_ERROR),
             checks.identifier(group_id, "group_id", MQRC.GROUP_ID_ERROR),
         )
-        route = self.core.destination(q_name, "")
+        route = self.core.objects.destination(q_name, "")
         findings: list[Finding] = []
 
         def steps() -> Iterator[None]:

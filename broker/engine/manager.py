@@ -237,9 +237,9 @@ class QueueManager:
     def change(self, change: Change, then: Callable[[Exception | None], None]) -> None:
         """Make a change of definitions durable, apply it, then call `then`."""
         if isinstance(change, Clear):
-            self._clear(self.core.queues[change.name], partial(self._apply, change, then))
-        elif isinstance(change, Delete) and change.space == "QUEUE" and change.name in self.core.queues:
-            self._delete(self.core.queues[change.name], change, then)
+            self._clear(self.core.objects.queues[change.name], partial(self._apply, change, then))
+        elif isinstance(change, Delete) and change.space == "QUEUE" and change.name in self.core.objects.queues:
+            self._delete(self.core.objects.queues[change.name], change, then)
         else:
             change, rows = self.core.freeze(change)
             self.journal.submit(rows, partial(self._apply, change, then))
@@ -312,7 +312,7 @@ class QueueManager:
             self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
             stack.callback(self._end)
             self._stack = stack.pop_all()
-        logger.info("queue manager started name=%s queues=%d", self.name, len(self.core.queues))
+        logger.info("queue manager started name=%s queues=%d", self.name, len(self.core.objects.queues))
         return self
 
     async def __aexit__(
@@ -350,7 +350,7 @@ class QueueManager:
 
     def queue_figures(self, figures: list[dict[str, Any]]) -> Iterator[None]:
         """Take down the figures of each queue, in steps. A queue that is deleted meanwhile may not be among them."""
-        queues, triggers = self.core.queues, self.core.triggers
+        queues, triggers = self.core.objects.queues, self.core.triggers
         for name in sorted(queues):
             queue = queues.get(name)
             if queue is not None:
@@ -405,7 +405,7 @@ class QueueManager:
             )
         for row in objects:
             self.core.load_object(row)
-        count = await load_messages(self._store, self.core.queues.values())
+        count = await load_messages(self._store, self.core.objects.queues.values())
         logger.info("messages loaded name=%s messages=%d", self.name, count)
         self.core.start_triggers()
         self.journal = Journal(self._store, self.core.ids, self._fail, self.config.journal.batch_rows_max)
@@ -414,7 +414,7 @@ class QueueManager:
         self.monitors = Monitors(self.core.triggers)
         self.mark_expiry = MarkExpiry(self)
         self.slices = Slices(self.clock)
-        self.catalog = LiveCatalog(self.core)
+        self.catalog = LiveCatalog(self.core.objects)
         self.commands = CommandServer(self)
         await self._create_objects(definition, new=not objects)
 
@@ -424,7 +424,7 @@ class QueueManager:
         """
         durable = self.config.queue_manager.defaults == DURABLE
         wanted = (definition, *default_objects(_moment(self.clock.time()), durable=durable))
-        missing = [each for each in wanted if (each.space, each.name) not in self.core.definitions]
+        missing = [each for each in wanted if (each.space, each.name) not in self.core.objects.definitions]
         if not missing:
             return
         created = Rows(high_water=self.core.ids.reserve())
@@ -469,7 +469,7 @@ class QueueManager:
         self.slices.run(self._discard_expired(), self._expired_discarded)
 
     def _discard_expired(self) -> Iterator[None]:
-        for _ in self.core.expiry(list(self.core.queues.values()), self.clock.time()):
+        for _ in self.core.expiry(list(self.core.objects.queues.values()), self.clock.time()):
             self.follow_up()
             yield
 

@@ -36,7 +36,7 @@ class MarkExpiry:
     def rearm(self) -> None:
         """MARKINT may have changed: marks end sooner or later than the timers stand, or end now and did not before."""
         self.end()
-        for queue in self._manager.core.queues.values():
+        for queue in self._manager.core.objects.queues.values():
             if queue.waiters.count:
                 self.watch(queue)
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from broker.commands.catalog import Catalog
-    from broker.core.manager import Manager
+    from broker.core.objects import Objects
 
 _SET_ERRORS = {
     "TRIGGER": MQRC.TRIGGER_CONTROL_ERROR,
@@ -29,27 +29,27 @@ _SET_ERRORS = {
 class LiveCatalog:
     """The catalog of a running queue manager."""
 
-    def __init__(self, core: Manager) -> None:
-        self._core = core
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
 
     @property
     def queue_manager(self) -> Definition:
-        return self._core.definition
+        return self._objects.definition
 
     def find(self, space: str, name: str) -> Definition | None:
-        return self._core.definitions.get((space, name))
+        return self._objects.definitions.get((space, name))
 
     def names(self, space: str) -> Iterable[str]:
-        return sorted(name for held, name in self._core.definitions if held == space)
+        return sorted(name for held, name in self._objects.definitions if held == space)
 
     def status(self, space: str, name: str) -> Mapping[str, int | str]:
         if space == "QMGR":
-            return {"HANDLES": len(self._core.default_routes())}
+            return {"HANDLES": len(self._objects.default_routes())}
         if space != "QUEUE":
             return {}
-        queue = self._core.queues.get(name)
+        queue = self._objects.queues.get(name)
         if queue is None:
-            indirect = self._core.indirect_queues.get(name)
+            indirect = self._objects.indirect_queues.get(name)
             return {"HANDLES": len(indirect.handles)} if indirect else {}
         return {
             "CURDEPTH": queue.depth,

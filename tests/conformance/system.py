@@ -92,11 +92,11 @@ class System:
 
     async def waiting(self, name: str, getters: int) -> None:
         """Let the others run until so many gets wait on the queue."""
-        await self.until(lambda: self.manager.core.queues[name].waiters.count == getters)
+        await self.until(lambda: self.manager.core.objects.queues[name].waiters.count == getters)
 
     def depth(self, name: str = "Q") -> int:
         """CURDEPTH."""
-        return self.manager.core.queues[name].depth
+        return self.manager.core.objects.queues[name].depth
 
     def check(self) -> None:
         """Raise AssertionError where an invariant does not hold."""
@@ -148,7 +148,7 @@ class System:
     def _kept(self) -> list[tuple[int, ...]]:
         return [
             (queue.number, entry.row().rank, entry.id, entry.length, entry.backout_count, 0)
-            for queue in self.manager.core.queues.values()
+            for queue in self.manager.core.objects.queues.values()
             for entry in queue.shelf.entries.values()
             if (entry.persistence or queue.keeps_nonpersistent) and entry.state == AVAILABLE
         ]

@@ -223,6 +223,6 @@ async def test_a_mark_that_nobody_needs_is_not_kept(system: System, members: lis
     for _ in range(20):
         await look(members[0], CO_OP | MQGMO.MARK_BROWSE_HANDLE)
     await drained(queue)
-    core = system.manager.core.queues["Q"]
+    core = system.manager.core.objects.queues["Q"]
     assert not any(handle.marked for handle in core.handles)
     assert core.browse_marks.oldest is None

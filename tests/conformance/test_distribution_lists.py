@@ -151,10 +151,10 @@ async def test_what_else_a_list_is_not_good_for(both: Queue) -> None:
 async def test_a_list_opens_and_closes_each_of_its_queues(
     system: System, connection: Connection, queue: Queue, both: Queue
 ) -> None:
-    counts = {name: system.manager.core.queues[name].output_count for name in ("Q1", "Q2")}
+    counts = {name: system.manager.core.objects.queues[name].output_count for name in ("Q1", "Q2")}
     assert counts == {"Q1": 1, "Q2": 1}
     assert await both.close() == MQRC.NONE
-    counts = {name: system.manager.core.queues[name].output_count for name in ("Q1", "Q2")}
+    counts = {name: system.manager.core.objects.queues[name].output_count for name in ("Q1", "Q2")}
     assert counts == {"Q1": 0, "Q2": 0}
     with fails(MQRC.HOBJ_ERROR):
         await both.put(b"A")
@@ -446,7 +446,7 @@ async def test_put1_to_a_list_tells_why_a_queue_could_not_be_opened(
         await connection.put1(list_of("Q1", "Q2"), b"C", options=MQPMO.LOGICAL_ORDER)
     with fails(MQRC.UNKNOWN_OBJECT_NAME):
         await connection.put1(list_of("N1", "N2"), b"C")
-    assert system.manager.core.queues["Q1"].output_count == 0
+    assert system.manager.core.objects.queues["Q1"].output_count == 0
 
 
 # Units of work

@@ -31,7 +31,9 @@ pytestmark = pytest.mark.usefixtures("models")
 
 def names(system: System) -> list[str]:
     """The queues that are no objects of the system's, nor QLOCAL(Q)."""
-    return [each for each in sorted(system.manager.core.queues) if each != "Q" and not each.startswith("SYSTEM.")]
+    return [
+        each for each in sorted(system.manager.core.objects.queues) if each != "Q" and not each.startswith("SYSTEM.")
+    ]
 
 
 # Names

@@ -141,10 +141,10 @@ async def test_put1_opens_puts_and_closes(system: System, connection: Connection
     placed = await connection.put1("Q", "text", MessageDescriptor(priority=3), persistence=1)
     message = await queue.get()
     assert (message.data, message.md) == (b"text", placed.md)
-    assert system.manager.core.queues["Q"].output_count == 1
+    assert system.manager.core.objects.queues["Q"].output_count == 1
     with fails(MQRC.UNKNOWN_OBJECT_NAME):
         await connection.put1("NOSUCH", b"")
-    assert system.manager.core.queues["Q"].output_count == 1
+    assert system.manager.core.objects.queues["Q"].output_count == 1
 
 
 # Inquiring and setting

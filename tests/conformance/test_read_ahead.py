@@ -28,7 +28,7 @@ def bodies(count: int) -> list[bytes]:
 
 def held(system: System) -> int:
     """How many messages of Q are got and in no program's hands for good."""
-    return system.manager.core.queues["Q"].uncommitted
+    return system.manager.core.objects.queues["Q"].uncommitted
 
 
 async def first(queue: Queue, count: int) -> list[bytes]:
@@ -255,7 +255,7 @@ async def test_beside_a_loop_over_another_queue_only_who_asks_reads_ahead(
             await anext(loop)
         assert held(system) == (7 if reads_ahead else 4)
         await anext(beside)
-        assert system.manager.core.queues["R"].uncommitted == 2
+        assert system.manager.core.objects.queues["R"].uncommitted == 2
         del beside, loop
 
 

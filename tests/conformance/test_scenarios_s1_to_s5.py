@@ -218,7 +218,7 @@ async def test_s2_and_s3_a_putter_that_died_goes_on_where_it_was(
         await durable.crash()
     else:
         durable.cut(putter.connection)
-        await durable.until(lambda: not durable.manager.core.queues["Q"].uncommitted)
+        await durable.until(lambda: not durable.manager.core.objects.queues["Q"].uncommitted)
     putter = await Program.start(await durable.connect())
     assert (durable.depth(), await statuses(putter.statuses)) == (depth, status)
     if dies_in:

@@ -417,7 +417,7 @@ async def test_a_batch_that_outlives_its_unit_leaves_nothing_uncommitted(
         await system.until(lambda: system.depth() > 0)
     await putting
     assert (0 < unit.puts < 1000) == (system.way == "tcp")  # embedded, a call under syncpoint is over when it is made
-    assert system.manager.core.queues["Q"].uncommitted == 0
+    assert system.manager.core.objects.queues["Q"].uncommitted == 0
     async with connection.unit_of_work():
         assert await drained(queue) == [b"%d" % number for number in range(1000)]
 

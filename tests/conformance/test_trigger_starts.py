@@ -89,7 +89,7 @@ async def test_the_starts_of_a_broken_connection_are_pending_again(
     first.done()
     await other.status()
     system.cut(other)
-    await system.until(lambda: system.manager.core.queues["Q"].pending_starts == 2)
+    await system.until(lambda: system.manager.core.objects.queues["Q"].pending_starts == 2)
 
 
 async def test_the_starts_of_a_connection_that_disconnects_are_pending_again(
@@ -98,7 +98,7 @@ async def test_the_starts_of_a_connection_that_disconnects_are_pending_again(
     await triggered.put(b"A")
     await other.trigger_starts().take("Q", 1)
     await other.disconnect()
-    assert system.manager.core.queues["Q"].pending_starts == 1
+    assert system.manager.core.objects.queues["Q"].pending_starts == 1
 
 
 async def test_s_18_a_monitor_waits_for_the_next_post(system: System, other: Connection, triggered: Queue) -> None:

@@ -114,14 +114,14 @@ def test_headers_are_followed_as_far_as_they_are_what_they_say(format: str, data
 def test_reports_become_visible_with_the_unit_that_causes_them(world: World, access: Access) -> None:
     with world.hold():
         access.put(b"hello", 0, asking(MQRO.COA))
-        assert not world.manager.queues["REPLIES"].shelf.available
+        assert not world.manager.objects.queues["REPLIES"].shelf.available
     assert feedbacks(world) == [MQFB.COA]
     access.put(b"again", 0, asking(MQRO.COD))
     access.get()
     with world.hold():
         access.get(MQGMO.SYNCPOINT)
         access.program.commit()
-        assert not world.manager.queues["REPLIES"].shelf.available
+        assert not world.manager.objects.queues["REPLIES"].shelf.available
     assert feedbacks(world) == [MQFB.COD]
 
 
@@ -219,4 +219,4 @@ def test_a_report_that_the_dead_letter_queue_cannot_take_is_lost_and_told(world:
     world.alter_manager(DEADQ="DEAD")
     access.put(b"hello", 0, MessageDescriptor(report=MQRO.COA, reply_to_q="NOSUCH"))
     assert [error.reason for _, error in world.manager.lost] == [MQRC.UNKNOWN_OBJECT_NAME]
-    assert not world.manager.queues["DEAD"].shelf.entries
+    assert not world.manager.objects.queues["DEAD"].shelf.entries

@@ -50,7 +50,7 @@ def contents(world: World) -> dict[str, list[tuple[object, ...]]]:
     """The persistent messages of each queue that are committed, in order, with all that is known of them."""
     return {
         name: [_known(entry) for _, entry in sorted(queue.shelf.entries.items()) if _kept(entry)]
-        for name, queue in world.manager.queues.items()
+        for name, queue in world.manager.objects.queues.items()
     }
 
 

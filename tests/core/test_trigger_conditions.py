@@ -276,4 +276,4 @@ def test_r_12_a_restart_counts_the_segments_of_a_message_that_was_cut_one_by_one
     world.open("Q", OUT).put(bytes(150), 0, md)
     assert every.pending_starts == 1
     world.restart()
-    assert world.manager.queues["Q"].pending_starts == 3
+    assert world.manager.objects.queues["Q"].pending_starts == 3

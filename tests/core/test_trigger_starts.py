@@ -150,14 +150,14 @@ def test_r_12_a_restart_counts_the_messages_that_wait(world: World, every: Local
     world.open("F").put_all([b"A", b"B"])
     assert len(take(world, every)) == 3
     world.restart()
-    assert {name: queue.pending_starts for name, queue in world.manager.queues.items()} == {"Q": 3, "F": 1}
+    assert {name: queue.pending_starts for name, queue in world.manager.objects.queues.items()} == {"Q": 3, "F": 1}
 
 
 def test_r_12_a_restart_finds_nothing_to_start_on_empty_queues(world: World, every: LocalQueue) -> None:
     world.define("F", TRIGTYPE=FIRST, **TRIGGERED)
     put(world, 0)
     world.restart()
-    assert {name: queue.pending_starts for name, queue in world.manager.queues.items()} == {"Q": 0, "F": 0}
+    assert {name: queue.pending_starts for name, queue in world.manager.objects.queues.items()} == {"Q": 0, "F": 0}
 
 
 @pytest.mark.parametrize("change", SWITCHED_OFF, ids=str)

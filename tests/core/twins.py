@@ -208,7 +208,7 @@ class Twins:
         if scan:
             for name, queue in self.model.queues.items():
                 self.model.expire(queue)
-                self.world.manager.expire(self.world.manager.queues[name], self.world.now)
+                self.world.manager.expire(self.world.manager.objects.queues[name], self.world.now)
             self.world.forget_expired()
 
     def alter(self, name: str, *, get: bool, put: bool, fifo: bool, priority: int) -> None:
@@ -231,7 +231,8 @@ class Twins:
         self.world.restart()
         self.world.held = self.model.held = False
         self.waits.clear()
-        entries = [entry for queue in self.world.manager.queues.values() for entry in queue.shelf.entries.values()]
+        queues = self.world.manager.objects.queues.values()
+        entries = [entry for queue in queues for entry in queue.shelf.entries.values()]
         self.messages = {_number(entry): Known(entry, self.messages[_number(entry)].model) for entry in entries}
         self._connect()
 
@@ -241,7 +242,7 @@ class Twins:
         """The queues and the waits are those of the model."""
         self.world.manager.check_invariants()
         for name, model in self.model.queues.items():
-            queue = self.world.manager.queues[name]
+            queue = self.world.manager.objects.queues[name]
             assert [
                 (_number(entry), STATE_NAMES[entry.state], entry.backout_count)
                 for _, entry in sorted(queue.shelf.entries.items())
@@ -251,7 +252,7 @@ class Twins:
             actual = int(wait.message.data) if wait.message else wait.ended
             assert actual == expected.outcome
         self.waits = [(wait, expected) for wait, expected in self.waits if wait.waits]
-        assert sum(queue.waiters.count for queue in self.world.manager.queues.values()) == len(self.waits)
+        assert sum(queue.waiters.count for queue in self.world.manager.objects.queues.values()) == len(self.waits)
 
 
 def _number(entry: Entry) -> int:

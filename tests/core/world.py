@@ -121,7 +121,7 @@ class World:
         self.manager = Manager(definition, self.now, self.store.high_water)
         for row in self.store.objects.values():
             self.manager.load_object(row)
-        queues = {queue.number: queue for queue in self.manager.queues.values()}
+        queues = {queue.number: queue for queue in self.manager.objects.queues.values()}
         for message in self.store.load():
             queues[message.queue].load([Entry.from_row(queues[message.queue], message)])
         self.manager.start_triggers()
@@ -148,7 +148,7 @@ class World:
     def define(self, name: str = "Q", /, **attributes: int | str) -> LocalQueue:
         """DEFINE QLOCAL, with MQ's numbers for values: PUT=1 is PUT(DISABLED)."""
         self._change(Define(create("QLOCAL", name, datetime.fromtimestamp(self.now, UTC), **attributes)))
-        return self.manager.queues[name]
+        return self.manager.objects.queues[name]
 
     def define_process(self, name: str = "P", /, **attributes: int | str) -> None:
         """DEFINE PROCESS."""
@@ -156,11 +156,11 @@ class World:
 
     def alter(self, name: str = "Q", /, **attributes: int | str) -> None:
         """ALTER QLOCAL."""
-        self._change(Define(self._altered(self.manager.definitions["QUEUE", name], attributes)))
+        self._change(Define(self._altered(self.manager.objects.definitions["QUEUE", name], attributes)))
 
     def alter_manager(self, **attributes: int | str) -> None:
         """ALTER QMGR."""
-        self._change(Define(self._altered(self.manager.definition, attributes)))
+        self._change(Define(self._altered(self.manager.objects.definition, attributes)))
 
     def delete(self, name: str = "Q", space: str = "QUEUE") -> None:
         """DELETE QLOCAL, or PROCESS."""
@@ -168,7 +168,7 @@ class World:
 
     def clear(self, name: str = "Q") -> None:
         """CLEAR QLOCAL."""
-        queue = self.manager.queues[name]
+        queue = self.manager.objects.queues[name]
         while queue.shelf.available:
             self.end_unit(self.manager.clear(queue, 2), commit=True)
         self._change(Clear(name))

@@ -33,12 +33,12 @@ class Bench:
     @property
     def depth(self) -> int:
         """CURDEPTH of Q."""
-        return self.manager.core.queues["Q"].depth
+        return self.manager.core.objects.queues["Q"].depth
 
     @property
     def waiting(self) -> int:
         """How many gets wait on Q."""
-        return self.manager.core.queues["Q"].waiters.count
+        return self.manager.core.objects.queues["Q"].waiters.count
 
     @property
     def transactions(self) -> int:

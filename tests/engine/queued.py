@@ -48,7 +48,7 @@ async def fill(data: Path, count: int) -> list[float]:
 async def start(data: Path) -> list[float]:
     begin = time.perf_counter()
     async with QueueManager.open(data=data) as manager, manager.connect() as connection:
-        depth = manager.core.queues["Q"].depth
+        depth = manager.core.objects.queues["Q"].depth
         async with connection.open("Q", MQOO.INPUT_SHARED) as queue:
             assert (await queue.get()).data == BODY
         return [depth, time.perf_counter() - begin, resident()]
@@ -61,7 +61,7 @@ async def put(data: Path, count: int) -> list[float]:
         async with connection.open("Q", MQOO.OUTPUT) as queue:
             for begin in range(0, count, TOGETHER):
                 await asyncio.gather(*(queue.put(bytes(len(BODY))) for _ in range(begin, min(begin + TOGETHER, count))))
-        return [manager.core.queues["Q"].depth, resident() - before]
+        return [manager.core.objects.queues["Q"].depth, resident() - before]
 
 
 def resident() -> int:

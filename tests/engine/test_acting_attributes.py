@@ -45,7 +45,7 @@ class Bench:
         return await self.connection.open(self.name, options)
 
     def depth(self, name: str) -> int:
-        return self.manager.core.queues[name].depth
+        return self.manager.core.objects.queues[name].depth
 
     async def drain(self, name: str) -> list[bytes]:
         async with self.connection.open(name, MQOO.INPUT_SHARED) as queue:
@@ -111,7 +111,7 @@ async def read_ahead(bench: Bench) -> object:
         async for _ in queue:
             given += 1
             if given == 4:
-                return [each.depth for _, each in sorted(bench.manager.core.queues.items()) if each.depth]
+                return [each.depth for _, each in sorted(bench.manager.core.objects.queues.items()) if each.depth]
     return None
 
 
@@ -136,7 +136,7 @@ async def survives(bench: Bench) -> object:
     """Whether a dynamic queue outlives the handle that created it."""
     assert bench.created is not None
     await bench.created.close()
-    return bench.name in bench.manager.core.queues
+    return bench.name in bench.manager.core.objects.queues
 
 
 async def started(bench: Bench) -> object:

@@ -42,7 +42,7 @@ async def put_all(bench: Bench, count: int) -> None:
 
 
 def in_memory(bench: Bench) -> list[int]:
-    entries = sorted(bench.manager.core.queues["Q"].shelf.entries.values(), key=lambda entry: entry.key)
+    entries = sorted(bench.manager.core.objects.queues["Q"].shelf.entries.values(), key=lambda entry: entry.key)
     return [number for number, entry in enumerate(entries) if entry.data is not None]
 
 
@@ -112,7 +112,7 @@ async def test_messages_browsed_together_are_read_again_together_when_some_lost_
     """Two runs, and no room for one: the body of the first has gone again when the second comes."""
     async with opened(FaultStore(CountingStore()), body_bytes=99) as bench:
         await put_all(bench, 3)
-        entries = list(bench.manager.core.queues["Q"].shelf.entries.values())
+        entries = list(bench.manager.core.objects.queues["Q"].shelf.entries.values())
         fetched: list[tuple[list[bool], Exception | None]] = []
 
         def seen(wanted: list[Entry], error: Exception | None) -> None:
@@ -178,7 +178,7 @@ async def test_a_message_got_at_once_by_a_waiting_getter_needs_no_reading() -> N
     store = CountingStore()
     async with opened(FaultStore(store), body_bytes=0) as bench, asyncio.TaskGroup() as tasks:
         getting = tasks.create_task(bench.queue.get(wait=5))
-        await bench.until(lambda: bench.manager.core.queues["Q"].waiters.count == 1)
+        await bench.until(lambda: bench.manager.core.objects.queues["Q"].waiters.count == 1)
         await bench.connection.put1("Q", b"A" * 100)
         assert (await getting).data == b"A" * 100
         assert (store.reads, bench.manager.bodies.bytes) == ([], 0)

@@ -37,7 +37,7 @@ class Long:
 
     @property
     def depth(self) -> int:
-        return self.manager.core.queues["LONG"].depth
+        return self.manager.core.objects.queues["LONG"].depth
 
     async def mqsc(self, command: str) -> CommandReply:
         (reply,) = await self.connection.mqsc(command)
@@ -58,7 +58,7 @@ async def running(store: FaultStore, *, persistence: int = 1) -> AsyncIterator[L
         QueueManager.open(Config(), store=store, clock=VirtualClock()) as manager,
         manager.connect() as connection,
     ):
-        if "LONG" not in manager.core.queues:
+        if "LONG" not in manager.core.objects.queues:
             await connection.mqsc("DEFINE QLOCAL(LONG) MAXDEPTH(100000)\nDEFINE QLOCAL(OTHER)")
             async with connection.open("LONG", ALL) as queue:
                 bodies = [b"%d" % number for number in range(MESSAGES)]
@@ -89,7 +89,7 @@ async def test_others_are_served_between_any_two_runs(store: FaultStore, persist
             while not clearing.done():
                 await queue.put(b"A", MessageDescriptor(persistence=0))
                 assert (await queue.get()).data == b"A"
-                left = long.manager.core.queues.get("LONG")
+                left = long.manager.core.objects.queues.get("LONG")
                 depths.append(left.depth if left else 0)
                 await asyncio.sleep(0)
         assert (await clearing).ok
@@ -137,13 +137,13 @@ async def test_where_the_store_is_full_the_rest_stays_and_the_queue_is_free_agai
         assert (reply.ok, reply.code) == (False, "AMQ8101S")
         assert await long.contents() == left
         assert (await long.mqsc(command)).ok
-        assert "LONG" not in long.manager.core.queues or long.depth == 0
+        assert "LONG" not in long.manager.core.objects.queues or long.depth == 0
 
 
 async def test_a_clear_that_fails_leaves_a_start_for_each_message_that_stays(store: FaultStore) -> None:
     async with running(store) as long:
         await long.connection.mqsc("DEFINE PROCESS(P)\nALTER QLOCAL(LONG) TRIGGER TRIGTYPE(EVERY) PROCESS(P)")
-        queue = long.manager.core.queues["LONG"]
+        queue = long.manager.core.objects.queues["LONG"]
         assert queue.pending_starts == MESSAGES
         store.fail_next(StoreFullError("the disk is full"), after=3)
         clearing = asyncio.create_task(long.mqsc("CLEAR QLOCAL(LONG)"))
@@ -206,4 +206,4 @@ async def test_a_purge_by_a_close_ends_the_gets_of_other_handles_at_once(store: 
         assert await reason_of(beside.put(b"B")) == MQRC.Q_DELETED
         store.release()
         assert await closing == 0
-        assert "D" not in long.manager.core.queues
+        assert "D" not in long.manager.core.objects.queues

@@ -97,7 +97,7 @@ async def test_a_queue_manager_whose_objects_find_no_room_does_not_start() -> No
             pass
     store.make_room()
     async with started(store) as manager:
-        assert "SYSTEM.DEFAULT.LOCAL.QUEUE" in manager.core.queues
+        assert "SYSTEM.DEFAULT.LOCAL.QUEUE" in manager.core.objects.queues
 
 
 # What an earlier version left
@@ -109,7 +109,7 @@ async def earlier(store: MemoryStore) -> None:
         await connection.mqsc("ALTER QLOCAL(SYSTEM.DEFAULT.LOCAL.QUEUE) DESCR('mine')\nDEFINE QLOCAL(KEPT)")
         await connection.put1("KEPT", b"A", persistence=1)
         kept = {*DEFAULT_QUEUES, "SYSTEM.DEFAULT.MODEL.QUEUE", "SYSTEM.DEFAULT.PROCESS", "SYSTEM.DEAD.LETTER.QUEUE"}
-        dropped = [key for key in manager.core.definitions if key[1] not in {*kept, "KEPT"}]
+        dropped = [key for key in manager.core.objects.definitions if key[1] not in {*kept, "KEPT"}]
     assert ("QMGR", "QM1") in dropped
     await store.open()
     await store.write(Rows(dropped=dropped))
@@ -126,7 +126,7 @@ async def test_the_data_of_an_earlier_version_is_adopted(store: MemoryStore) -> 
     assert (mine["DESCR"], mine["DEFPSIST"], mine["CRDATE"]) == ("mine", "NO", "2026-01-01")
     assert queues["SYSTEM.ADMIN.PERFM.EVENT"]["CRDATE"] == "2026-01-02"
     async with started(store, day=2) as manager:
-        assert manager.core.definition.attributes["QMID"] == "QM1_2026-01-02_00.00.00"
+        assert manager.core.objects.definition.attributes["QMID"] == "QM1_2026-01-02_00.00.00"
     with pytest.raises(StoreUnusableError, match="queue manager QM1, not of QM2"):
         async with QueueManager.open(name="QM2", store=store):
             pass
@@ -148,14 +148,14 @@ async def test_a_full_store_starts_without_what_is_missing(
     full = FaultStore(store)
     full.fill()
     async with started(full, day=1) as manager, manager.connect() as connection:
-        assert "SYSTEM.ADMIN.PERFM.EVENT" not in manager.core.queues
+        assert "SYSTEM.ADMIN.PERFM.EVENT" not in manager.core.objects.queues
         async with connection.open("KEPT", PUT_AND_GET) as queue:
             assert (await queue.get()).data == b"A"
         async with connection.open(ObjectDescriptor(object_type=MQOT.Q_MGR), MQOO.INQUIRE) as handle:
             assert await handle.inquire(MQCA.Q_MGR_NAME) == {MQCA.Q_MGR_NAME: "QM1"}
     assert warnings(caplog) == ["default objects not created name=QM1 objects=51: no room"]
     async with started(store, day=2) as manager:
-        assert "SYSTEM.ADMIN.PERFM.EVENT" in manager.core.queues
+        assert "SYSTEM.ADMIN.PERFM.EVENT" in manager.core.objects.queues
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -175,7 +175,7 @@ async def test_the_messages_of_a_new_queue_outlive_a_restart(
         for name in ("Q", "A", "N"):
             await connection.put1(name, name)
     async with started(store, day=1) as manager:
-        assert (manager.core.queues["Q"].depth, manager.core.queues["N"].depth) == (2 * kept, 0)
+        assert (manager.core.objects.queues["Q"].depth, manager.core.objects.queues["N"].depth) == (2 * kept, 0)
 
 
 @pytest.mark.parametrize(("defaults", "word"), [("durable", "YES"), ("mq", "NO")])
@@ -201,13 +201,13 @@ async def test_an_existing_queue_manager_keeps_its_default_objects(store: Memory
     async with started(store, defaults="mq"):
         pass
     async with started(store, day=1, defaults="durable") as manager:
-        assert manager.core.definitions["QUEUE", "SYSTEM.DEFAULT.LOCAL.QUEUE"].attributes["DEFPSIST"] == 0
+        assert manager.core.objects.definitions["QUEUE", "SYSTEM.DEFAULT.LOCAL.QUEUE"].attributes["DEFPSIST"] == 0
 
 
 async def test_the_configuration_says_which_defaults() -> None:
     config = Config(queue_manager=replace(Config().queue_manager, defaults="mq"))
     async with QueueManager.open(config, store=MemoryStore()) as manager:
-        assert manager.core.definitions["QUEUE", "SYSTEM.DEFAULT.LOCAL.QUEUE"].attributes["DEFPSIST"] == 0
+        assert manager.core.objects.definitions["QUEUE", "SYSTEM.DEFAULT.LOCAL.QUEUE"].attributes["DEFPSIST"] == 0
 
 
 def test_other_defaults_are_refused() -> None:

@@ -270,7 +270,7 @@ class Programs:
         core = self._manager.core
         core.check_invariants()
         for name in LOCAL:
-            queue = core.queues[name]
+            queue = core.objects.queues[name]
             self.seen.append((name, queue.depth, queue.uncommitted, queue.pending_starts, queue.waiters.count))
             if whole:
                 self.seen.append([self._told(each) for each in await self._browsed(name)])

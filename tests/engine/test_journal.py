@@ -457,7 +457,7 @@ async def test_rule_6_a_command_that_finds_no_room_changes_nothing(bench: Bench)
         (reply,) = await bench.connection.mqsc(command)
         assert (reply.ok, reply.code) == (False, "AMQ8101S")
     assert bench.depth == 1
-    assert "R" not in bench.manager.core.queues
+    assert "R" not in bench.manager.core.objects.queues
     async with bench.connection.open("Q", ALL) as queue:
         assert (await queue.get()).data == b"A"
 
@@ -538,7 +538,7 @@ async def test_a_manager_that_stops_tells_those_who_wait() -> None:
             other = bench.manager.connect()
             queue = await other.open("Q", ALL)
             waiting = tasks.create_task(reason_of(queue.get(wait=float("inf"))))
-            await bench.until(lambda: bench.manager.core.queues["Q"].waiters.count == 1)
+            await bench.until(lambda: bench.manager.core.objects.queues["Q"].waiters.count == 1)
         assert await waiting == MQRC.Q_MGR_STOPPING
         assert await reason_of(queue.put(b"A")) == MQRC.Q_MGR_STOPPING
 

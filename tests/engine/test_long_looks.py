@@ -47,7 +47,7 @@ class Loaded:
 
     @property
     def q(self) -> LocalQueue:
-        return self.manager.core.queues["Q"]
+        return self.manager.core.objects.queues["Q"]
 
     async def open(self, selector: str = "") -> Queue:
         return await self.connection.open(ObjectDescriptor(object_name="Q", selection_string=selector), FOR_ALL)
@@ -279,7 +279,7 @@ async def test_a_status_in_slices_is_that_of_one_step(many: Loaded) -> None:
     assert found == at_once
     assert list(found) == list(at_once)
     names = [queue["name"] for queue in found["queues"]]
-    assert names == sorted(many.manager.core.queues)
+    assert names == sorted(many.manager.core.objects.queues)
 
 
 async def test_a_status_does_without_a_queue_that_is_deleted_meanwhile(many: Loaded) -> None:

@@ -115,7 +115,7 @@ async def test_very_many_waits_end_a_slice_at_a_time(
     ending.cancel()
     assert max(after - before for before, after in pairwise(ended)) <= 2 * STEPS
     assert waiting.reasons == {reason}
-    assert not waiting.manager.core.queues["REPLIES"].waiters.count
+    assert not waiting.manager.core.objects.queues["REPLIES"].waiters.count
     waiting.port.break_()
 
 

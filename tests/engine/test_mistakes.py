@@ -158,7 +158,7 @@ async def test_in_a_commit_that_reads_bodies_for_its_reports(name: str, fault: C
         md = MessageDescriptor(reply_to_q="REPLIES", report=MQRO.COD_WITH_FULL_DATA)
         await bench.queue.put(b"x", md)
         await bench.queue.get(options=MQGMO.SYNCPOINT)
-        entries = bench.manager.core.queues["Q"].shelf.entries
+        entries = bench.manager.core.objects.queues["Q"].shelf.entries
         entries[next(iter(entries))].data = None
         fault(bench.manager.bodies, name)
         assert await reason_of(bench.connection.commit()) == MQRC.UNEXPECTED_ERROR
@@ -249,7 +249,7 @@ async def test_in_what_a_connection_does_when_its_rows_are_written() -> None:
 async def test_in_what_one_of_several_does_with_a_body() -> None:
     async with opened(body_bytes=0) as bench:
         await bench.queue.put(b"x")
-        (entry,) = bench.manager.core.queues["Q"].shelf.entries.values()
+        (entry,) = bench.manager.core.objects.queues["Q"].shelf.entries.values()
         told: list[Exception | None] = []
 
         def wrong(error: Exception | None) -> None:

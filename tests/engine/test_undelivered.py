@@ -86,7 +86,7 @@ async def test_a_get_that_a_backout_has_overtaken_takes_nothing_from_others(benc
     call = port.get(1, None, SYNCPOINT, None)
     assert call.done()
     getting = asyncio.ensure_future(bench.queue.get(options=MQGMO.SYNCPOINT, wait=5))
-    await bench.until(lambda: bench.manager.core.queues["Q"].waiters.count == 1)
+    await bench.until(lambda: bench.manager.core.objects.queues["Q"].waiters.count == 1)
     port.backout()  # and the message is in another unit of work
     call.abandon()
     assert (await getting).data == b"A"
@@ -118,7 +118,7 @@ async def test_the_next_get_of_the_connection_sees_what_was_given_up(bench: Benc
 async def test_an_open_that_nobody_takes_is_closed(bench: Bench) -> None:
     port = bench.manager.converse()
     port.open(ObjectDescriptor(object_name="Q"), MQOO.OUTPUT).abandon()
-    assert bench.manager.core.queues["Q"].output_count == 1  # that of the bench
+    assert bench.manager.core.objects.queues["Q"].output_count == 1  # that of the bench
     port.break_()
 
 
@@ -126,9 +126,9 @@ async def test_starts_that_nobody_takes_are_pending_again(bench: Bench, port: Co
     await bench.connection.mqsc("DEFINE PROCESS(P)\nALTER QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(P)")
     await bench.queue.put(b"A")
     call = port.trigger_take("Q", 1)
-    assert bench.manager.core.queues["Q"].pending_starts == 0
+    assert bench.manager.core.objects.queues["Q"].pending_starts == 0
     call.abandon()
-    assert bench.manager.core.queues["Q"].pending_starts == 1
+    assert bench.manager.core.objects.queues["Q"].pending_starts == 1
 
 
 async def test_a_connection_that_nobody_takes_ends(bench: Bench, port: Conversation) -> None:
@@ -175,4 +175,4 @@ async def test_a_cancelled_disconnection_disconnects(bench: Bench) -> None:
         await asyncio.sleep(0)
     bench.store.release()
     await bench.until(lambda: bench.manager.status()["connections"] == 1)
-    assert bench.manager.core.queues["Q"].input_count == 1
+    assert bench.manager.core.objects.queues["Q"].input_count == 1

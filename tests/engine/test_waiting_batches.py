@@ -42,7 +42,7 @@ async def putter(getter: Conversation) -> Conversation:
 
 @pytest.fixture
 def queue(getter: Conversation) -> LocalQueue:
-    return getter.core.queues["Q"]
+    return getter.core.objects.queues["Q"]
 
 
 @pytest.fixture

@@ -163,13 +163,13 @@ class Program:
 
 async def found_on(system: System, *names: str, backouts_max: int | None = 1) -> list[bytes]:
     """What is on these queues, got by a program in the queue manager's process; waits for what is on its way."""
-    queues = [system.manager.core.queues[name] for name in names]
+    queues = [system.manager.core.objects.queues[name] for name in names]
     await system.until(lambda: not any(queue.uncommitted for queue in queues))
     found = []
     async with system.manager.connect("inspector") as inspector:
         for name in names:
             async with inspector.open(name, ALL) as handle:
-                while system.manager.core.queues[name].depth:
+                while system.manager.core.objects.queues[name].depth:
                     message = await handle.get()
                     assert backouts_max is None or message.md.backout_count <= backouts_max
                     found.append(message.data)

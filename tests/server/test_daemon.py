@@ -124,8 +124,8 @@ async def test_a_start_that_fails_says_where_and_what_stays(
         await daemon.run(with_startup(config, tmp_path, *texts))
     assert f"{place} failed; {stays}. " in str(caught.value)
     async with QueueManager.open(name="QM1", data=tmp_path / "data") as manager:
-        assert "C" not in manager.core.queues  # what stands behind the failure was not run
-        assert ("A" in manager.core.queues) == (stays != "nothing was run before it")
+        assert "C" not in manager.core.objects.queues  # what stands behind the failure was not run
+        assert ("A" in manager.core.objects.queues) == (stays != "nothing was run before it")
 
 
 async def test_warnings_of_startup_commands_are_logged(

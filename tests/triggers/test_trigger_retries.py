@@ -482,4 +482,4 @@ async def test_a_connection_without_anybody_who_waits_backs_out_as_ever(
         async with connection.unit_of_work():
             await put(connection, b"A")
             raise MQError(MQRC.Q_FULL)
-    assert manager.core.queues["Q"].depth == 0
+    assert manager.core.objects.queues["Q"].depth == 0

@@ -46,7 +46,7 @@ async def crash(system: System, connection: Connection) -> AsyncIterator[None]:
         yield
     except (CrashError, MQError) as error:
         assert isinstance(error, CrashError) or connection.port.broken, error
-    queues = system.manager.core.queues
+    queues = system.manager.core.objects.queues
     await system.until(lambda: not queues["ST"].handles and not any(each.uncommitted for each in queues.values()))
 
 

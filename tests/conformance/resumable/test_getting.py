@@ -104,7 +104,7 @@ async def test_s4_a_message_in_no_group_is_committed_at_once(
     await fill(other, [1, 2], 2)
     async with GroupGetter(program, "Q", "ST", messages_per_unit=4, status=form, wait=0) as getter:
         assert [message.data async for message in getter] == [b"alone"]
-        assert system.manager.core.queues["Q"].uncommitted == 0
+        assert system.manager.core.objects.queues["Q"].uncommitted == 0
         assert [message.data async for message in getter] == [b"1", b"2"]
     assert system.depth("ST") == 0
 

@@ -211,7 +211,7 @@ async def test_a_status_queue_that_holds_something_else_is_refused(
     await other.put1("ST", data, MessageDescriptor(msg_flags=flags))
     with pytest.raises(ValueError, match=says):
         await GroupPutter(program, "Q", "ST", messages_per_unit=3, status=form).__aenter__()
-    assert (system.depth("ST"), system.manager.core.queues["ST"].handles) == (1, set())
+    assert (system.depth("ST"), system.manager.core.objects.queues["ST"].handles) == (1, set())
 
 
 async def test_arguments_that_make_no_sense_are_refused(program: Connection) -> None:

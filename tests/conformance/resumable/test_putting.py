@@ -191,7 +191,7 @@ async def test_s3_trap_c_a_group_is_gone_on_with_in_the_persistence_it_was_begun
         await putter.put(b"1")
     with fails(MQRC.INCONSISTENT_PERSISTENCE):
         await GroupPutter(program, "Q", "ST", messages_per_unit=1, status=form).__aenter__()
-    assert system.manager.core.queues["ST"].handles == set()
+    assert system.manager.core.objects.queues["ST"].handles == set()
     async with GroupPutter(program, "Q", "ST", messages_per_unit=1, status=form, persistence=0) as putter:
         assert putter.resumed_at == 1
         await putter.put(b"2", last=True)
