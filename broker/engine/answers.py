@@ -10,10 +10,9 @@ from broker.mqi.reasons import MQRC
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from broker.core.entry import Entry
     from broker.interface.port import Call
+    from broker.storage.store import Done
 
 T = TypeVar("T")
 
@@ -70,7 +69,7 @@ def fail_written(call: Call[Any], error: Exception, full: MQRC) -> None:
         fail(call, MQRC.CONNECTION_BROKEN, "the store failed; the outcome of this call is unknown")
 
 
-def when_written(call: Call[T], result: T, full: MQRC) -> Callable[[Exception | None], None]:
+def when_written(call: Call[T], result: T, full: MQRC) -> Done:
     """Who answers `call` when it is written: with `result`, or with `full` when there was no room."""
 
     def written(error: Exception | None) -> None:

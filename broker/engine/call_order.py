@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.engine.room import Room
     from broker.engine.slices import Work
     from broker.mqi.reasons import MQRC
+    from broker.storage.store import Done
 
 C = TypeVar("C", bound=Call[Any])
 
@@ -148,7 +149,7 @@ class CallOrder:
                 return
             yield
 
-    def commit(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
+    def commit(self, unit: Unit, then: Done) -> None:
         """Freeze a unit and have it written and settled; `then` gives the answer.
 
         A unit whose reports carry data that is only on disk waits for that, and the later calls with it.
@@ -178,7 +179,7 @@ class CallOrder:
             go_on()
             raise
 
-    def try_handoff(self, unit: Unit, then: Callable[[Exception | None], None]) -> bool:
+    def try_handoff(self, unit: Unit, then: Done) -> bool:
         """Give the message that an implicit unit puts to a get that waits for it, without a write, if that may be
         (journal rule 5). `then` is called a turn later: a getter that has gone by then has put the message again.
         """
@@ -199,15 +200,13 @@ class CallOrder:
         asyncio.get_running_loop().call_soon(a_turn_later)
         return True
 
-    def back_out(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
+    def back_out(self, unit: Unit, then: Done) -> None:
         """Freeze a unit for its backout and have the raised counts written. Without room for them it is backed out all
         the same: that needs none.
         """
         self._settle(unit, self._manager.core.backout(unit), then, committed=False)
 
-    def write(
-        self, rows: Rows, then: Callable[[Exception | None], None], *, reveals: bool, keeps_order: bool = False
-    ) -> None:
+    def write(self, rows: Rows, then: Done, *, reveals: bool, keeps_order: bool = False) -> None:
         """Have rows written; later calls that look at queues wait for it if it `reveals` messages. What `keeps_order`
         does not take effect when an earlier call of this connection found the store full (journal rule 6).
         """
@@ -225,7 +224,7 @@ class CallOrder:
         self._unsettled += 1
         self._revealing += reveals
 
-    def _settle(self, unit: Unit, rows: Rows, then: Callable[[Exception | None], None], *, committed: bool) -> None:
+    def _settle(self, unit: Unit, rows: Rows, then: Done, *, committed: bool) -> None:
         """Settle a frozen unit when it is durable, after this connection's earlier ones."""
         if not rows and not self._unsettled:
             self._manager.settle(unit, committed=committed)

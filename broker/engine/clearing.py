@@ -13,11 +13,12 @@ from broker.engine.mistakes import mistake
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from broker.core.queue import LocalQueue
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
+    from broker.storage.store import Done
 
 RUN_LENGTH: Final = 500
 """Messages that are removed together."""
@@ -26,7 +27,7 @@ RUN_LENGTH: Final = 500
 class Clearing:
     """One such piece of work. `done` is called when it is over, with the error that ended it or None."""
 
-    def __init__(self, manager: QueueManager, queue: LocalQueue, done: Callable[[Exception | None], None]) -> None:
+    def __init__(self, manager: QueueManager, queue: LocalQueue, done: Done) -> None:
         self._manager = manager
         self._queue = queue
         self._done = done

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.engine.manager import QueueManager
     from broker.engine.scripts import ScriptCall
     from broker.engine.slices import Work
+    from broker.storage.store import Done
 
 Steps: TypeAlias = "Generator[Sequence[Change] | None, Exception | None]"
 """Yields changes to make, and is told the error that kept them from being made, or None; or yields None where it can be
@@ -88,7 +89,7 @@ class CommandServer:
 
         self._add(Job(self._script(text, call, done, up_to_failure=up_to_failure), failed, call), now=False)
 
-    def submit(self, make: Callable[[], Change | None], done: Callable[[Exception | None], None]) -> None:
+    def submit(self, make: Callable[[], Change | None], done: Done) -> None:
         """Make the change, if any, that `make` makes of what is then in force, then call `done`: with the MQError that
         `make` raised, the error of the store, or None.
         """
@@ -215,7 +216,7 @@ class CommandServer:
         self._go_on(now=True)
 
 
-def _single(make: Callable[[], Change | None], done: Callable[[Exception | None], None]) -> Steps:
+def _single(make: Callable[[], Change | None], done: Done) -> Steps:
     try:
         change = make()
     except MQError as error:

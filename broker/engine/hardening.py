@@ -13,13 +13,14 @@ from broker.core.rows import Rows
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from broker.core.entry import Entry
     from broker.engine.journal import Journal
+    from broker.storage.store import Done
 
 
-def harden(journal: Journal, got: Iterable[Entry], done: Callable[[Exception | None], None]) -> bool:
+def harden(journal: Journal, got: Iterable[Entry], done: Done) -> bool:
     """Write of messages got under syncpoint, those that need it, that they are in somebody's hands, then call `done`;
     False if none needs it.
 

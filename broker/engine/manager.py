@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from broker.core.unit import Unit
     from broker.core.waiters import Waiter
     from broker.engine.call_order import CallOrder
-    from broker.storage.store import Store
+    from broker.storage.store import Done, Store
 
 logger = logging.getLogger(__name__)
 
@@ -231,7 +231,7 @@ class QueueManager:
             self.perform(self.core.offer_again(self.clock.time()))
         self.monitors.wake()
 
-    def change(self, change: Change, then: Callable[[Exception | None], None]) -> None:
+    def change(self, change: Change, then: Done) -> None:
         """Make a change of definitions durable, apply it, then call `then`."""
         if isinstance(change, Clear):
             self._clear(self.core.queues[change.name], partial(self._apply, change, then))
@@ -241,7 +241,7 @@ class QueueManager:
             change, rows = self.core.freeze(change)
             self.journal.submit(rows, partial(self._apply, change, then))
 
-    def _apply(self, change: Change, then: Callable[[Exception | None], None], error: Exception | None) -> None:
+    def _apply(self, change: Change, then: Done, error: Exception | None) -> None:
         """A change of definitions is durable, or could not be made so."""
         then(self._take_effect(change) if error is None else error)
 
@@ -255,7 +255,7 @@ class QueueManager:
             return mistake(wrong, "a change of definitions")
         return None
 
-    def _clear(self, queue: LocalQueue, done: Callable[[Exception | None], None]) -> None:
+    def _clear(self, queue: LocalQueue, done: Done) -> None:
         """Remove the messages of a queue. Nothing of it waits for a trigger monitor meanwhile."""
         self.core.triggers.count(queue, 0)
 
@@ -266,7 +266,7 @@ class QueueManager:
 
         Clearing(self, queue, cleared).begin()
 
-    def _delete(self, queue: LocalQueue, change: Delete, then: Callable[[Exception | None], None]) -> None:
+    def _delete(self, queue: LocalQueue, change: Delete, then: Done) -> None:
         """Delete a local queue with its messages; with many, these go first."""
         queue.deleted = True  # from now on: a message acknowledged meanwhile would go with the queue
 
