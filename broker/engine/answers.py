@@ -70,15 +70,15 @@ def fail_written(call: Call[Any], error: Exception, full: MQRC) -> None:
 
 
 def when_written(call: Call[T], result: T, full: MQRC) -> Done:
-    """Who answers `call` when it is written: with `result`, or with `full` when there was no room."""
+    """What answers `call` when its rows are written: with `result`, or with `full` when there was no room."""
 
-    def written(error: Exception | None) -> None:
+    def call_written(error: Exception | None) -> None:
         if error is None:
             succeed(call, result)
         else:
             fail_written(call, error, full)
 
-    return written
+    return call_written
 
 
 def nobody(_: Exception | None) -> None:

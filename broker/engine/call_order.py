@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from broker.core import handoff
 from broker.core.reports import unread
@@ -18,6 +19,7 @@ from broker.core.rows import Rows
 from broker.engine.answers import fail
 from broker.engine.calls import ReceivingCall, spoil
 from broker.engine.mistakes import contained, mistake
+from broker.engine.pending_unit import PendingUnit
 from broker.interface.port import Call
 from broker.mqi.errors import MQError
 from broker.storage.store import StoreFullError
@@ -34,8 +36,14 @@ if TYPE_CHECKING:
 
 C = TypeVar("C", bound=Call[Any])
 
-Deferred: TypeAlias = "tuple[Call[Any], bool, Callable[..., None], tuple[Any, ...]]"
-"""A call that is deferred: whether it looks at queues, what makes it, and with which arguments."""
+
+class Deferred(NamedTuple):
+    """A call that is deferred: whether it looks at queues, what makes it, and with which arguments."""
+
+    call: Call[Any]
+    looks: bool
+    make: Callable[..., None]
+    arguments: tuple[Any, ...]
 
 
 class CallOrder:
@@ -53,16 +61,30 @@ class CallOrder:
         self._dropped: deque[Deferred] = deque()  # since the connection ended
         self._resuming = False
 
-    def issue(self, call: C, looks: bool, make: Callable[..., None], *arguments: Any) -> C:
-        """Make a call now, or in issue order when it looks at queues. What it raises is its answer."""
-        if self.ended is not None:
-            self.end_reported = True
-            fail(call, self.ended)
-        elif self._deferred or self._changing or (looks and self._revealing):
-            self._deferred.append((call, looks, make, arguments))
-        else:
+    def in_order(self, call: C, make: Callable[..., None], *arguments: Any) -> C:
+        """Make a call now, or behind those that are deferred. What it raises is its answer."""
+        if self.ended is None and not self._deferred and not self._changing:
             self._make(call, make, arguments)
+        else:
+            self._defer(Deferred(call, False, make, arguments))
         return call
+
+    def after_own_writes(self, call: C, make: Callable[..., None], *arguments: Any) -> C:
+        """As `in_order`, for a call that looks at queues: it is made once all that this connection's earlier calls have
+        put is visible.
+        """
+        if self.ended is None and not self._deferred and not self._changing and not self._revealing:
+            self._make(call, make, arguments)
+        else:
+            self._defer(Deferred(call, True, make, arguments))
+        return call
+
+    def _defer(self, deferred: Deferred) -> None:
+        if self.ended is None:
+            self._deferred.append(deferred)
+        else:
+            self.end_reported = True
+            fail(deferred.call, self.ended)
 
     def end(self, reason: MQRC) -> None:
         """The connection ends: later calls fail with `reason`, and none that is deferred is made any more."""
@@ -73,7 +95,7 @@ class CallOrder:
     def dropping(self, reason: MQRC) -> Work:
         """The calls that were deferred when the connection ended fail with `reason`."""
         while self._dropped:
-            fail(self._dropped.popleft()[0], reason)
+            fail(self._dropped.popleft().call, reason)
             yield
 
     def reveal(self) -> Callable[[], None]:
@@ -110,7 +132,7 @@ class CallOrder:
         """Do what must be done before a call can be made, in slices; then make it. All later calls wait behind it. When
         nobody waits for the call any more, the rest is left undone.
         """
-        self._deferred.appendleft((call, True, make, arguments))
+        self._deferred.appendleft(Deferred(call, True, make, arguments))
         go_on = self.hold()
 
         def prepared(error: Exception | None) -> None:
@@ -128,11 +150,11 @@ class CallOrder:
         """
         call.held += size
         self._room.got(size)
-        self._deferred.appendleft((call, True, answer, ()))
+        self._deferred.appendleft(Deferred(call, True, answer, ()))
         go_on = self.hold()
 
         def looked(error: Exception | None) -> None:
-            if self._deferred and self._deferred[0][0] is call:  # the connection has not ended
+            if self._deferred and self._deferred[0].call is call:  # the connection has not ended
                 self._deferred.popleft()
                 if error is not None:
                     spoil(call, mistake(error, "a call"))
@@ -206,44 +228,45 @@ class CallOrder:
         """
         self._settle(unit, self._manager.core.backout(unit), then, committed=False)
 
-    def write(self, rows: Rows, then: Done, *, reveals: bool, keeps_order: bool = False) -> None:
-        """Have rows written; later calls that look at queues wait for it if it `reveals` messages. What `keeps_order`
-        does not take effect when an earlier call of this connection found the store full (journal rule 6).
-        """
-
-        def written(error: Exception | None) -> None:
-            self._unsettled -= 1
-            self._revealing -= reveals
-            try:
-                then(error)
-            except Exception as wrong:
-                mistake(wrong, "a step")
-            self._resume()
-
-        self._manager.journal.submit(rows, written, self if keeps_order else None)
-        self._unsettled += 1
-        self._revealing += reveals
+    def write(self, rows: Rows, then: Done, *, reveals: bool) -> None:
+        """Have rows written; later calls that look at queues wait for it if it `reveals` messages."""
+        self._submit(PendingUnit(None, rows, then, committed=False, reveals=reveals))
 
     def _settle(self, unit: Unit, rows: Rows, then: Done, *, committed: bool) -> None:
         """Settle a frozen unit when it is durable, after this connection's earlier ones."""
         if not rows and not self._unsettled:
             self._manager.settle(unit, committed=committed)
             then(None)
-            return
+        else:
+            reveals = bool(unit.puts if committed else unit.gets)
+            self._submit(PendingUnit(unit, rows, then, committed=committed, reveals=reveals))
 
-        def written(error: Exception | None) -> None:
-            full = isinstance(error, StoreFullError)
+    def _submit(self, pending: PendingUnit) -> None:
+        """A commit does not take effect when an earlier call of this connection found the store full (rule 6)."""
+        caller = self if pending.committed else None
+        self._manager.journal.submit(pending.rows, partial(self._written, pending), caller)
+        self._unsettled += 1
+        self._revealing += pending.reveals
+
+    def _written(self, pending: PendingUnit, error: Exception | None) -> None:
+        self._unsettled -= 1
+        self._revealing -= pending.reveals
+        try:
+            self._finish(pending, error)
+        except Exception as wrong:
+            mistake(wrong, "a step")
+        self._resume()
+
+    def _finish(self, pending: PendingUnit, error: Exception | None) -> None:
+        """The store has answered: settle the unit and tell its outcome."""
+        if isinstance(error, StoreFullError) and pending.unit is not None and pending.gives_up:
             try:
-                if full and committed and unit.owner is not None and unit.gets:
-                    self._settle(unit, self._manager.core.give_up(unit), lambda _: then(error), committed=False)
-                    return
-                if error is None or full:
-                    self._manager.settle(unit, committed=committed and not full)
+                rows = self._manager.core.give_up(pending.unit)
+                self._settle(pending.unit, rows, lambda _: pending.then(error), committed=False)
             except Exception as wrong:
-                error = mistake(wrong, "the settlement of a unit of work")
-            then(error)
-
-        self.write(rows, written, reveals=bool(unit.puts if committed else unit.gets), keeps_order=committed)
+                pending.then(mistake(wrong, "the settlement of a unit of work"))
+        else:
+            pending.then(pending.settle(self._manager, error))
 
     def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:
@@ -259,7 +282,7 @@ class CallOrder:
 
     @property
     def _next_may_be_made(self) -> bool:
-        return bool(self._deferred) and not self._changing and not (self._revealing and self._deferred[0][1])
+        return bool(self._deferred) and not self._changing and not (self._revealing and self._deferred[0].looks)
 
     def _resume(self) -> None:
         """Make the deferred calls, as far as they need not wait on."""

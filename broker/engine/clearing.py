@@ -52,9 +52,9 @@ class Clearing:
         elif not self._run.gets:
             self._end(None)
         else:
-            self._manager.journal.submit(self._manager.core.commit(self._run), self._written)
+            self._manager.journal.submit(self._manager.core.commit(self._run), self._run_written)
 
-    def _written(self, error: Exception | None) -> None:
+    def _run_written(self, error: Exception | None) -> None:
         try:
             self._settle(error)
         except Exception as wrong:

@@ -106,28 +106,28 @@ class Conversation:
     # The calls
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:
-        return self.call_order.issue(HeldCall(self._close_unclaimed), True, self._open, descriptor, options)
+        return self.call_order.after_own_writes(HeldCall(self._close_unclaimed), self._open, descriptor, options)
 
     def close(self, hobj: int, options: int) -> Call[int]:
-        deletes = bool(options)  # and looks at what is on the queue
-        return self.call_order.issue(Call(), deletes, self._close, hobj, options)
+        issue = self.call_order.after_own_writes if options else self.call_order.in_order  # to delete, it looks
+        return issue(Call(), self._close, hobj, options)
 
     def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
-        return self.call_order.issue(
-            Call(), False, self._rollback_only.watched(self._put, options), hobj, md, options, data
+        return self.call_order.in_order(
+            Call(), self._rollback_only.watched(self._put, options), hobj, md, options, data
         )
 
     def put1(
         self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> Call[Placed]:
-        return self.call_order.issue(
-            Call(), False, self._rollback_only.watched(self._put1, options), descriptor, md, options, data
+        return self.call_order.in_order(
+            Call(), self._rollback_only.watched(self._put1, options), descriptor, md, options, data
         )
 
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
     ) -> Call[Delivery]:
-        return self.call_order.issue(GetCall(self), True, self._get, hobj, md, options, max_length)
+        return self.call_order.after_own_writes(GetCall(self), self._get, hobj, md, options, max_length)
 
     def put_many(
         self,
@@ -138,52 +138,52 @@ class Conversation:
     ) -> Call[PlacedMany]:
         call = PutManyCall()
         make = partial(batches.put_many, self, call)
-        return self.call_order.issue(call, False, make, hobj, messages, options, after)
+        return self.call_order.in_order(call, make, hobj, messages, options, after)
 
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
     ) -> Call[list[Delivery]]:
         call = GetManyCall(self, hobj, md, options, count)
-        return self.call_order.issue(call, True, GetManyCall.make)
+        return self.call_order.after_own_writes(call, GetManyCall.make)
 
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
         put_back.give_back(self, hobj, tokens, last)
 
     def begin(self) -> Call[int]:
-        return self.call_order.issue(Call(), False, self._begin)
+        return self.call_order.in_order(Call(), self._begin)
 
     def commit(self) -> Call[int]:
-        return self.call_order.issue(Call(), False, self._commit)
+        return self.call_order.in_order(Call(), self._commit)
 
     def backout(self) -> Call[int]:
-        return self.call_order.issue(Call(), False, self._backout)
+        return self.call_order.in_order(Call(), self._backout)
 
     def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]:
-        return self.call_order.issue(Call(), True, self._inquire, hobj, selectors)
+        return self.call_order.after_own_writes(Call(), self._inquire, hobj, selectors)
 
     def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]:
-        return self.call_order.issue(Call(), True, self._set, hobj, values)
+        return self.call_order.after_own_writes(Call(), self._set, hobj, values)
 
     def mqsc(self, text: str, check: bool = False) -> ScriptCall:
         call = ScriptCall(self.manager.config.limits.replies_bytes)
-        return self.call_order.issue(call, True, self._mqsc, text, check)
+        return self.call_order.after_own_writes(call, self._mqsc, text, check)
 
     def status(self) -> Call[dict[str, Any]]:
-        return self.call_order.issue(Call(), True, self._status)
+        return self.call_order.after_own_writes(Call(), self._status)
 
     def explain(
         self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
     ) -> Call[Explanation]:
-        return self.call_order.issue(Call(), True, self._explain, q_name, msg_id, correl_id, group_id)
+        return self.call_order.after_own_writes(Call(), self._explain, q_name, msg_id, correl_id, group_id)
 
     def trigger_pending(self) -> Call[PendingStarts]:
-        return self.call_order.issue(Call(), True, self._trigger_pending)
+        return self.call_order.after_own_writes(Call(), self._trigger_pending)
 
     def trigger_wait(self, posts: int) -> Call[int]:
-        return self.call_order.issue(ReceivingCall(), False, partial(self.manager.monitors.wait, self), posts)
+        return self.call_order.in_order(ReceivingCall(), partial(self.manager.monitors.wait, self), posts)
 
     def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
-        return self.call_order.issue(HeldCall(self._return_unclaimed), False, self._trigger_take, q_name, limit)
+        return self.call_order.in_order(HeldCall(self._return_unclaimed), self._trigger_take, q_name, limit)
 
     def trigger_done(self, leases: Sequence[int]) -> None:
         for lease in leases:
@@ -195,10 +195,10 @@ class Conversation:
         self.manager.follow_up()
 
     def connect(self, appl_name: str) -> Call[Port]:
-        return self.call_order.issue(HeldCall(_break_unclaimed), False, self._connect, appl_name)
+        return self.call_order.in_order(HeldCall(_break_unclaimed), self._connect, appl_name)
 
     def disconnect(self, *, commit: bool) -> Call[int]:
-        return self.call_order.issue(Call(), False, self._disconnect, commit)
+        return self.call_order.in_order(Call(), self._disconnect, commit)
 
     def break_(self, reason: MQRC = MQRC.CONNECTION_BROKEN, *, at_once: bool = False) -> None:
         """The line is cut, or the queue manager stops: calls end with `reason`, the unit of work is backed out.

@@ -34,7 +34,7 @@ def harden(journal: Journal, got: Iterable[Entry], done: Done) -> bool:
     for entry in held:
         entry.hardened = True  # from now on: for what goes back meanwhile it is taken back behind this
 
-    def written(error: Exception | None) -> None:
+    def hardening_written(error: Exception | None) -> None:
         if isinstance(error, StoreFullError) and not any(map(_is_held, held)):
             error = None
         elif error is not None:
@@ -42,7 +42,7 @@ def harden(journal: Journal, got: Iterable[Entry], done: Done) -> bool:
                 entry.hardened = False
         done(error)
 
-    journal.submit(Rows(hardened=[entry.id for entry in held]), written)
+    journal.submit(Rows(hardened=[entry.id for entry in held]), hardening_written)
     return True
 
 

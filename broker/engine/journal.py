@@ -148,7 +148,7 @@ class Journal:
         while self._submissions or self._readings:
             batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
             self._read()
-            if self._write((submission.rows for submission in batch), partial(self._written, batch)):
+            if self._write((submission.rows for submission in batch), partial(self._batch_written, batch)):
                 return
             self._settle(batch, [self.error] * len(batch))
         self._busy = False
@@ -199,7 +199,7 @@ class Journal:
             self._stop(error)
         written(error)
 
-    def _written(self, batch: list[Submission], error: Exception | None) -> None:
+    def _batch_written(self, batch: list[Submission], error: Exception | None) -> None:
         if not isinstance(error, StoreFullError):
             self._settle(batch, [error] * len(batch))
             self._go_on()
@@ -209,12 +209,12 @@ class Journal:
         logger.warning("store full units=%d refused=%d: %s", len(batch), len(batch) - len(staying), error)
         self._refuse_later((each.caller for each, refused in zip(batch, errors, strict=True) if refused), error)
         if len(staying) == len(batch):  # it only removes: the store has tried all it can
-            self._rewritten(batch, errors, error)
-        elif not self._write(staying, partial(self._rewritten, batch, errors)):
+            self._removed(batch, errors, error)
+        elif not self._write(staying, partial(self._removed, batch, errors)):
             self._settle(batch, errors)
             self._go_on()
 
-    def _rewritten(self, batch: list[Submission], errors: list[Exception | None], error: Exception | None) -> None:
+    def _removed(self, batch: list[Submission], errors: list[Exception | None], error: Exception | None) -> None:
         """What only removes was written again, or could not be."""
         both = zip(batch, errors, strict=True)
         self._settle(batch, [refused or (error if each.rows else None) for each, refused in both])

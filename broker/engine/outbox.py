@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from broker.core import sending
 from broker.core.reports import EXPIRATION, unread
 from broker.engine.bodies import RUN_LENGTH
-from broker.engine.mistakes import contained, mistake
-from broker.storage.store import StoreFullError
+from broker.engine.mistakes import mistake
+from broker.engine.pending_unit import PendingUnit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -97,17 +97,14 @@ class Outbox:
 
     def _submit(self, unit: Unit, rows: Rows, then: Callable[[], None]) -> None:
         """Settle a frozen unit when it is durable, at once if it writes nothing."""
-        manager = self._manager
-
-        def written(error: Exception | None) -> None:
-            if error is None or isinstance(error, StoreFullError):
-                contained(partial(manager.settle, unit, committed=error is None))
-            then()
-
+        pending = PendingUnit(unit, rows, lambda _: then(), committed=True, reveals=True)
         if rows:
-            manager.journal.submit(rows, written)
+            self._manager.journal.submit(rows, partial(self._written, pending))
         else:
-            written(None)
+            self._written(pending, None)
+
+    def _written(self, pending: PendingUnit, error: Exception | None) -> None:
+        pending.then(pending.settle(self._manager, error))
 
 
 def _done_for(caller: CallOrder | None) -> Callable[[], None]:

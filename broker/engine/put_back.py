@@ -68,12 +68,12 @@ def _soften(conversation: Conversation, hardened: Sequence[Entry]) -> None:
 
     rows = softened(hardened)
 
-    def written(error: Exception | None) -> None:
+    def softening_written(error: Exception | None) -> None:
         if error is None or isinstance(error, StoreFullError):
             for entry in hardened:
                 manager.perform(manager.core.give_back(entry, manager.clock.time()))
 
-    conversation.call_order.write(rows, written, reveals=True)
+    conversation.call_order.write(rows, softening_written, reveals=True)
 
 
 def _entry(queue: LocalQueue, token: bytes) -> Entry | None:
