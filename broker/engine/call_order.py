@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from broker.core.unit import Unit
-    from broker.engine.manager import QueueManager
+    from broker.engine.context import EngineContext
     from broker.engine.room import Room
     from broker.engine.slices import Work
     from broker.mqi.reasons import MQRC
@@ -49,10 +49,10 @@ class Deferred(NamedTuple):
 class CallOrder:
     """The calls of one connection that are deferred, and its units that are not settled yet."""
 
-    def __init__(self, manager: QueueManager, room: Room) -> None:
+    def __init__(self, context: EngineContext, room: Room) -> None:
         self.ended: MQRC | None = None
         self.end_reported = False  # a call has failed because of that
-        self._manager = manager
+        self._context = context
         self._room = room
         self._unsettled = 0  # units of this connection in the journal
         self._revealing = 0  # those among them, and other steps, that will make messages visible
@@ -141,7 +141,7 @@ class CallOrder:
                 call.set_exception(error)
             go_on()
 
-        self._manager.slices.run(self._while_wanted(call, steps), prepared)
+        self._context.slices.run(self._while_wanted(call, steps), prepared)
 
     def look(self, steps: Iterator[None], call: C, answer: Callable[[C], None], size: int) -> None:
         """Look at very much in slices, then give the answer. All later calls wait behind it, and when nobody waits for
@@ -162,11 +162,11 @@ class CallOrder:
                     self._make(call, answer, ())
             go_on()
 
-        self._manager.slices.run(_while_waited_for(call, steps), looked)
+        self._context.slices.run(_while_waited_for(call, steps), looked)
 
     def _while_wanted(self, call: Call[Any], steps: Iterator[None]) -> Iterator[None]:
         for _ in steps:
-            self._manager.follow_up()
+            self._context.follow_up()
             if call.done():
                 return
             yield
@@ -178,8 +178,8 @@ class CallOrder:
         """
         on_disk = unread(unit.reports.items())
         if not on_disk:
-            clock = self._manager.clock
-            rows = self._manager.core.commit(unit, clock.time(), clock.monotonic())
+            clock = self._context.clock
+            rows = self._context.core.commit(unit, clock.time(), clock.monotonic())
             self._settle(unit, rows, then, committed=True)
             return
         go_on = self.hold()
@@ -196,7 +196,7 @@ class CallOrder:
                 go_on()
 
         try:
-            self._manager.bodies.fetch(on_disk, fetched)
+            self._context.bodies.fetch(on_disk, fetched)
         except Exception:
             go_on()
             raise
@@ -205,15 +205,15 @@ class CallOrder:
         """Give the message that an implicit unit puts to a get that waits for it, without a write, if that may be
         (journal rule 5). `then` is called a turn later: a getter that has gone by then has put the message again.
         """
-        manager = self._manager
-        if not manager.journal.idle or not handoff.awaited(unit, manager.clock.time()):
+        context = self._context
+        if not context.journal.idle or not handoff.awaited(unit, context.clock.time()):
             return False
-        manager.hand_over(unit)
+        context.hand_over(unit)
         self._unsettled += 1
 
         def a_turn_later() -> None:
             self._unsettled -= 1
-            if manager.journal.idle:
+            if context.journal.idle:
                 contained(then, None)
                 self._resume()
             else:
@@ -226,7 +226,7 @@ class CallOrder:
         """Freeze a unit for its backout and have the raised counts written. Without room for them it is backed out all
         the same: that needs none.
         """
-        self._settle(unit, self._manager.core.backout(unit), then, committed=False)
+        self._settle(unit, self._context.core.backout(unit), then, committed=False)
 
     def write(self, rows: Rows, then: Done, *, reveals: bool) -> None:
         """Have rows written; later calls that look at queues wait for it if it `reveals` messages."""
@@ -235,7 +235,7 @@ class CallOrder:
     def _settle(self, unit: Unit, rows: Rows, then: Done, *, committed: bool) -> None:
         """Settle a frozen unit when it is durable, after this connection's earlier ones."""
         if not rows and not self._unsettled:
-            self._manager.settle(unit, committed=committed)
+            self._context.settle(unit, committed=committed)
             then(None)
         else:
             reveals = bool(unit.puts if committed else unit.gets)
@@ -244,7 +244,7 @@ class CallOrder:
     def _submit(self, pending: PendingUnit) -> None:
         """A commit does not take effect when an earlier call of this connection found the store full (rule 6)."""
         caller = self if pending.committed else None
-        self._manager.journal.submit(pending.rows, partial(self._written, pending), caller)
+        self._context.journal.submit(pending.rows, partial(self._written, pending), caller)
         self._unsettled += 1
         self._revealing += pending.reveals
 
@@ -261,12 +261,12 @@ class CallOrder:
         """The store has answered: settle the unit and tell its outcome."""
         if isinstance(error, StoreFullError) and pending.unit is not None and pending.gives_up:
             try:
-                rows = self._manager.core.give_up(pending.unit)
+                rows = self._context.core.give_up(pending.unit)
                 self._settle(pending.unit, rows, lambda _: pending.then(error), committed=False)
             except Exception as wrong:
                 pending.then(mistake(wrong, "the settlement of a unit of work"))
         else:
-            pending.then(pending.settle(self._manager, error))
+            pending.then(pending.settle(self._context, error))
 
     def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:
@@ -276,7 +276,7 @@ class CallOrder:
         except Exception as error:
             spoil(call, mistake(error, "a call"))
         try:
-            self._manager.follow_up(self)
+            self._context.follow_up(self)
         except Exception as error:
             mistake(error, "what follows a call")
 
@@ -288,7 +288,7 @@ class CallOrder:
         """Make the deferred calls, as far as they need not wait on."""
         if self._next_may_be_made and not self._resuming:
             self._resuming = True
-            self._manager.slices.start(self._resumed(), self._resumed_so_far)
+            self._context.slices.start(self._resumed(), self._resumed_so_far)
 
     def _resumed(self) -> Work:
         while self._next_may_be_made:

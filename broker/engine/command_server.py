@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from broker.commands import script
 from broker.commands.interpreter import Outcome, begin
+from broker.engine.changes import Changes
 from broker.engine.mistakes import contained, mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -27,7 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
     from broker.core.definitions import Change
-    from broker.engine.manager import QueueManager
+    from broker.engine.context import EngineContext
+    from broker.engine.objects import LiveCatalog
     from broker.engine.scripts import ScriptCall
     from broker.engine.slices import Work
     from broker.storage.store import Done
@@ -53,9 +55,11 @@ class Job:
 class CommandServer:
     """The jobs that can go on, and the one whose change is being made."""
 
-    def __init__(self, manager: QueueManager) -> None:
-        self._manager = manager
-        self._script_bytes = manager.config.limits.script_bytes
+    def __init__(self, context: EngineContext, catalog: LiveCatalog, script_bytes: int) -> None:
+        self._context = context
+        self._catalog = catalog
+        self._script_bytes = script_bytes
+        self._changes = Changes(context)
         self._jobs: deque[Job] = deque()
         self._aside: dict[Job, None] = {}  # their replies are not read
         self._changing: Job | None = None
@@ -132,8 +136,8 @@ class CommandServer:
         self, text: str, call: ScriptCall, warned: set[str]
     ) -> Generator[Sequence[Change] | None, Exception | None, bool]:
         """Run one command; whether it did its work."""
-        now = datetime.fromtimestamp(self._manager.clock.time(), UTC)
-        begun = begin(text, self._manager.catalog, now, warned)
+        now = datetime.fromtimestamp(self._context.clock.time(), UTC)
+        begun = begin(text, self._catalog, now, warned)
         if isinstance(begun, Outcome):
             error = (yield begun.changes) if begun.changes else None
             reply = begun.reply if error is None else _failed(error)
@@ -162,7 +166,7 @@ class CommandServer:
         """Go on with the jobs, up to the next change, now or in the next turn of the event loop."""
         if not self._busy and self._changing is None and self._jobs:
             self._busy = True
-            slices = self._manager.slices
+            slices = self._context.slices
             (slices.start if now else slices.run)(self._work(), self._worked)
 
     def _work(self) -> Work:
@@ -200,7 +204,7 @@ class CommandServer:
 
     def _change(self, job: Job, changes: Sequence[Change]) -> None:
         try:
-            self._manager.change(changes[0], partial(self._changed, job, changes[1:]))
+            self._changes.make(changes[0], partial(self._changed, job, changes[1:]))
         except Exception as error:
             self._changed(job, (), error if isinstance(error, MQError) else mistake(error, "a change of definitions"))
 

@@ -84,11 +84,12 @@ class Conversation:
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:
         self.manager = manager
+        self.context = manager.context
         self.core: Manager = manager.core
         self.hconn = Hconn(appl_name, user)
         self.hconn.channel = self.channel = channel
         self.room = room
-        self.call_order = CallOrder(manager, room)
+        self.call_order = CallOrder(manager.context, room)
         self._rollback_only = RollbackOnly()
 
     @property
@@ -180,7 +181,7 @@ class Conversation:
         return self.call_order.after_own_writes(Call(), self._trigger_pending)
 
     def trigger_wait(self, posts: int) -> Call[int]:
-        return self.call_order.in_order(ReceivingCall(), partial(self.manager.monitors.wait, self), posts)
+        return self.call_order.in_order(ReceivingCall(), partial(self.context.monitors.wait, self), posts)
 
     def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
         return self.call_order.in_order(HeldCall(self._return_unclaimed), self._trigger_take, q_name, limit)
@@ -192,7 +193,7 @@ class Conversation:
     def trigger_return(self, leases: Sequence[int]) -> None:
         for lease in leases:
             self.core.triggers.give_back(self.hconn, lease)
-        self.manager.follow_up()
+        self.context.follow_up()
 
     def connect(self, appl_name: str) -> Call[Port]:
         return self.call_order.in_order(HeldCall(_break_unclaimed), self._connect, appl_name)
@@ -293,7 +294,7 @@ class Conversation:
 
     def _close_handle(self, handle: Handle) -> int:
         reason, effects = self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic())
-        self.manager.perform(effects)
+        self.context.perform(effects)
         return reason
 
     def _close_unclaimed(self, opened: Opened) -> None:
@@ -459,7 +460,7 @@ class Conversation:
         """Let a get wait for its message, as long as its options say."""
         call.waiter = self.core.wait(handle, queue, request, call)
         if request.unmarked_by is not None:
-            self.manager.mark_expiry.watch(queue)
+            self.context.mark_expiry.watch(queue)
         if options.wait_interval > 0:
             over = partial(call.ended, MQRC.NO_MSG_AVAILABLE)
             call.timer = self.manager.clock.call_later(options.wait_interval / 1000, over)
@@ -601,7 +602,7 @@ class Conversation:
                 self.call_order.back_out(late, nobody)
             contained(left)
 
-        self.manager.slices.start(self._leaving(reason), done)
+        self.context.slices.start(self._leaving(reason), done)
 
     def _leaving(self, reason: MQRC) -> Work:
         """End all calls with `reason`, close all handles, give back the leases."""
@@ -613,7 +614,7 @@ class Conversation:
             if handle.hobj in self.hconn.handles:
                 self._close_handle(handle)
             yield
-        self.manager.monitors.leave(self, reason)
+        self.context.monitors.leave(self, reason)
         self.trigger_return(self.core.triggers.held_by(self.hconn))
         self.manager.forget(self)
 

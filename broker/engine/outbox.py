@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.core.rows import Rows
     from broker.core.unit import Unit
     from broker.engine.call_order import CallOrder
-    from broker.engine.manager import QueueManager
+    from broker.engine.context import EngineContext
 
 logger = logging.getLogger(__name__)
 
@@ -32,14 +32,14 @@ logger = logging.getLogger(__name__)
 class Outbox:
     """Carries out what the core leaves to be removed, sent or told."""
 
-    def __init__(self, manager: QueueManager) -> None:
-        self._manager = manager
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
 
     def follow_up(self, caller: CallOrder | None) -> None:
         """After a step of the core: write off what expired, send the events, tell what was lost. Calls of `caller` that
         look at queues wait for it.
         """
-        core = self._manager.core
+        core = self._context.core
         if core.expired:
             expired, core.expired = core.expired, []
             self._take(self._write_off, expired, done=_done_for(caller))
@@ -62,13 +62,13 @@ class Outbox:
 
     def _publish(self, done: Callable[[], None]) -> None:
         """Send the events that have gathered."""
-        core, clock = self._manager.core, self._manager.clock
+        core, clock = self._context.core, self._context.clock
         self._submit(*sending.publish(core, clock.time(), clock.monotonic()), done)
 
     def _write_off(self, expired: Sequence[Entry], done: Callable[[], None]) -> None:
         """Remove discarded messages and put the reports on them; call `done` when that has taken effect."""
         for entry in expired:
-            self._manager.bodies.gone(entry)
+            self._context.bodies.gone(entry)
         on_disk = unread((entry, EXPIRATION) for entry in expired)
         if not on_disk:
             self._write(expired, done)
@@ -89,22 +89,22 @@ class Outbox:
                 logger.error("expired messages not removed messages=%d: %s", len(entries), error)
                 done()
 
-        self._manager.bodies.fetch(list(run), fetched)
+        self._context.bodies.fetch(list(run), fetched)
 
     def _write(self, expired: Sequence[Entry], then: Callable[[], None]) -> None:
-        core, clock = self._manager.core, self._manager.clock
+        core, clock = self._context.core, self._context.clock
         self._submit(*sending.write_off(core, expired, clock.time(), clock.monotonic()), then)
 
     def _submit(self, unit: Unit, rows: Rows, then: Callable[[], None]) -> None:
         """Settle a frozen unit when it is durable, at once if it writes nothing."""
         pending = PendingUnit(unit, rows, lambda _: then(), committed=True, reveals=True)
         if rows:
-            self._manager.journal.submit(rows, partial(self._written, pending))
+            self._context.journal.submit(rows, partial(self._written, pending))
         else:
             self._written(pending, None)
 
     def _written(self, pending: PendingUnit, error: Exception | None) -> None:
-        pending.then(pending.settle(self._manager, error))
+        pending.then(pending.settle(self._context, error))
 
 
 def _done_for(caller: CallOrder | None) -> Callable[[], None]:

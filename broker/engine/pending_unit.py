@@ -10,7 +10,7 @@ from broker.storage.store import StoreFullError
 if TYPE_CHECKING:
     from broker.core.rows import Rows
     from broker.core.unit import Unit
-    from broker.engine.manager import QueueManager
+    from broker.engine.context import EngineContext
     from broker.storage.store import Done
 
 
@@ -34,14 +34,14 @@ class PendingUnit:
         unit = self.unit
         return self.committed and unit is not None and unit.owner is not None and bool(unit.gets)
 
-    def settle(self, manager: QueueManager, error: Exception | None) -> Exception | None:
+    def settle(self, context: EngineContext, error: Exception | None) -> Exception | None:
         """Let the unit take effect as far as it may after this answer of the store (journal rules 6 and 7); its
         outcome.
         """
         full = isinstance(error, StoreFullError)
         if self.unit is not None and (error is None or full):
             try:
-                manager.settle(self.unit, committed=self.committed and not full)
+                context.settle(self.unit, committed=self.committed and not full)
             except Exception as wrong:
                 return mistake(wrong, "the settlement of a unit of work")
         return error
