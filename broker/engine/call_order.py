@@ -18,6 +18,7 @@ from broker.core.reports import unread
 from broker.core.rows import Rows
 from broker.engine.answers import fail
 from broker.engine.calls import ReceivingCall, spoil
+from broker.engine.jobs import Job
 from broker.engine.mistakes import contained, mistake
 from broker.engine.pending_unit import PendingUnit
 from broker.interface.port import Call
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from broker.core.unit import Unit
     from broker.engine.context import EngineContext
+    from broker.engine.jobs import LookingSteps, Steps
     from broker.engine.room import Room
     from broker.engine.slices import Work
     from broker.mqi.reasons import MQRC
@@ -58,7 +60,8 @@ class CallOrder:
         self._revealing = 0  # those among them, and other steps, that will make messages visible
         self._changing = 0  # 1 while a call of this connection changes definitions, or a commit reads bodies
         self._deferred: deque[Deferred] = deque()
-        self._dropped: deque[Deferred] = deque()  # since the connection ended
+        self._dropped: deque[Call[Any]] = deque()  # since the connection ended
+        self._looking: Call[Any] | None = None  # with a job
         self._resuming = False
 
     def in_order(self, call: C, make: Callable[..., None], *arguments: Any) -> C:
@@ -87,15 +90,18 @@ class CallOrder:
             fail(deferred.call, self.ended)
 
     def end(self, reason: MQRC) -> None:
-        """The connection ends: later calls fail with `reason`, and none that is deferred is made any more."""
+        """The connection ends: later calls fail with `reason`, and none that is looking or deferred goes on."""
         self.ended = reason
-        self.end_reported = bool(self._deferred or self._unsettled)
-        self._dropped, self._deferred = self._deferred, deque()
+        self.end_reported = bool(self._looking or self._deferred or self._unsettled)
+        self._dropped.extend(deferred.call for deferred in self._deferred)
+        self._deferred.clear()
+        if self._looking is not None:
+            self._dropped.appendleft(self._looking)
 
     def dropping(self, reason: MQRC) -> Work:
-        """The calls that were deferred when the connection ended fail with `reason`."""
+        """The calls that were looking or deferred when the connection ended fail with `reason`."""
         while self._dropped:
-            fail(self._dropped.popleft().call, reason)
+            fail(self._dropped.popleft(), reason)
             yield
 
     def reveal(self) -> Callable[[], None]:
@@ -128,48 +134,43 @@ class CallOrder:
 
         return go_on
 
-    def prepare(self, steps: Iterator[None], call: C, make: Callable[..., None], *arguments: Any) -> None:
-        """Do what must be done before a call can be made, in slices; then make it. All later calls wait behind it. When
-        nobody waits for the call any more, the rest is left undone.
+    def prepare(self, steps: Iterator[None], call: Call[Any], make: Callable[..., None], *arguments: Any) -> None:
+        """Do what must be done before a call that only receives can be made, in slices; then make it, before all later
+        calls. When nobody waits for the call any more, the rest is left undone.
         """
-        self._deferred.appendleft(Deferred(call, True, make, arguments))
-        go_on = self.hold()
+        self.look(call, self._prepared(steps, Deferred(call, True, make, arguments)))
 
-        def prepared(error: Exception | None) -> None:
-            if error is not None and not call.done():
-                self._deferred.popleft()
-                call.set_exception(error)
-            go_on()
-
-        self._context.slices.run(self._while_wanted(call, steps), prepared)
-
-    def look(self, steps: Iterator[None], call: C, answer: Callable[[C], None], size: int) -> None:
-        """Look at very much in slices, then give the answer. All later calls wait behind it, and when nobody waits for
-        it any more the rest is left undone. Room for `size` bytes of what has been seen is taken now, so the answer
-        waits for none.
+    def look(self, call: Call[Any], steps: LookingSteps, size: int = 0) -> None:
+        """Answer a call that only looks with a job. All later calls wait behind it. Room for `size` bytes of what it is
+        going to see is taken now, so the answer waits for none.
         """
         call.held += size
-        self._room.got(size)
-        self._deferred.appendleft(Deferred(call, True, answer, ()))
+        if size:
+            self._room.got(size)
+        self._looking = call
         go_on = self.hold()
 
-        def looked(error: Exception | None) -> None:
-            if self._deferred and self._deferred[0].call is call:  # the connection has not ended
-                self._deferred.popleft()
-                if error is not None:
-                    spoil(call, mistake(error, "a call"))
-                elif not call.done():
-                    self._make(call, answer, ())
+        def over() -> None:
+            self._looking = None
             go_on()
 
-        self._context.slices.run(_while_waited_for(call, steps), looked)
+        self._context.jobs.run(Job(steps, call, over, looks=True))
 
-    def _while_wanted(self, call: Call[Any], steps: Iterator[None]) -> Iterator[None]:
+    def change(self, call: Call[Any], steps: Steps, *, at_once: bool = True) -> None:
+        """Answer a call that may change something with a job, whose first step is taken `at_once` or in the next turn
+        of the event loop. All later calls wait behind it.
+        """
+        job = Job(steps, call, self.hold())
+        if at_once:
+            self._context.jobs.start(job)
+        else:
+            self._context.jobs.run(job)
+
+    def _prepared(self, steps: Iterator[None], deferred: Deferred) -> LookingSteps:
         for _ in steps:
             self._context.follow_up()
-            if call.done():
-                return
-            yield
+            yield None
+        self._deferred.appendleft(deferred)
 
     def commit(self, unit: Unit, then: Done) -> None:
         """Freeze a unit and have it written and settled; `then` gives the answer.
@@ -304,13 +305,6 @@ class CallOrder:
 
     def _resumed_so_far(self, _: Exception | None) -> None:
         self._resuming = False
-
-
-def _while_waited_for(call: Call[Any], steps: Iterator[None]) -> Iterator[None]:
-    for _ in steps:
-        if call.done():
-            return
-        yield
 
 
 def _unheard() -> Call[Any]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from broker.core import handoff
 from broker.core.rows import Rows
 from broker.engine.answers import nobody
+from broker.engine.jobs import Jobs
 from broker.engine.mark_expiry import MarkExpiry
 from broker.engine.mistakes import mistake
 from broker.engine.monitors import Monitors
@@ -36,7 +37,7 @@ class EngineContext:
     """
 
     __slots__ = (
-        "_ended_waits", "bodies", "clock", "core", "journal", "mark_expiry", "monitors", "outbox", "slices",
+        "_ended_waits", "bodies", "clock", "core", "jobs", "journal", "mark_expiry", "monitors", "outbox", "slices",
     )  # fmt: skip
 
     def __init__(self, core: Manager, clock: Clock, journal: Journal, bodies: Bodies, slices: Slices) -> None:
@@ -48,6 +49,7 @@ class EngineContext:
         self.outbox = Outbox(self)
         self.monitors = Monitors(core.triggers)
         self.mark_expiry = MarkExpiry(self)
+        self.jobs = Jobs(self)
         self._ended_waits: deque[tuple[Waiter, int]] = deque()  # gets that are to be told of it
 
     def settle(self, unit: Unit, *, committed: bool) -> None:

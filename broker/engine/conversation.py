@@ -7,26 +7,24 @@ of the same name with an underscore.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.core import distribution, dynamic
 from broker.core.coding import Coding
-from broker.core.definitions import Delete
 from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
-from broker.core.explaining import Wanted, explain
+from broker.core.explaining import Wanted
 from broker.core.handles import Hconn
 from broker.core.views import Search
-from broker.engine import batches, put_back
-from broker.engine.answers import fail, fail_written, nobody, placed, succeed, when_written
+from broker.engine import batches, put_back, slow_calls
+from broker.engine.answers import nobody, placed, succeed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.call_order import CallOrder
-from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall, spoil
+from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
 from broker.engine.delivery import Form
-from broker.engine.mistakes import contained, mistake
-from broker.engine.objects import inquire, settings
+from broker.engine.leaving import leave, leave_at_once
+from broker.engine.objects import inquire
 from broker.engine.rollback_only import RollbackOnly
 from broker.engine.room import BOUNDLESS
 from broker.engine.scripts import ScriptCall
@@ -44,14 +42,12 @@ from broker.interface.port import (
 from broker.mqi import checks
 from broker.mqi.descriptor import MQCCSI, MQENC
 from broker.mqi.errors import MQError
-from broker.mqi.explanations import Explanation
 from broker.mqi.options import MQGMO, MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from broker.core.definitions import Change, Define
     from broker.core.handles import Handle
     from broker.core.manager import Manager
     from broker.core.queue import LocalQueue
@@ -60,9 +56,8 @@ if TYPE_CHECKING:
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
     from broker.engine.room import Room
-    from broker.engine.slices import Work
     from broker.interface.port import Port
-    from broker.mqi.explanations import Finding
+    from broker.mqi.explanations import Explanation
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 logger = logging.getLogger(__name__)
@@ -216,21 +211,20 @@ class Conversation:
                 self.call_order.back_out(unit, nobody)
 
         if at_once:
-            deque(self._leaving(reason), maxlen=0)
-            left()
+            leave_at_once(self, reason, left)
         else:
-            self._leave(reason, left)
+            leave(self, reason, left)
 
     # Objects
 
     def _open(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
         descriptor, options = checks.object_descriptor(descriptor), checks.options(options)
         if self.core.opens_model(descriptor):
-            self._open_model(call, descriptor, options)
+            self.call_order.change(call, slow_calls.open_model(self, call, descriptor, options))
         else:
-            call.set_result(self._opened(self.core.open(self.hconn, descriptor, options)))
+            call.set_result(self.opened(self.core.open(self.hconn, descriptor, options)))
 
-    def _opened(self, handle: Handle) -> Opened:
+    def opened(self, handle: Handle) -> Opened:
         if isinstance(handle, DistributionList):
             return _opened_list(handle)
         route = handle.route
@@ -241,58 +235,16 @@ class Conversation:
         defaults = first.answers_puts_later, bool(first.default_persistence), read_ahead
         return Opened(handle.hobj, handle.name, route.q_name, route.q_mgr_name, 0, *defaults)
 
-    def _open_model(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
-        """Make a dynamic queue in the order of all changes of definitions, then open it."""
-        name = ""
-
-        def make() -> Define:
-            nonlocal name
-            define = self.core.make_dynamic(self.hconn, descriptor, options, self.manager.clock.time())
-            name = define.definition.name
-            return define
-
-        def made() -> None:
-            handle = self.core.open_dynamic(self.hconn, descriptor, name, options)
-            if not self.broken and not call.done():
-                call.set_result(self._opened(handle))
-                return
-            self._close_handle(handle)
-            fail(call, self.call_order.ended or MQRC.CONNECTION_BROKEN)
-
-        self._define(call, make, made)
-
     def _close(self, call: Call[int], hobj: int, options: int) -> None:
         handle, options = self.hconn.handle(hobj), checks.options(options)
         if dynamic.close_deletes(handle, options):
-            self._delete_dynamic(call, handle, options)
+            self.call_order.change(call, slow_calls.delete_dynamic(self, call, handle, options))
         elif len(handle.waiting) > _WAITS_AT_ONCE:
-            self.call_order.prepare(_ending_waits(handle, MQRC.HOBJ_ERROR), call, self._close, hobj, options)
+            self.call_order.change(call, slow_calls.close_with_waits(self, call, handle))
         else:
-            call.set_result(self._close_handle(handle))
+            call.set_result(self.close_handle(handle))
 
-    def _delete_dynamic(self, call: Call[int], handle: Handle, options: int) -> None:
-        """Delete a permanent dynamic queue, then close the handle. What keeps it from that leaves the handle open."""
-        queue = handle.queue
-        assert queue is not None
-
-        if not queue.deleted and queue.is_overdue(self.manager.clock.time()):
-            steps = self.core.expiry((queue,), self.manager.clock.time())
-            self.call_order.prepare(steps, call, self._close, handle.hobj, options)
-            return
-
-        def make() -> Delete | None:
-            if queue.deleted:  # by another handle meanwhile
-                return None
-            dynamic.check_deletable(queue, options)
-            return Delete("QUEUE", queue.name)
-
-        def deleted() -> None:
-            reason = self._close_handle(handle) if handle.hobj in self.hconn.handles else 0
-            succeed(call, reason)
-
-        self._define(call, make, deleted)
-
-    def _close_handle(self, handle: Handle) -> int:
+    def close_handle(self, handle: Handle) -> int:
         reason, effects = self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic())
         self.context.perform(effects)
         return reason
@@ -300,7 +252,7 @@ class Conversation:
     def _close_unclaimed(self, opened: Opened) -> None:
         handle = self.hconn.handles.get(opened.hobj)
         if handle is not None:
-            self._close_handle(handle)
+            self.close_handle(handle)
 
     def _inquire(self, call: Call[dict[int, int | str]], hobj: int, selectors: Sequence[int]) -> None:
         handle = self._open_for(hobj, _INQUIRE, MQRC.NOT_OPEN_FOR_INQUIRE)
@@ -308,38 +260,12 @@ class Conversation:
 
     def _set(self, call: Call[int], hobj: int, values: Mapping[int, int | str]) -> None:
         handle, values = self._open_for(hobj, _SET, MQRC.NOT_OPEN_FOR_SET), checks.settings(values)
-
-        def make() -> Define:
-            return settings(self.manager.catalog, handle.space, handle.name, values, self.manager.clock.time())
-
-        def made() -> None:
-            succeed(call, 0)
-
-        self._define(call, make, made)
-
-    def _define(self, call: Call[Any], make: Callable[[], Change | None], made: Callable[[], None]) -> None:
-        """Have a change of definitions made in issue order, then call `made`; later calls of this connection wait. What
-        goes wrong is the answer to the call.
-        """
-        go_on = self.call_order.hold()
-
-        def done(error: Exception | None) -> None:
-            try:
-                if error is None:
-                    made()
-                else:
-                    fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
-            except MQError as refused:
-                fail(call, refused.reason, refused.detail)
-            except Exception as wrong:
-                spoil(call, mistake(wrong, "a call that changes definitions"))
-            go_on()
-
-        self.manager.commands.submit(make, done)
+        self.call_order.change(call, slow_calls.set_attributes(self, call, handle, values))
 
     def _mqsc(self, call: ScriptCall, text: str, check: bool) -> None:
-        self.manager.commands.check(text)
-        self.manager.commands.run(text, call, self.call_order.hold(), up_to_failure=check)
+        commands = self.manager.commands
+        commands.check(text)
+        self.call_order.change(call, commands.script(text, call, up_to_failure=check), at_once=False)
 
     def _open_for(self, hobj: int, option: int, reason: MQRC) -> Handle:
         handle = self.hconn.handle(hobj)
@@ -434,7 +360,7 @@ class Conversation:
             else:
                 self._place(call, None, handle.usable_queue(), md, options, data, handle.route)
         finally:
-            self._close_handle(handle)
+            self.close_handle(handle)
 
     def _get(
         self,
@@ -537,12 +463,7 @@ class Conversation:
     # The connection
 
     def _status(self, call: Call[dict[str, Any]]) -> None:
-        queues: list[dict[str, Any]] = []
-
-        def answer(call: Call[dict[str, Any]]) -> None:
-            call.set_result(self.manager.figures(queues))
-
-        self.call_order.look(self.manager.queue_figures(queues), call, answer, _FIGURES_BYTES * len(self.core.queues))
+        self.call_order.look(call, slow_calls.status(self, call), _FIGURES_BYTES * len(self.core.queues))
 
     def _explain(
         self,
@@ -559,18 +480,8 @@ class Conversation:
             checks.identifier(group_id, "group_id", MQRC.GROUP_ID_ERROR),
         )
         route = self.core.destination(q_name, "")
-        findings: list[Finding] = []
-
-        def steps() -> Iterator[None]:
-            for finding in explain(route, wanted, self.manager.clock.time()):
-                if finding is not None:
-                    findings.append(finding)
-                yield
-
-        def answer(call: Call[Explanation]) -> None:
-            call.set_result(Explanation(q_name=route.queue.name, findings=tuple(findings)))
-
-        self.call_order.look(steps(), call, answer, _LOOKED_AT_BYTES * len(route.queue.entries))
+        steps = slow_calls.explanation(self, call, route, wanted)
+        self.call_order.look(call, steps, _LOOKED_AT_BYTES * len(route.queue.entries))
 
     def _connect(self, call: Call[Port], appl_name: str) -> None:
         call.set_result(
@@ -589,42 +500,7 @@ class Conversation:
             else:
                 self.call_order.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
 
-        self._leave(MQRC.HCONN_ERROR, left)
-
-    def _leave(self, reason: MQRC, left: Callable[[], None]) -> None:
-        """Leave the queue manager, in slices; then call `left`."""
-
-        def done(error: Exception | None) -> None:
-            if error is not None:
-                mistake(error, "the end of a connection")
-            late, self.hconn.unit = self.hconn.unit, None
-            if late is not None:  # a wait came to its end in between
-                self.call_order.back_out(late, nobody)
-            contained(left)
-
-        self.context.slices.start(self._leaving(reason), done)
-
-    def _leaving(self, reason: MQRC) -> Work:
-        """End all calls with `reason`, close all handles, give back the leases."""
-        yield from self.call_order.dropping(reason)
-        for handle in list(self.hconn.handles.values()):
-            for _ in _ending_waits(handle, reason):
-                self.call_order.end_reported = True
-                yield
-            if handle.hobj in self.hconn.handles:
-                self._close_handle(handle)
-            yield
-        self.context.monitors.leave(self, reason)
-        self.trigger_return(self.core.triggers.held_by(self.hconn))
-        self.manager.forget(self)
-
-
-def _ending_waits(handle: Handle, reason: MQRC) -> Work:
-    """The gets that wait on a handle end with `reason`."""
-    for waiter in list(handle.waiting):
-        if waiter in handle.waiting:
-            waiter.owner.ended(reason)
-        yield
+        leave(self, MQRC.HCONN_ERROR, left)
 
 
 def _opened_list(handle: DistributionList) -> Opened:

@@ -262,7 +262,7 @@ class QueueManager:
         self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices)
         self.monitors = self.context.monitors
         self.catalog = LiveCatalog(self.core)
-        self.commands = CommandServer(self.context, self.catalog, self.config.limits.script_bytes)
+        self.commands = CommandServer(self.clock, self.catalog, self.config.limits.script_bytes)
         await self._create_objects(definition, new=not objects)
 
     async def _create_objects(self, definition: Definition, *, new: bool) -> None:
@@ -335,7 +335,7 @@ class QueueManager:
         self._stopping.set()
         self._expiry_timer.cancel()
         self.context.end_waits()
-        self.commands.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
+        self.context.jobs.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
         for conversation in list(self._conversations):
             conversation.break_(MQRC.Q_MGR_STOPPING, at_once=True)
         self.context.mark_expiry.end()
