@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.interface.port import Placed
+from broker.core.distribution import DistributionList
+from broker.interface.port import Distribution, Opened, Placed
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
     from broker.core.entry import Entry
+    from broker.core.handles import Handle
     from broker.interface.port import Call
     from broker.storage.store import Done
 
@@ -27,6 +29,25 @@ _DETAILS = {
     int(MQRC.Q_MGR_QUIESCING): "the queue manager is quiescing",
     int(MQRC.Q_MGR_STOPPING): "the queue manager is stopping",
 }
+
+
+def opened(handle: Handle, q_mgr_name: str) -> Opened:
+    """The answer to an open of this handle, on the queue manager of that name."""
+    if isinstance(handle, DistributionList):
+        return _opened_list(handle)
+    route = handle.route
+    if route is None:
+        return Opened(handle.hobj, handle.name, handle.name, q_mgr_name, 0)
+    first = route.first
+    read_ahead = int(first.definition.attributes.get("DEFREADA", 0))  # the definition of a remote queue has none
+    defaults = first.answers_puts_later, bool(first.default_persistence), read_ahead
+    return Opened(handle.hobj, handle.name, route.q_name, route.q_mgr_name, 0, *defaults)
+
+
+def _opened_list(handle: DistributionList) -> Opened:
+    persistent = any(each.route is not None and each.route.first.default_persistence for each in handle.opened)
+    found = Distribution(handle.records, handle.unknown_count)
+    return Opened(handle.hobj, "", "", "", handle.reason, persistent=persistent, distribution=found)
 
 
 def placed(entry: Entry, reason: int) -> Placed:

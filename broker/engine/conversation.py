@@ -6,43 +6,39 @@ of the same name with an underscore.
 
 from __future__ import annotations
 
-import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from broker.core import distribution, dynamic
-from broker.core.coding import Coding
 from broker.core.distribution import DistributionList
 from broker.core.effects import Grant
 from broker.core.explaining import Wanted
 from broker.core.handles import Hconn
 from broker.core.views import Search
-from broker.engine import batches, put_back, slow_calls
-from broker.engine.answers import nobody, placed, succeed, when_written
+from broker.engine import batches, leaving, put_back, slow_calls
+from broker.engine.answers import opened, placed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.call_order import CallOrder
 from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
-from broker.engine.delivery import Form
-from broker.engine.leaving import leave, leave_at_once
+from broker.engine.delivery import Form, form_of
+from broker.engine.leases import Leases
 from broker.engine.objects import inquire
-from broker.engine.rollback_only import RollbackOnly
 from broker.engine.room import BOUNDLESS
 from broker.engine.scripts import ScriptCall
+from broker.engine.unit_of_work import UnitOfWork
 from broker.interface.port import (
     Call,
     Delivery,
     Distribution,
     Lease,
     Opened,
-    PendingQueue,
     PendingStarts,
     Placed,
     PlacedMany,
 )
 from broker.mqi import checks
-from broker.mqi.descriptor import MQCCSI, MQENC
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQGMO, MQOO
+from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -60,18 +56,11 @@ if TYPE_CHECKING:
     from broker.mqi.explanations import Explanation
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-C = TypeVar("C", bound=Call[Any])
-
 _INQUIRE = MQOO.INQUIRE.value
 _SET = MQOO.SET.value
-_CONVERT = MQGMO.CONVERT.value
 _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 _WAITS_AT_ONCE = 100  # that end in one step
-_OWN_CCSID = (MQCCSI.Q_MGR.value, MQCCSI.APPL.value)
 
 
 class Conversation:
@@ -85,7 +74,8 @@ class Conversation:
         self.hconn.channel = self.channel = channel
         self.room = room
         self.call_order = CallOrder(manager.context, room)
-        self._rollback_only = RollbackOnly()
+        self.unit_of_work = UnitOfWork(self.hconn, self.call_order)
+        self.leases = Leases(manager.context, self.hconn)
 
     @property
     def q_mgr_name(self) -> str:
@@ -110,14 +100,14 @@ class Conversation:
 
     def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
         return self.call_order.in_order(
-            Call(), self._rollback_only.watched(self._put, options), hobj, md, options, data
+            Call(), self.unit_of_work.rollback_only.watched(self._put, options), hobj, md, options, data
         )
 
     def put1(
         self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> Call[Placed]:
         return self.call_order.in_order(
-            Call(), self._rollback_only.watched(self._put1, options), descriptor, md, options, data
+            Call(), self.unit_of_work.rollback_only.watched(self._put1, options), descriptor, md, options, data
         )
 
     def get(
@@ -146,13 +136,13 @@ class Conversation:
         put_back.give_back(self, hobj, tokens, last)
 
     def begin(self) -> Call[int]:
-        return self.call_order.in_order(Call(), self._begin)
+        return self.call_order.in_order(Call(), self.unit_of_work.begin)
 
     def commit(self) -> Call[int]:
-        return self.call_order.in_order(Call(), self._commit)
+        return self.call_order.in_order(Call(), self.unit_of_work.commit)
 
     def backout(self) -> Call[int]:
-        return self.call_order.in_order(Call(), self._backout)
+        return self.call_order.in_order(Call(), self.unit_of_work.backout)
 
     def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]:
         return self.call_order.after_own_writes(Call(), self._inquire, hobj, selectors)
@@ -173,47 +163,32 @@ class Conversation:
         return self.call_order.after_own_writes(Call(), self._explain, q_name, msg_id, correl_id, group_id)
 
     def trigger_pending(self) -> Call[PendingStarts]:
-        return self.call_order.after_own_writes(Call(), self._trigger_pending)
+        return self.call_order.after_own_writes(Call(), self.leases.pending)
 
     def trigger_wait(self, posts: int) -> Call[int]:
         return self.call_order.in_order(ReceivingCall(), partial(self.context.monitors.wait, self), posts)
 
     def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
-        return self.call_order.in_order(HeldCall(self._return_unclaimed), self._trigger_take, q_name, limit)
+        return self.call_order.in_order(HeldCall(self.leases.give_back_unclaimed), self.leases.take, q_name, limit)
 
     def trigger_done(self, leases: Sequence[int]) -> None:
-        for lease in leases:
-            self.core.triggers.done(self.hconn, lease)
+        self.leases.done(leases)
 
     def trigger_return(self, leases: Sequence[int]) -> None:
-        for lease in leases:
-            self.core.triggers.give_back(self.hconn, lease)
-        self.context.follow_up()
+        self.leases.give_back(leases)
 
     def connect(self, appl_name: str) -> Call[Port]:
         return self.call_order.in_order(HeldCall(_break_unclaimed), self._connect, appl_name)
 
     def disconnect(self, *, commit: bool) -> Call[int]:
-        return self.call_order.in_order(Call(), self._disconnect, commit)
+        return self.call_order.in_order(Call(), partial(leaving.disconnect, self), commit)
 
     def break_(self, reason: MQRC = MQRC.CONNECTION_BROKEN, *, at_once: bool = False) -> None:
         """The line is cut, or the queue manager stops: calls end with `reason`, the unit of work is backed out.
 
         Where there are very many calls that takes more than one turn of the event loop, unless it must be `at_once`.
         """
-        if self.broken and not at_once:
-            return
-        unit, self.hconn.unit = self.hconn.unit, None
-        self.call_order.end(reason)
-
-        def left() -> None:
-            if unit is not None:
-                self.call_order.back_out(unit, nobody)
-
-        if at_once:
-            leave_at_once(self, reason, left)
-        else:
-            leave(self, reason, left)
+        leaving.break_off(self, reason, at_once=at_once)
 
     # Objects
 
@@ -222,18 +197,7 @@ class Conversation:
         if self.core.opens_model(descriptor):
             self.call_order.change(call, slow_calls.open_model(self, call, descriptor, options))
         else:
-            call.set_result(self.opened(self.core.open(self.hconn, descriptor, options)))
-
-    def opened(self, handle: Handle) -> Opened:
-        if isinstance(handle, DistributionList):
-            return _opened_list(handle)
-        route = handle.route
-        if route is None:
-            return Opened(handle.hobj, handle.name, handle.name, self.core.name, 0)
-        first = route.first
-        read_ahead = int(first.definition.attributes.get("DEFREADA", 0))  # the definition of a remote queue has none
-        defaults = first.answers_puts_later, bool(first.default_persistence), read_ahead
-        return Opened(handle.hobj, handle.name, route.q_name, route.q_mgr_name, 0, *defaults)
+            call.set_result(opened(self.core.open(self.hconn, descriptor, options), self.core.name))
 
     def _close(self, call: Call[int], hobj: int, options: int) -> None:
         handle, options = self.hconn.handle(hobj), checks.options(options)
@@ -393,72 +357,7 @@ class Conversation:
 
     def form(self, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None) -> Form:
         """What the message of a get with these arguments, which have been checked, is to look like."""
-        return Form(
-            max_length,
-            2 if md is None else md.version,
-            self._coding(md) if options.options & _CONVERT else None,
-        )
-
-    def _coding(self, md: MessageDescriptor | None) -> Coding:
-        """What a get with CONVERT wants data to be converted to."""
-        ccsid, encoding = (0, MQENC.NATIVE.value) if md is None else (md.coded_char_set_id, md.encoding)
-        return Coding(self.core.ids.coded_char_set_id if ccsid in _OWN_CCSID else ccsid, encoding)
-
-    # Units of work
-
-    def _begin(self, call: Call[int]) -> None:
-        if self.hconn.unit is not None:
-            raise MQError(MQRC.UOW_IN_PROGRESS, f"{self.hconn.unit.calls} messages wait for commit or backout")
-        call.set_result(0)
-
-    def _commit(self, call: Call[int]) -> None:
-        unit, self.hconn.unit = self.hconn.unit, None
-        self._commit_or_back_out(call, unit)
-
-    def _commit_or_back_out(self, call: Call[int], unit: Unit | None) -> None:
-        cause = self._rollback_only.end()
-        if cause is not None:
-            self._back_out_only(call, unit, cause)
-        elif unit is None:
-            call.set_result(0)
-        else:
-            self.call_order.commit(unit, when_written(call, 0, MQRC.BACKED_OUT))
-
-    def _back_out_only(self, call: Call[int], unit: Unit | None, cause: MQError) -> None:
-        def backed_out(_: Exception | None) -> None:
-            if not call.done():
-                call.set_exception(cause)
-
-        if unit is None:
-            backed_out(None)
-        else:
-            self.call_order.back_out(unit, backed_out)
-
-    def _backout(self, call: Call[int]) -> None:
-        self._rollback_only.end()
-        unit, self.hconn.unit = self.hconn.unit, None
-        if unit is None:
-            call.set_result(0)
-        else:
-            self.call_order.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
-
-    # Triggers
-
-    def _trigger_pending(self, call: Call[PendingStarts]) -> None:
-        triggers = self.core.triggers
-        pending = [
-            PendingQueue(queue.name, queue.process_name, triggers.appl_id(queue), queue.pending_starts)
-            for queue in triggers.pending()
-        ]
-        call.set_result(PendingStarts(triggers.posts, pending))
-
-    def _trigger_take(self, call: Call[list[Lease]], q_name: str, limit: int) -> None:
-        queue = self.core.queues.get(q_name)
-        taken = self.core.triggers.take(queue, self.hconn, limit) if queue is not None else []
-        call.set_result([Lease(id, trigger) for id, trigger in taken])
-
-    def _return_unclaimed(self, leases: list[Lease]) -> None:
-        self.trigger_return([lease.id for lease in leases])
+        return form_of(md, options, max_length, self.core.ids.coded_char_set_id)
 
     # The connection
 
@@ -487,26 +386,6 @@ class Conversation:
         call.set_result(
             self.manager.converse(appl_name or self.hconn.appl_name, self.hconn.user, self.channel, self.room)
         )
-
-    def _disconnect(self, call: Call[int], commit: bool) -> None:
-        unit, self.hconn.unit = self.hconn.unit, None
-        self.call_order.end(MQRC.HCONN_ERROR)
-
-        def left() -> None:
-            if commit:
-                self._commit_or_back_out(call, unit)
-            elif unit is None:
-                succeed(call, 0)
-            else:
-                self.call_order.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
-
-        leave(self, MQRC.HCONN_ERROR, left)
-
-
-def _opened_list(handle: DistributionList) -> Opened:
-    persistent = any(each.route is not None and each.route.first.default_persistence for each in handle.opened)
-    found = Distribution(handle.records, handle.unknown_count)
-    return Opened(handle.hobj, "", "", "", handle.reason, persistent=persistent, distribution=found)
 
 
 def _break_unclaimed(port: Port) -> None:

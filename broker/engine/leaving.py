@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from broker.engine.answers import nobody
+from broker.engine.answers import nobody, succeed, when_written
 from broker.engine.mistakes import contained, mistake
+from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,27 +18,55 @@ if TYPE_CHECKING:
     from broker.core.handles import Handle
     from broker.engine.conversation import Conversation
     from broker.engine.slices import Work
-    from broker.mqi.reasons import MQRC
+    from broker.interface.port import Call
 
 
-def leave(conversation: Conversation, reason: MQRC, left: Callable[[], None]) -> None:
+def disconnect(conversation: Conversation, call: Call[int], commit: bool) -> None:
+    """MQDISC: no call is made any more, the unit of work is committed or backed out."""
+    unit = conversation.unit_of_work.take()
+    conversation.call_order.end(MQRC.HCONN_ERROR)
+
+    def left() -> None:
+        if commit:
+            conversation.unit_of_work.commit_or_back_out(call, unit)
+        elif unit is None:
+            succeed(call, 0)
+        else:
+            conversation.call_order.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
+
+    _leave(conversation, MQRC.HCONN_ERROR, left)
+
+
+def break_off(conversation: Conversation, reason: MQRC, *, at_once: bool) -> None:
+    """Calls end with `reason`, the unit of work is backed out, in slices unless it must be `at_once`."""
+    if conversation.broken and not at_once:
+        return
+    unit = conversation.unit_of_work.take()
+    conversation.call_order.end(reason)
+
+    def left() -> None:
+        if unit is not None:
+            conversation.call_order.back_out(unit, nobody)
+
+    if at_once:
+        deque(_leaving(conversation, reason), maxlen=0)
+        left()
+    else:
+        _leave(conversation, reason, left)
+
+
+def _leave(conversation: Conversation, reason: MQRC, left: Callable[[], None]) -> None:
     """Leave the queue manager, in slices; then call `left`."""
 
-    def done(error: Exception | None) -> None:
+    def gone(error: Exception | None) -> None:
         if error is not None:
             mistake(error, "the end of a connection")
-        late, conversation.hconn.unit = conversation.hconn.unit, None
+        late = conversation.unit_of_work.take()
         if late is not None:  # a wait came to its end in between
             conversation.call_order.back_out(late, nobody)
         contained(left)
 
-    conversation.context.slices.start(_leaving(conversation, reason), done)
-
-
-def leave_at_once(conversation: Conversation, reason: MQRC, left: Callable[[], None]) -> None:
-    """Leave the queue manager in one step, since it stops; then call `left`."""
-    deque(_leaving(conversation, reason), maxlen=0)
-    left()
+    conversation.context.slices.start(_leaving(conversation, reason), gone)
 
 
 def _leaving(conversation: Conversation, reason: MQRC) -> Work:
@@ -51,7 +80,7 @@ def _leaving(conversation: Conversation, reason: MQRC) -> Work:
             conversation.close_handle(handle)
         yield
     conversation.context.monitors.leave(conversation, reason)
-    conversation.trigger_return(conversation.core.triggers.held_by(conversation.hconn))
+    conversation.leases.give_back_all()
     conversation.manager.forget(conversation)
 
 

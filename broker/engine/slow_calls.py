@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from broker.core import dynamic
 from broker.core.definitions import Delete
 from broker.core.explaining import explain
-from broker.engine.answers import fail, fail_written, succeed
+from broker.engine.answers import fail, fail_written, opened, succeed
 from broker.engine.leaving import ending_waits
 from broker.engine.objects import settings
 from broker.mqi.explanations import Explanation
@@ -36,7 +36,7 @@ def open_model(conversation: Conversation, call: Call[Opened], descriptor: Objec
         return
     handle = core.open_dynamic(hconn, descriptor, define.definition.name, options)
     if not conversation.broken and not call.done():
-        call.set_result(conversation.opened(handle))
+        call.set_result(opened(handle, core.name))
         return
     conversation.close_handle(handle)
     _end_with_connection(conversation, call)
