@@ -281,6 +281,14 @@ async def test_jobs_that_change_stand_still_for_a_change_and_those_that_look_go_
         assert description(bench) == "c"
 
 
+async def test_a_job_hears_of_its_change_before_the_next_job_makes_one() -> None:
+    async with opened() as bench:
+        first, second = Program(bench), Program(bench)
+        second.seen = first.seen
+        await asyncio.gather(first.changing("a"), second.changing("b"))
+        assert first.seen == ["a on ''", ("a", None), "b on 'a'", ("b", None)]
+
+
 async def test_two_jobs_that_change_very_much_take_turns() -> None:
     async with opened() as bench:
         changed: list[str] = []
