@@ -253,21 +253,23 @@ class CallOrder:
         self._unsettled -= 1
         self._revealing -= pending.reveals
         try:
-            self._finish(pending, error)
+            if error is not None and pending.gives_up and isinstance(error, StoreFullError):
+                self._give_up(pending, error)
+            else:
+                pending.then(pending.settle(self._context, error))
         except Exception as wrong:
             mistake(wrong, "a step")
         self._resume()
 
-    def _finish(self, pending: PendingUnit, error: Exception | None) -> None:
-        """The store has answered: settle the unit and tell its outcome."""
-        if isinstance(error, StoreFullError) and pending.unit is not None and pending.gives_up:
-            try:
-                rows = self._context.core.give_up(pending.unit)
-                self._settle(pending.unit, rows, lambda _: pending.then(error), committed=False)
-            except Exception as wrong:
-                pending.then(mistake(wrong, "the settlement of a unit of work"))
-        else:
-            pending.then(pending.settle(self._context, error))
+    def _give_up(self, pending: PendingUnit, full: StoreFullError) -> None:
+        """There is no room for a commit that got messages: it is backed out, which needs none, and has failed then."""
+        unit = pending.unit
+        assert unit is not None
+        try:
+            rows = self._context.core.give_up(unit)
+            self._settle(unit, rows, lambda _: pending.then(full), committed=False)
+        except Exception as wrong:
+            pending.then(mistake(wrong, "the settlement of a unit of work"))
 
     def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:

@@ -1,7 +1,8 @@
 """A conversation: the engine's side of one connection. It implements the Port.
 
-Every method of the port makes its call in issue order (`broker.engine.call_order`); what the call does is the method
-of the same name with an underscore.
+Every method of the port makes its call in issue order (`broker.engine.call_order`). What the call does is the method of
+the same name with an underscore; what takes more than one step is in `slow_calls.py`, the ends of a unit of work in
+`unit_of_work.py`, trigger starts in `leases.py`, the end of the connection in `leaving.py`, batches in `batches.py`.
 """
 
 from __future__ import annotations

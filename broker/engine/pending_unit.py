@@ -38,10 +38,9 @@ class PendingUnit:
         """Let the unit take effect as far as it may after this answer of the store (journal rules 6 and 7); its
         outcome.
         """
-        full = isinstance(error, StoreFullError)
-        if self.unit is not None and (error is None or full):
+        if self.unit is not None and (error is None or isinstance(error, StoreFullError)):
             try:
-                context.settle(self.unit, committed=self.committed and not full)
+                context.settle(self.unit, committed=self.committed and error is None)
             except Exception as wrong:
                 return mistake(wrong, "the settlement of a unit of work")
         return error
