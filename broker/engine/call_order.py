@@ -2,8 +2,9 @@
 
 Each call takes effect when it is made, in issue order (journal rule 3). There is one exception to "when it is made":
 a call that looks at queues (get, open, inquire) must see what this connection's own earlier calls made visible, so
-while those are being written it is deferred, and all later calls wait behind it. All wait for one that changes
-definitions. Where many have waited they are made in slices, and only as far as the connection has room for answers.
+while those are being written it is deferred, and all later calls wait behind it. All wait behind a call that takes more
+than one step (`broker.engine.jobs`). Where many have waited they are made in slices, and only as far as the connection
+has room for answers.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class CallOrder:
         self._room = room
         self._unsettled = 0  # units of this connection in the journal
         self._revealing = 0  # those among them, and other steps, that will make messages visible
-        self._changing = 0  # 1 while a call of this connection changes definitions, or a commit reads bodies
+        self._held = 0  # jobs of this connection, and commits that read bodies: all later calls wait
         self._deferred: deque[Deferred] = deque()
         self._dropped: deque[Call[Any]] = deque()  # since the connection ended
         self._looking: Call[Any] | None = None  # with a job
@@ -66,7 +67,7 @@ class CallOrder:
 
     def in_order(self, call: C, make: Callable[..., None], *arguments: Any) -> C:
         """Make a call now, or behind those that are deferred. What it raises is its answer."""
-        if self.ended is None and not self._deferred and not self._changing:
+        if self.ended is None and not self._deferred and not self._held:
             self._make(call, make, arguments)
         else:
             self._defer(Deferred(call, False, make, arguments))
@@ -76,7 +77,7 @@ class CallOrder:
         """As `in_order`, for a call that looks at queues: it is made once all that this connection's earlier calls have
         put is visible.
         """
-        if self.ended is None and not self._deferred and not self._changing and not self._revealing:
+        if self.ended is None and not self._deferred and not self._held and not self._revealing:
             self._make(call, make, arguments)
         else:
             self._defer(Deferred(call, True, make, arguments))
@@ -122,14 +123,14 @@ class CallOrder:
 
     def hold(self) -> Callable[[], None]:
         """Until the function returned is called, all later calls are deferred. To call it again is harmless."""
-        self._changing += 1
+        self._held += 1
         over = False
 
         def go_on() -> None:
             nonlocal over
             if not over:
                 over = True
-                self._changing -= 1
+                self._held -= 1
                 self._resume()
 
         return go_on
@@ -285,7 +286,7 @@ class CallOrder:
 
     @property
     def _next_may_be_made(self) -> bool:
-        return bool(self._deferred) and not self._changing and not (self._revealing and self._deferred[0].looks)
+        return bool(self._deferred) and not self._held and not (self._revealing and self._deferred[0].looks)
 
     def _resume(self) -> None:
         """Make the deferred calls, as far as they need not wait on."""
