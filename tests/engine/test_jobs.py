@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from broker import MQError
 from broker.commands.attributes import altered
 from broker.core.definitions import Define
-from broker.engine.jobs import Look
+from broker.engine.jobs import Job, Look
 from broker.interface import Call
 from broker.mqi import MQOO, MQRC, ObjectDescriptor
 from broker.storage.store import StoreFailedError, StoreFullError
@@ -20,6 +21,7 @@ from tests.engine.bench import Bench, opened
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
+    from broker.core.definitions import Definition
     from broker.engine.conversation import Conversation
     from broker.engine.jobs import LookingSteps, Steps
     from broker.storage.store import Done
@@ -85,9 +87,7 @@ class Program:
         for look in looks:
             self.seen.append((yield look))
         self.seen.append(f"{name} on {description(self.bench)!r}")
-        definition = self.bench.manager.core.definitions["QUEUE", "Q"]
-        changed = altered(definition, {"DESCR": name}, datetime.fromtimestamp(0, UTC))
-        error = yield (Define(changed),)
+        error = yield (Define(described(self.bench, name)),)
         self.seen.append((name, error))
         if not call.done():
             call.set_result(0)
@@ -95,6 +95,11 @@ class Program:
 
 def description(bench: Bench) -> Any:
     return bench.manager.core.definitions["QUEUE", "Q"].attributes["DESCR"]
+
+
+def described(bench: Bench, name: str) -> Definition:
+    """Q with this description."""
+    return altered(bench.manager.core.definitions["QUEUE", "Q"], {"DESCR": name}, datetime.fromtimestamp(0, UTC))
 
 
 def reason(call: Call[Any]) -> Any:
@@ -195,6 +200,14 @@ async def test_a_call_that_looks_alone_has_reported_the_end_of_its_connection() 
         program.port.break_()
         assert reason(call) == MQRC.CONNECTION_BROKEN
         assert program.port.end_reported
+
+
+async def test_a_call_that_has_looked_reports_no_end() -> None:
+    async with opened() as bench:
+        program = Program(bench)
+        assert await program.asking(Answered()) == 1
+        program.port.break_()
+        assert not program.port.end_reported
 
 
 async def test_a_call_that_looks_is_left_when_nobody_waits_for_it_and_the_next_is_made() -> None:
@@ -306,6 +319,43 @@ async def test_two_jobs_that_change_very_much_take_turns() -> None:
 
         await asyncio.gather(issued("a"), issued("b"))
         assert changed == ["a", "b", "a", "b", "a", "b"]
+
+
+async def test_of_several_changes_none_is_made_after_one_that_could_not_be() -> None:
+    async with opened() as bench:
+        told: list[Exception | None] = []
+
+        def changes(call: Call[int]) -> Steps:
+            told.append((yield (Define(described(bench, "x")), Define(described(bench, "y")))))
+            told.append((yield (Define(described(bench, "z")), Define(described(bench, "z")))))
+            call.set_result(0)
+
+        bench.store.fail_next(StoreFullError("no room"))
+        port = bench.manager.converse("test")
+        await port.call_order.in_order(Call(), lambda call: port.call_order.change(call, changes(call)))
+        assert isinstance(told[0], StoreFullError)
+        assert told[1] is None
+        written = [row.kind for rows in bench.store.written for row in rows.objects]
+        assert (description(bench), len(written)) == ("z", 2)
+
+
+async def test_a_job_is_over_once_when_the_queue_manager_ends_while_its_change_is_written() -> None:
+    async with opened() as bench:
+        over: list[str] = []
+
+        def change(call: Call[int]) -> Steps:
+            yield (Define(described(bench, "x")),)
+            call.set_result(0)
+
+        call: Call[int] = Call()
+        bench.store.hold()
+        bench.manager.context.jobs.start(Job(change(call), call, partial(over.append, "over")))
+        await bench.store.wait_held()
+        bench.manager._end()
+        assert reason(call) == MQRC.Q_MGR_STOPPING
+        bench.store.release()
+        await turns()
+        assert over == ["over"]
 
 
 async def test_jobs_that_wait_end_with_the_queue_manager() -> None:
