@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.interface.port import Placed
+from broker.core.distribution import DistributionList
+from broker.interface.port import Distribution, Opened, Placed
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from broker.core.entry import Entry
+    from broker.core.handles import Handle
     from broker.interface.port import Call
+    from broker.storage.store import Done
 
 T = TypeVar("T")
 
@@ -28,6 +29,25 @@ _DETAILS = {
     int(MQRC.Q_MGR_QUIESCING): "the queue manager is quiescing",
     int(MQRC.Q_MGR_STOPPING): "the queue manager is stopping",
 }
+
+
+def opened(handle: Handle, q_mgr_name: str) -> Opened:
+    """The answer to an open of this handle, on the queue manager of that name."""
+    if isinstance(handle, DistributionList):
+        return _opened_list(handle)
+    route = handle.route
+    if route is None:
+        return Opened(handle.hobj, handle.name, handle.name, q_mgr_name, 0)
+    first = route.first
+    read_ahead = int(first.definition.attributes.get("DEFREADA", 0))  # the definition of a remote queue has none
+    defaults = first.answers_puts_later, bool(first.default_persistence), read_ahead
+    return Opened(handle.hobj, handle.name, route.q_name, route.q_mgr_name, 0, *defaults)
+
+
+def _opened_list(handle: DistributionList) -> Opened:
+    persistent = any(each.route is not None and each.route.first.default_persistence for each in handle.opened)
+    found = Distribution(handle.records, handle.unknown_count)
+    return Opened(handle.hobj, "", "", "", handle.reason, persistent=persistent, distribution=found)
 
 
 def placed(entry: Entry, reason: int) -> Placed:
@@ -70,16 +90,16 @@ def fail_written(call: Call[Any], error: Exception, full: MQRC) -> None:
         fail(call, MQRC.CONNECTION_BROKEN, "the store failed; the outcome of this call is unknown")
 
 
-def when_written(call: Call[T], result: T, full: MQRC) -> Callable[[Exception | None], None]:
-    """Who answers `call` when it is written: with `result`, or with `full` when there was no room."""
+def when_written(call: Call[T], result: T, full: MQRC) -> Done:
+    """What answers `call` when its rows are written: with `result`, or with `full` when there was no room."""
 
-    def written(error: Exception | None) -> None:
+    def call_written(error: Exception | None) -> None:
         if error is None:
             succeed(call, result)
         else:
             fail_written(call, error, full)
 
-    return written
+    return call_written
 
 
 def nobody(_: Exception | None) -> None:

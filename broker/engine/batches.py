@@ -73,7 +73,7 @@ def put_many(
     route = route_of(handle)
     checks.put_options(options)
     implicit = None if int(options.options) & _SYNCPOINT else Unit()
-    moment = conversation.manager.moment()
+    moment = conversation.context.moment()
     done: list[Placed] = []
     error = None
     try:
@@ -191,7 +191,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
             self._collect()
         except Exception as wrong:
             self.spoiled(mistake(wrong, "a batch of gets"))
-        self._conversation.manager.follow_up()
+        self._conversation.context.follow_up()
 
     def _same_unit(self) -> bool:
         """Whether more messages would still be got through the same handle, and in the unit of work of the first."""

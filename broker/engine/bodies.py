@@ -13,19 +13,18 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from itertools import islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from broker.core.entry import AVAILABLE, GONE
 from broker.core.queue import LocalQueue
 from broker.engine.mistakes import contained, mistake
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from broker.core.entry import Entry
     from broker.engine.journal import Journal
-
-    Fetched: TypeAlias = "Callable[[Exception | None], None]"
+    from broker.storage.store import Done
 
 RUN_LENGTH = 128
 RUN_BYTES = 256 * 1024
@@ -38,7 +37,7 @@ class Run:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.waiting: list[tuple[Sequence[Entry], Fetched]] = []
+        self.waiting: list[tuple[Sequence[Entry], Done]] = []
 
 
 class Bodies:
@@ -69,7 +68,7 @@ class Bodies:
             if entries:
                 self._read(entries)
 
-    def fetch(self, entries: Sequence[Entry], fetched: Fetched) -> None:
+    def fetch(self, entries: Sequence[Entry], fetched: Done) -> None:
         """Read back the bodies of `entries`, and of the next in their queue with them, then call `fetched`: with None,
         or the error that left them on disk.
         """

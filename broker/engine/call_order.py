@@ -2,22 +2,26 @@
 
 Each call takes effect when it is made, in issue order (journal rule 3). There is one exception to "when it is made":
 a call that looks at queues (get, open, inquire) must see what this connection's own earlier calls made visible, so
-while those are being written it is deferred, and all later calls wait behind it. All wait for one that changes
-definitions. Where many have waited they are made in slices, and only as far as the connection has room for answers.
+while those are being written it is deferred, and all later calls wait behind it. All wait behind a call that takes more
+than one step (`broker.engine.jobs`). Where many have waited they are made in slices, and only as far as the connection
+has room for answers.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from broker.core import handoff
 from broker.core.reports import unread
 from broker.core.rows import Rows
 from broker.engine.answers import fail
 from broker.engine.calls import ReceivingCall, spoil
+from broker.engine.jobs import Job
 from broker.engine.mistakes import contained, mistake
+from broker.engine.pending_unit import PendingUnit
 from broker.interface.port import Call
 from broker.mqi.errors import MQError
 from broker.storage.store import StoreFullError
@@ -26,53 +30,79 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from broker.core.unit import Unit
-    from broker.engine.manager import QueueManager
+    from broker.engine.context import EngineContext
+    from broker.engine.jobs import LookingSteps, Steps
     from broker.engine.room import Room
     from broker.engine.slices import Work
     from broker.mqi.reasons import MQRC
+    from broker.storage.store import Done
 
 C = TypeVar("C", bound=Call[Any])
 
-Deferred: TypeAlias = "tuple[Call[Any], bool, Callable[..., None], tuple[Any, ...]]"
-"""A call that is deferred: whether it looks at queues, what makes it, and with which arguments."""
+
+class Deferred(NamedTuple):
+    """A call that is deferred: what makes it, with which arguments, and whether it looks at queues."""
+
+    call: Call[Any]
+    make: Callable[..., None]
+    arguments: tuple[Any, ...]
+    looks: bool = False
 
 
 class CallOrder:
     """The calls of one connection that are deferred, and its units that are not settled yet."""
 
-    def __init__(self, manager: QueueManager, room: Room) -> None:
+    def __init__(self, context: EngineContext, room: Room) -> None:
         self.ended: MQRC | None = None
         self.end_reported = False  # a call has failed because of that
-        self._manager = manager
+        self._context = context
         self._room = room
         self._unsettled = 0  # units of this connection in the journal
         self._revealing = 0  # those among them, and other steps, that will make messages visible
-        self._changing = 0  # 1 while a call of this connection changes definitions, or a commit reads bodies
+        self._held = 0  # jobs of this connection, and commits that read bodies: all later calls wait
         self._deferred: deque[Deferred] = deque()
-        self._dropped: deque[Deferred] = deque()  # since the connection ended
+        self._dropped: deque[Call[Any]] = deque()  # since the connection ended
+        self._looking: Call[Any] | None = None  # with a job
         self._resuming = False
 
-    def issue(self, call: C, looks: bool, make: Callable[..., None], *arguments: Any) -> C:
-        """Make a call now, or in issue order when it looks at queues. What it raises is its answer."""
-        if self.ended is not None:
-            self.end_reported = True
-            fail(call, self.ended)
-        elif self._deferred or self._changing or (looks and self._revealing):
-            self._deferred.append((call, looks, make, arguments))
-        else:
+    def in_order(self, call: C, make: Callable[..., None], *arguments: Any) -> C:
+        """Make a call now, or behind those that are deferred. What it raises is its answer."""
+        if self.ended is None and not self._deferred and not self._held:
             self._make(call, make, arguments)
+        else:
+            self._defer(Deferred(call, make, arguments))
         return call
 
+    def after_own_writes(self, call: C, make: Callable[..., None], *arguments: Any) -> C:
+        """As `in_order`, for a call that looks at queues: it is made once all that this connection's earlier calls have
+        put is visible.
+        """
+        if self.ended is None and not self._deferred and not self._held and not self._revealing:
+            self._make(call, make, arguments)
+        else:
+            self._defer(Deferred(call, make, arguments, looks=True))
+        return call
+
+    def _defer(self, deferred: Deferred) -> None:
+        if self.ended is None:
+            self._deferred.append(deferred)
+        else:
+            self.end_reported = True
+            fail(deferred.call, self.ended)
+
     def end(self, reason: MQRC) -> None:
-        """The connection ends: later calls fail with `reason`, and none that is deferred is made any more."""
+        """The connection ends: later calls fail with `reason`, and none that is looking or deferred goes on."""
         self.ended = reason
-        self.end_reported = bool(self._deferred or self._unsettled)
-        self._dropped, self._deferred = self._deferred, deque()
+        self.end_reported = bool(self._looking or self._deferred or self._unsettled)
+        self._dropped.extend(deferred.call for deferred in self._deferred)
+        self._deferred.clear()
+        if self._looking is not None:
+            self._dropped.appendleft(self._looking)
 
     def dropping(self, reason: MQRC) -> Work:
-        """The calls that were deferred when the connection ended fail with `reason`."""
+        """The calls that were looking or deferred when the connection ended fail with `reason`."""
         while self._dropped:
-            fail(self._dropped.popleft()[0], reason)
+            fail(self._dropped.popleft(), reason)
             yield
 
     def reveal(self) -> Callable[[], None]:
@@ -93,70 +123,65 @@ class CallOrder:
 
     def hold(self) -> Callable[[], None]:
         """Until the function returned is called, all later calls are deferred. To call it again is harmless."""
-        self._changing += 1
+        self._held += 1
         over = False
 
         def go_on() -> None:
             nonlocal over
             if not over:
                 over = True
-                self._changing -= 1
+                self._held -= 1
                 self._resume()
 
         return go_on
 
-    def prepare(self, steps: Iterator[None], call: C, make: Callable[..., None], *arguments: Any) -> None:
-        """Do what must be done before a call can be made, in slices; then make it. All later calls wait behind it. When
-        nobody waits for the call any more, the rest is left undone.
+    def prepare(self, steps: Iterator[None], call: Call[Any], make: Callable[..., None], *arguments: Any) -> None:
+        """Do what must be done before a call that only receives can be made, in slices; then make it, before all later
+        calls. When nobody waits for the call any more, the rest is left undone.
         """
-        self._deferred.appendleft((call, True, make, arguments))
-        go_on = self.hold()
+        self.look(call, self._prepared(steps, Deferred(call, make, arguments, looks=True)))
 
-        def prepared(error: Exception | None) -> None:
-            if error is not None and not call.done():
-                self._deferred.popleft()
-                call.set_exception(error)
-            go_on()
-
-        self._manager.slices.run(self._while_wanted(call, steps), prepared)
-
-    def look(self, steps: Iterator[None], call: C, answer: Callable[[C], None], size: int) -> None:
-        """Look at very much in slices, then give the answer. All later calls wait behind it, and when nobody waits for
-        it any more the rest is left undone. Room for `size` bytes of what has been seen is taken now, so the answer
-        waits for none.
+    def look(self, call: Call[Any], steps: LookingSteps, size: int = 0) -> None:
+        """Answer a call that only looks with a job. All later calls wait behind it. Room for `size` bytes of what it is
+        going to see is taken now, so the answer waits for none.
         """
         call.held += size
-        self._room.got(size)
-        self._deferred.appendleft((call, True, answer, ()))
+        if size:
+            self._room.got(size)
+        self._looking = call
         go_on = self.hold()
 
-        def looked(error: Exception | None) -> None:
-            if self._deferred and self._deferred[0][0] is call:  # the connection has not ended
-                self._deferred.popleft()
-                if error is not None:
-                    spoil(call, mistake(error, "a call"))
-                elif not call.done():
-                    self._make(call, answer, ())
+        def over() -> None:
+            self._looking = None
             go_on()
 
-        self._manager.slices.run(_while_waited_for(call, steps), looked)
+        self._context.jobs.run(Job(steps, call, over, looks=True))
 
-    def _while_wanted(self, call: Call[Any], steps: Iterator[None]) -> Iterator[None]:
+    def change(self, call: Call[Any], steps: Steps, *, at_once: bool = True) -> None:
+        """Answer a call that may change something with a job, whose first step is taken `at_once` or in the next turn
+        of the event loop. All later calls wait behind it.
+        """
+        job = Job(steps, call, self.hold())
+        if at_once:
+            self._context.jobs.start(job)
+        else:
+            self._context.jobs.run(job)
+
+    def _prepared(self, steps: Iterator[None], deferred: Deferred) -> LookingSteps:
         for _ in steps:
-            self._manager.follow_up()
-            if call.done():
-                return
-            yield
+            self._context.follow_up()
+            yield None
+        self._deferred.appendleft(deferred)
 
-    def commit(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
+    def commit(self, unit: Unit, then: Done) -> None:
         """Freeze a unit and have it written and settled; `then` gives the answer.
 
         A unit whose reports carry data that is only on disk waits for that, and the later calls with it.
         """
         on_disk = unread(unit.reports.items())
         if not on_disk:
-            moment = self._manager.moment() if unit.reports else None
-            rows = self._manager.core.commit(unit, moment)
+            moment = self._context.moment() if unit.reports else None
+            rows = self._context.core.commit(unit, moment)
             self._settle(unit, rows, then, committed=True)
             return
         go_on = self.hold()
@@ -173,24 +198,24 @@ class CallOrder:
                 go_on()
 
         try:
-            self._manager.bodies.fetch(on_disk, fetched)
+            self._context.bodies.fetch(on_disk, fetched)
         except Exception:
             go_on()
             raise
 
-    def try_handoff(self, unit: Unit, then: Callable[[Exception | None], None]) -> bool:
+    def try_handoff(self, unit: Unit, then: Done) -> bool:
         """Give the message that an implicit unit puts to a get that waits for it, without a write, if that may be
         (journal rule 5). `then` is called a turn later: a getter that has gone by then has put the message again.
         """
-        manager = self._manager
-        if not manager.journal.idle or not handoff.awaited(unit, manager.clock.time()):
+        context = self._context
+        if not context.journal.idle or not handoff.awaited(unit, context.clock.time()):
             return False
-        manager.hand_over(unit)
+        context.hand_over(unit)
         self._unsettled += 1
 
         def a_turn_later() -> None:
             self._unsettled -= 1
-            if manager.journal.idle:
+            if context.journal.idle:
                 contained(then, None)
                 self._resume()
             else:
@@ -199,52 +224,53 @@ class CallOrder:
         asyncio.get_running_loop().call_soon(a_turn_later)
         return True
 
-    def back_out(self, unit: Unit, then: Callable[[Exception | None], None]) -> None:
+    def back_out(self, unit: Unit, then: Done) -> None:
         """Freeze a unit for its backout and have the raised counts written. Without room for them it is backed out all
         the same: that needs none.
         """
-        self._settle(unit, self._manager.core.backout(unit), then, committed=False)
+        self._settle(unit, self._context.core.backout(unit), then, committed=False)
 
-    def write(
-        self, rows: Rows, then: Callable[[Exception | None], None], *, reveals: bool, keeps_order: bool = False
-    ) -> None:
-        """Have rows written; later calls that look at queues wait for it if it `reveals` messages. What `keeps_order`
-        does not take effect when an earlier call of this connection found the store full (journal rule 6).
-        """
+    def write(self, rows: Rows, then: Done, *, reveals: bool) -> None:
+        """Have rows written; later calls that look at queues wait for it if it `reveals` messages."""
+        self._submit(PendingUnit(None, rows, then, committed=False, reveals=reveals))
 
-        def written(error: Exception | None) -> None:
-            self._unsettled -= 1
-            self._revealing -= reveals
-            try:
-                then(error)
-            except Exception as wrong:
-                mistake(wrong, "a step")
-            self._resume()
-
-        self._manager.journal.submit(rows, written, self if keeps_order else None)
-        self._unsettled += 1
-        self._revealing += reveals
-
-    def _settle(self, unit: Unit, rows: Rows, then: Callable[[Exception | None], None], *, committed: bool) -> None:
+    def _settle(self, unit: Unit, rows: Rows, then: Done, *, committed: bool) -> None:
         """Settle a frozen unit when it is durable, after this connection's earlier ones."""
         if not rows and not self._unsettled:
-            self._manager.settle(unit, committed=committed)
+            self._context.settle(unit, committed=committed)
             then(None)
-            return
+        else:
+            reveals = bool(unit.puts if committed else unit.gets)
+            self._submit(PendingUnit(unit, rows, then, committed=committed, reveals=reveals))
 
-        def written(error: Exception | None) -> None:
-            full = isinstance(error, StoreFullError)
-            try:
-                if full and committed and unit.owner is not None and unit.gets:
-                    self._settle(unit, self._manager.core.give_up(unit), lambda _: then(error), committed=False)
-                    return
-                if error is None or full:
-                    self._manager.settle(unit, committed=committed and not full)
-            except Exception as wrong:
-                error = mistake(wrong, "the settlement of a unit of work")
-            then(error)
+    def _submit(self, pending: PendingUnit) -> None:
+        """A commit does not take effect when an earlier call of this connection found the store full (rule 6)."""
+        caller = self if pending.committed else None
+        self._context.journal.submit(pending.rows, partial(self._written, pending), caller)
+        self._unsettled += 1
+        self._revealing += pending.reveals
 
-        self.write(rows, written, reveals=bool(unit.puts if committed else unit.gets), keeps_order=committed)
+    def _written(self, pending: PendingUnit, error: Exception | None) -> None:
+        self._unsettled -= 1
+        self._revealing -= pending.reveals
+        try:
+            if error is not None and pending.gives_up and isinstance(error, StoreFullError):
+                self._give_up(pending, error)
+            else:
+                pending.then(pending.settle(self._context, error))
+        except Exception as wrong:
+            mistake(wrong, "a step")
+        self._resume()
+
+    def _give_up(self, pending: PendingUnit, full: StoreFullError) -> None:
+        """There is no room for a commit that got messages: it is backed out, which needs none, and has failed then."""
+        unit = pending.unit
+        assert unit is not None
+        try:
+            rows = self._context.core.give_up(unit)
+            self._settle(unit, rows, lambda _: pending.then(full), committed=False)
+        except Exception as wrong:
+            pending.then(mistake(wrong, "the settlement of a unit of work"))
 
     def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:
@@ -254,26 +280,26 @@ class CallOrder:
         except Exception as error:
             spoil(call, mistake(error, "a call"))
         try:
-            self._manager.follow_up(self)
+            self._context.follow_up(self)
         except Exception as error:
             mistake(error, "what follows a call")
 
     @property
     def _next_may_be_made(self) -> bool:
-        return bool(self._deferred) and not self._changing and not (self._revealing and self._deferred[0][1])
+        return bool(self._deferred) and not self._held and not (self._revealing and self._deferred[0].looks)
 
     def _resume(self) -> None:
         """Make the deferred calls, as far as they need not wait on."""
         if self._next_may_be_made and not self._resuming:
             self._resuming = True
-            self._manager.slices.start(self._resumed(), self._resumed_so_far)
+            self._context.slices.start(self._resumed(), self._resumed_so_far)
 
     def _resumed(self) -> Work:
         while self._next_may_be_made:
             if self._room.congested:
                 self._room.wait(self._resume)
                 return
-            call, _, make, arguments = self._deferred.popleft()
+            call, make, arguments, _ = self._deferred.popleft()
             if not call.cancelled():
                 self._make(call, make, arguments)
             elif not isinstance(call, ReceivingCall):
@@ -282,13 +308,6 @@ class CallOrder:
 
     def _resumed_so_far(self, _: Exception | None) -> None:
         self._resuming = False
-
-
-def _while_waited_for(call: Call[Any], steps: Iterator[None]) -> Iterator[None]:
-    for _ in steps:
-        if call.done():
-            return
-        yield
 
 
 def _unheard() -> Call[Any]:

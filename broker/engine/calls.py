@@ -161,7 +161,7 @@ class GettingCall(WaitingCall[T]):
         self._got = [(entry, entry.unit) for entry, _ in self._got if entry.unit is not None]
         entries = [entry for grant in self._grants for entry in grant.entries]
         if any(entry.data is None for entry in entries):
-            self._conversation.manager.bodies.fetch(entries, self._fetched)
+            self._conversation.context.bodies.fetch(entries, self._fetched)
         else:
             self._secure()
 
@@ -179,7 +179,7 @@ class GettingCall(WaitingCall[T]):
         """Make what the answer stands for durable: the hardening (journal rule 8), then the removal."""
         self._deliver()
         held = (entry for entry, unit in self._got if unit is not self._implicit)
-        if not harden(self._conversation.manager.journal, held, self._hardened):
+        if not harden(self._conversation.context.journal, held, self._hardened):
             self._remove()
 
     def _hardened(self, error: Exception | None) -> None:
@@ -212,7 +212,7 @@ class GettingCall(WaitingCall[T]):
             self.spoiled(mistake(wrong, "a get"))
 
     def _deliver(self) -> None:
-        now = self._conversation.manager.clock.time()
+        now = self._conversation.context.clock.time()
         self._deliveries = [delivery(grant, self.form, now) for grant in self._grants]
 
     def _reply(self) -> None:

@@ -13,11 +13,12 @@ from broker.engine.mistakes import mistake
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from broker.core.queue import LocalQueue
     from broker.core.unit import Unit
-    from broker.engine.manager import QueueManager
+    from broker.engine.context import EngineContext
+    from broker.storage.store import Done
 
 RUN_LENGTH: Final = 500
 """Messages that are removed together."""
@@ -26,8 +27,8 @@ RUN_LENGTH: Final = 500
 class Clearing:
     """One such piece of work. `done` is called when it is over, with the error that ended it or None."""
 
-    def __init__(self, manager: QueueManager, queue: LocalQueue, done: Callable[[Exception | None], None]) -> None:
-        self._manager = manager
+    def __init__(self, context: EngineContext, queue: LocalQueue, done: Done) -> None:
+        self._context = context
         self._queue = queue
         self._done = done
         self._run: Unit
@@ -38,10 +39,10 @@ class Clearing:
         self._go_on()
 
     def _go_on(self) -> None:
-        self._manager.slices.run(self._take(), self._taken)
+        self._context.slices.run(self._take(), self._taken)
 
     def _take(self) -> Iterator[None]:
-        self._run = self._manager.core.clear(self._queue, RUN_LENGTH)
+        self._run = self._context.core.clear(self._queue, RUN_LENGTH)
         yield
 
     def _taken(self, wrong: Exception | None) -> None:
@@ -51,9 +52,9 @@ class Clearing:
         elif not self._run.gets:
             self._end(None)
         else:
-            self._manager.journal.submit(self._manager.core.commit(self._run), self._written)
+            self._context.journal.submit(self._context.core.commit(self._run), self._run_written)
 
-    def _written(self, error: Exception | None) -> None:
+    def _run_written(self, error: Exception | None) -> None:
         try:
             self._settle(error)
         except Exception as wrong:
@@ -65,10 +66,10 @@ class Clearing:
 
     def _settle(self, error: Exception | None) -> None:
         if error is None:
-            self._manager.settle(self._run, committed=True)
+            self._context.settle(self._run, committed=True)
         elif isinstance(error, StoreFullError):
             self._queue.deleted = False  # it stays, with what is left
-            self._manager.settle(self._run, committed=False)
+            self._context.settle(self._run, committed=False)
 
     def _end(self, error: Exception | None) -> None:
         self._queue.clearing = False

@@ -1,58 +1,51 @@
 """A conversation: the engine's side of one connection. It implements the Port.
 
-Every method of the port makes its call in issue order (`broker.engine.call_order`); what the call does is the method
-of the same name with an underscore.
+Every method of the port makes its call in issue order (`broker.engine.call_order`). What the call does is the method of
+the same name with an underscore; what takes more than one step is in `slow_calls.py`, the ends of a unit of work in
+`unit_of_work.py`, trigger starts in `leases.py`, the end of the connection in `leaving.py`, batches in `batches.py`.
 """
 
 from __future__ import annotations
 
-import logging
-from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from broker.core import distribution, dynamic
-from broker.core.coding import Coding
-from broker.core.definitions import Delete
 from broker.core.distribution import DistributionList, ListPut
 from broker.core.effects import Grant
-from broker.core.explaining import Wanted, explain
+from broker.core.explaining import Wanted
 from broker.core.handles import Hconn
 from broker.core.putting import Put, route_of
 from broker.core.views import Search
-from broker.engine import batches, put_back
-from broker.engine.answers import fail, fail_written, nobody, placed, succeed, when_written
+from broker.engine import batches, leaving, put_back, slow_calls
+from broker.engine.answers import opened, placed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.call_order import CallOrder
-from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall, spoil
-from broker.engine.delivery import Form
-from broker.engine.mistakes import contained, mistake
-from broker.engine.objects import inquire, settings
-from broker.engine.rollback_only import RollbackOnly
+from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
+from broker.engine.delivery import Form, form_of
+from broker.engine.leases import Leases
+from broker.engine.objects import inquire
 from broker.engine.room import BOUNDLESS
 from broker.engine.scripts import ScriptCall
+from broker.engine.unit_of_work import UnitOfWork
 from broker.interface.port import (
     Call,
     Delivery,
     Distribution,
     Lease,
     Opened,
-    PendingQueue,
     PendingStarts,
     Placed,
     PlacedMany,
 )
 from broker.mqi import checks
-from broker.mqi.descriptor import MQCCSI, MQENC
 from broker.mqi.errors import MQError
-from broker.mqi.explanations import Explanation
-from broker.mqi.options import MQGMO, MQOO
+from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from broker.core.definitions import Change, Define
     from broker.core.handles import Handle
     from broker.core.manager import Manager
     from broker.core.queue import LocalQueue
@@ -60,23 +53,15 @@ if TYPE_CHECKING:
     from broker.core.unit import Unit
     from broker.engine.manager import QueueManager
     from broker.engine.room import Room
-    from broker.engine.slices import Work
     from broker.interface.port import Port
-    from broker.mqi.explanations import Finding
+    from broker.mqi.explanations import Explanation
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
-
-logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
-C = TypeVar("C", bound=Call[Any])
 
 _INQUIRE = MQOO.INQUIRE.value
 _SET = MQOO.SET.value
-_CONVERT = MQGMO.CONVERT.value
 _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 _WAITS_AT_ONCE = 100  # that end in one step
-_OWN_CCSID = (MQCCSI.Q_MGR.value, MQCCSI.APPL.value)
 
 
 class Conversation:
@@ -84,12 +69,14 @@ class Conversation:
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:
         self.manager = manager
+        self.context = manager.context
         self.core: Manager = manager.core
         self.hconn = Hconn(appl_name, user)
         self.hconn.channel = self.channel = channel
         self.room = room
-        self.call_order = CallOrder(manager, room)
-        self._rollback_only = RollbackOnly()
+        self.call_order = CallOrder(manager.context, room)
+        self.unit_of_work = UnitOfWork(self.hconn, self.call_order)
+        self.leases = Leases(manager.context, self.hconn)
 
     @property
     def q_mgr_name(self) -> str:
@@ -106,28 +93,28 @@ class Conversation:
     # The calls
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:
-        return self.call_order.issue(HeldCall(self._close_unclaimed), True, self._open, descriptor, options)
+        return self.call_order.after_own_writes(HeldCall(self._close_unclaimed), self._open, descriptor, options)
 
     def close(self, hobj: int, options: int) -> Call[int]:
-        deletes = bool(options)  # and looks at what is on the queue
-        return self.call_order.issue(Call(), deletes, self._close, hobj, options)
+        issue = self.call_order.after_own_writes if options else self.call_order.in_order  # to delete, it looks
+        return issue(Call(), self._close, hobj, options)
 
     def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
-        return self.call_order.issue(
-            Call(), False, self._rollback_only.watched(self._put, options), hobj, md, options, data
+        return self.call_order.in_order(
+            Call(), self.unit_of_work.rollback_only.watched(self._put, options), hobj, md, options, data
         )
 
     def put1(
         self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> Call[Placed]:
-        return self.call_order.issue(
-            Call(), False, self._rollback_only.watched(self._put1, options), descriptor, md, options, data
+        return self.call_order.in_order(
+            Call(), self.unit_of_work.rollback_only.watched(self._put1, options), descriptor, md, options, data
         )
 
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
     ) -> Call[Delivery]:
-        return self.call_order.issue(GetCall(self), True, self._get, hobj, md, options, max_length)
+        return self.call_order.after_own_writes(GetCall(self), self._get, hobj, md, options, max_length)
 
     def put_many(
         self,
@@ -138,168 +125,99 @@ class Conversation:
     ) -> Call[PlacedMany]:
         call = PutManyCall()
         make = partial(batches.put_many, self, call)
-        return self.call_order.issue(call, False, make, hobj, messages, options, after)
+        return self.call_order.in_order(call, make, hobj, messages, options, after)
 
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
     ) -> Call[list[Delivery]]:
         call = GetManyCall(self, hobj, md, options, count)
-        return self.call_order.issue(call, True, GetManyCall.make)
+        return self.call_order.after_own_writes(call, GetManyCall.make)
 
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
         put_back.give_back(self, hobj, tokens, last)
 
     def begin(self) -> Call[int]:
-        return self.call_order.issue(Call(), False, self._begin)
+        return self.call_order.in_order(Call(), self.unit_of_work.begin)
 
     def commit(self) -> Call[int]:
-        return self.call_order.issue(Call(), False, self._commit)
+        return self.call_order.in_order(Call(), self.unit_of_work.commit)
 
     def backout(self) -> Call[int]:
-        return self.call_order.issue(Call(), False, self._backout)
+        return self.call_order.in_order(Call(), self.unit_of_work.backout)
 
     def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]:
-        return self.call_order.issue(Call(), True, self._inquire, hobj, selectors)
+        return self.call_order.after_own_writes(Call(), self._inquire, hobj, selectors)
 
     def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]:
-        return self.call_order.issue(Call(), True, self._set, hobj, values)
+        return self.call_order.after_own_writes(Call(), self._set, hobj, values)
 
     def mqsc(self, text: str, check: bool = False) -> ScriptCall:
         call = ScriptCall(self.manager.config.limits.replies_bytes)
-        return self.call_order.issue(call, True, self._mqsc, text, check)
+        return self.call_order.after_own_writes(call, self._mqsc, text, check)
 
     def status(self) -> Call[dict[str, Any]]:
-        return self.call_order.issue(Call(), True, self._status)
+        return self.call_order.after_own_writes(Call(), self._status)
 
     def explain(
         self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
     ) -> Call[Explanation]:
-        return self.call_order.issue(Call(), True, self._explain, q_name, msg_id, correl_id, group_id)
+        return self.call_order.after_own_writes(Call(), self._explain, q_name, msg_id, correl_id, group_id)
 
     def trigger_pending(self) -> Call[PendingStarts]:
-        return self.call_order.issue(Call(), True, self._trigger_pending)
+        return self.call_order.after_own_writes(Call(), self.leases.pending)
 
     def trigger_wait(self, posts: int) -> Call[int]:
-        return self.call_order.issue(ReceivingCall(), False, partial(self.manager.monitors.wait, self), posts)
+        return self.call_order.in_order(ReceivingCall(), partial(self.context.monitors.wait, self), posts)
 
     def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
-        return self.call_order.issue(HeldCall(self._return_unclaimed), False, self._trigger_take, q_name, limit)
+        return self.call_order.in_order(HeldCall(self.leases.give_back_unclaimed), self.leases.take, q_name, limit)
 
     def trigger_done(self, leases: Sequence[int]) -> None:
-        for lease in leases:
-            self.core.triggers.done(self.hconn, lease)
+        self.leases.done(leases)
 
     def trigger_return(self, leases: Sequence[int]) -> None:
-        for lease in leases:
-            self.core.triggers.give_back(self.hconn, lease)
-        self.manager.follow_up()
+        self.leases.give_back(leases)
 
     def connect(self, appl_name: str) -> Call[Port]:
-        return self.call_order.issue(HeldCall(_break_unclaimed), False, self._connect, appl_name)
+        return self.call_order.in_order(HeldCall(_break_unclaimed), self._connect, appl_name)
 
     def disconnect(self, *, commit: bool) -> Call[int]:
-        return self.call_order.issue(Call(), False, self._disconnect, commit)
+        return self.call_order.in_order(Call(), partial(leaving.disconnect, self), commit)
 
     def break_(self, reason: MQRC = MQRC.CONNECTION_BROKEN, *, at_once: bool = False) -> None:
         """The line is cut, or the queue manager stops: calls end with `reason`, the unit of work is backed out.
 
         Where there are very many calls that takes more than one turn of the event loop, unless it must be `at_once`.
         """
-        if self.broken and not at_once:
-            return
-        unit, self.hconn.unit = self.hconn.unit, None
-        self.call_order.end(reason)
-
-        def left() -> None:
-            if unit is not None:
-                self.call_order.back_out(unit, nobody)
-
-        if at_once:
-            deque(self._leaving(reason), maxlen=0)
-            left()
-        else:
-            self._leave(reason, left)
+        leaving.break_off(self, reason, at_once=at_once)
 
     # Objects
 
     def _open(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
         descriptor, options = checks.object_descriptor(descriptor), checks.options(options)
         if self.core.objects.opens_model(descriptor):
-            self._open_model(call, descriptor, options)
+            self.call_order.change(call, slow_calls.open_model(self, call, descriptor, options))
         else:
-            call.set_result(self._opened(self.core.open(self.hconn, descriptor, options)))
-
-    def _opened(self, handle: Handle) -> Opened:
-        if isinstance(handle, DistributionList):
-            return _opened_list(handle)
-        route = handle.route
-        if route is None:
-            return Opened(handle.hobj, handle.name, handle.name, self.core.name, 0)
-        first = route.first
-        read_ahead = int(first.definition.attributes.get("DEFREADA", 0))  # the definition of a remote queue has none
-        defaults = first.answers_puts_later, bool(first.default_persistence), read_ahead
-        return Opened(handle.hobj, handle.name, route.q_name, route.q_mgr_name, 0, *defaults)
-
-    def _open_model(self, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
-        """Make a dynamic queue in the order of all changes of definitions, then open it."""
-        name = ""
-
-        def make() -> Define:
-            nonlocal name
-            define = self.core.make_dynamic(self.hconn, descriptor, options, self.manager.clock.time())
-            name = define.definition.name
-            return define
-
-        def made() -> None:
-            handle = self.core.open_dynamic(self.hconn, descriptor, name, options)
-            if not self.broken and not call.done():
-                call.set_result(self._opened(handle))
-                return
-            self._close_handle(handle)
-            fail(call, self.call_order.ended or MQRC.CONNECTION_BROKEN)
-
-        self._define(call, make, made)
+            call.set_result(opened(self.core.open(self.hconn, descriptor, options), self.core.name))
 
     def _close(self, call: Call[int], hobj: int, options: int) -> None:
         handle, options = self.hconn.handle(hobj), checks.options(options)
         if dynamic.close_deletes(handle, options):
-            self._delete_dynamic(call, handle, options)
+            self.call_order.change(call, slow_calls.delete_dynamic(self, call, handle, options))
         elif len(handle.waiting) > _WAITS_AT_ONCE:
-            self.call_order.prepare(_ending_waits(handle, MQRC.HOBJ_ERROR), call, self._close, hobj, options)
+            self.call_order.change(call, slow_calls.close_with_waits(self, call, handle))
         else:
-            call.set_result(self._close_handle(handle))
+            call.set_result(self.close_handle(handle))
 
-    def _delete_dynamic(self, call: Call[int], handle: Handle, options: int) -> None:
-        """Delete a permanent dynamic queue, then close the handle. What keeps it from that leaves the handle open."""
-        queue = handle.queue
-        assert queue is not None
-
-        if not queue.deleted and queue.shelf.is_overdue(self.manager.clock.time()):
-            steps = self.core.expiry((queue,), self.manager.clock.time())
-            self.call_order.prepare(steps, call, self._close, handle.hobj, options)
-            return
-
-        def make() -> Delete | None:
-            if queue.deleted:  # by another handle meanwhile
-                return None
-            dynamic.check_deletable(queue, options)
-            return Delete("QUEUE", queue.name)
-
-        def deleted() -> None:
-            reason = self._close_handle(handle) if handle.hobj in self.hconn.handles else 0
-            succeed(call, reason)
-
-        self._define(call, make, deleted)
-
-    def _close_handle(self, handle: Handle) -> int:
+    def close_handle(self, handle: Handle) -> int:
         reason, effects = self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic())
-        self.manager.perform(effects)
+        self.context.perform(effects)
         return reason
 
     def _close_unclaimed(self, opened: Opened) -> None:
         handle = self.hconn.handles.get(opened.hobj)
         if handle is not None:
-            self._close_handle(handle)
+            self.close_handle(handle)
 
     def _inquire(self, call: Call[dict[int, int | str]], hobj: int, selectors: Sequence[int]) -> None:
         handle = self._open_for(hobj, _INQUIRE, MQRC.NOT_OPEN_FOR_INQUIRE)
@@ -307,38 +225,12 @@ class Conversation:
 
     def _set(self, call: Call[int], hobj: int, values: Mapping[int, int | str]) -> None:
         handle, values = self._open_for(hobj, _SET, MQRC.NOT_OPEN_FOR_SET), checks.settings(values)
-
-        def make() -> Define:
-            return settings(self.manager.catalog, handle.space, handle.name, values, self.manager.clock.time())
-
-        def made() -> None:
-            succeed(call, 0)
-
-        self._define(call, make, made)
-
-    def _define(self, call: Call[Any], make: Callable[[], Change | None], made: Callable[[], None]) -> None:
-        """Have a change of definitions made in issue order, then call `made`; later calls of this connection wait. What
-        goes wrong is the answer to the call.
-        """
-        go_on = self.call_order.hold()
-
-        def done(error: Exception | None) -> None:
-            try:
-                if error is None:
-                    made()
-                else:
-                    fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
-            except MQError as refused:
-                fail(call, refused.reason, refused.detail)
-            except Exception as wrong:
-                spoil(call, mistake(wrong, "a call that changes definitions"))
-            go_on()
-
-        self.manager.commands.submit(make, done)
+        self.call_order.change(call, slow_calls.set_attributes(self, call, handle, values))
 
     def _mqsc(self, call: ScriptCall, text: str, check: bool) -> None:
-        self.manager.commands.check(text)
-        self.manager.commands.run(text, call, self.call_order.hold(), up_to_failure=check)
+        commands = self.manager.commands
+        commands.check(text)
+        self.call_order.change(call, commands.script(text, call, up_to_failure=check), at_once=False)
 
     def _open_for(self, hobj: int, option: int, reason: MQRC) -> Handle:
         handle = self.hconn.handle(hobj)
@@ -362,7 +254,7 @@ class Conversation:
 
     def _place(self, call: Call[Placed], put: Put) -> None:
         """Put a message to a queue."""
-        entry, unit, reason = self.core.put(put, self.manager.moment())
+        entry, unit, reason = self.core.put(put, self.context.moment())
         answer = placed(entry, reason)
         if put.handle is None:  # a program that opened the queue was told then where its name leads
             route = put.route
@@ -371,7 +263,7 @@ class Conversation:
 
     def _distribute(self, call: Call[Placed], list_put: ListPut) -> None:
         """Put a message to a distribution list."""
-        put = distribution.put(self.core, list_put, self.manager.moment())
+        put = distribution.put(self.core, list_put, self.context.moment())
         given = put.given
         answer = Placed(
             put.packed_md,
@@ -412,7 +304,7 @@ class Conversation:
             else:
                 self._place(call, Put(self.hconn, None, route_of(handle), md, options, data))
         finally:
-            self._close_handle(handle)
+            self.close_handle(handle)
 
     def _get(
         self,
@@ -438,91 +330,19 @@ class Conversation:
         """Let a get wait for its message, as long as its options say."""
         call.waiter = self.core.wait(handle, queue, request, call)
         if request.unmarked_by is not None:
-            self.manager.mark_expiry.watch(queue)
+            self.context.mark_expiry.watch(queue)
         if options.wait_interval > 0:
             over = partial(call.ended, MQRC.NO_MSG_AVAILABLE)
             call.timer = self.manager.clock.call_later(options.wait_interval / 1000, over)
 
     def form(self, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None) -> Form:
         """What the message of a get with these arguments, which have been checked, is to look like."""
-        return Form(
-            max_length,
-            2 if md is None else md.version,
-            self._coding(md) if options.options & _CONVERT else None,
-        )
-
-    def _coding(self, md: MessageDescriptor | None) -> Coding:
-        """What a get with CONVERT wants data to be converted to."""
-        ccsid, encoding = (0, MQENC.NATIVE.value) if md is None else (md.coded_char_set_id, md.encoding)
-        return Coding(self.core.ids.coded_char_set_id if ccsid in _OWN_CCSID else ccsid, encoding)
-
-    # Units of work
-
-    def _begin(self, call: Call[int]) -> None:
-        if self.hconn.unit is not None:
-            raise MQError(MQRC.UOW_IN_PROGRESS, f"{self.hconn.unit.calls} messages wait for commit or backout")
-        call.set_result(0)
-
-    def _commit(self, call: Call[int]) -> None:
-        unit, self.hconn.unit = self.hconn.unit, None
-        self._commit_or_back_out(call, unit)
-
-    def _commit_or_back_out(self, call: Call[int], unit: Unit | None) -> None:
-        cause = self._rollback_only.end()
-        if cause is not None:
-            self._back_out_only(call, unit, cause)
-        elif unit is None:
-            call.set_result(0)
-        else:
-            self.call_order.commit(unit, when_written(call, 0, MQRC.BACKED_OUT))
-
-    def _back_out_only(self, call: Call[int], unit: Unit | None, cause: MQError) -> None:
-        def backed_out(_: Exception | None) -> None:
-            if not call.done():
-                call.set_exception(cause)
-
-        if unit is None:
-            backed_out(None)
-        else:
-            self.call_order.back_out(unit, backed_out)
-
-    def _backout(self, call: Call[int]) -> None:
-        self._rollback_only.end()
-        unit, self.hconn.unit = self.hconn.unit, None
-        if unit is None:
-            call.set_result(0)
-        else:
-            self.call_order.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
-
-    # Triggers
-
-    def _trigger_pending(self, call: Call[PendingStarts]) -> None:
-        triggers = self.core.triggers
-        pending = [
-            PendingQueue(queue.name, queue.process_name, triggers.appl_id(queue), queue.pending_starts)
-            for queue in triggers.pending()
-        ]
-        call.set_result(PendingStarts(triggers.posts, pending))
-
-    def _trigger_take(self, call: Call[list[Lease]], q_name: str, limit: int) -> None:
-        queue = self.core.objects.queues.get(q_name)
-        taken = self.core.triggers.take(queue, self.hconn, limit) if queue is not None else []
-        call.set_result([Lease(id, trigger) for id, trigger in taken])
-
-    def _return_unclaimed(self, leases: list[Lease]) -> None:
-        self.trigger_return([lease.id for lease in leases])
+        return form_of(md, options, max_length, self.core.ids.coded_char_set_id)
 
     # The connection
 
     def _status(self, call: Call[dict[str, Any]]) -> None:
-        queues: list[dict[str, Any]] = []
-
-        def answer(call: Call[dict[str, Any]]) -> None:
-            call.set_result(self.manager.figures(queues))
-
-        self.call_order.look(
-            self.manager.queue_figures(queues), call, answer, _FIGURES_BYTES * len(self.core.objects.queues)
-        )
+        self.call_order.look(call, slow_calls.status(self, call), _FIGURES_BYTES * len(self.core.objects.queues))
 
     def _explain(
         self,
@@ -539,78 +359,13 @@ class Conversation:
             checks.identifier(group_id, "group_id", MQRC.GROUP_ID_ERROR),
         )
         route = self.core.objects.destination(q_name, "")
-        findings: list[Finding] = []
-
-        def steps() -> Iterator[None]:
-            for finding in explain(route, route.queue.shelf, wanted, self.manager.clock.time()):
-                if finding is not None:
-                    findings.append(finding)
-                yield
-
-        def answer(call: Call[Explanation]) -> None:
-            call.set_result(Explanation(q_name=route.queue.name, findings=tuple(findings)))
-
-        self.call_order.look(steps(), call, answer, _LOOKED_AT_BYTES * len(route.queue.shelf.entries))
+        steps = slow_calls.explanation(self, call, route, wanted)
+        self.call_order.look(call, steps, _LOOKED_AT_BYTES * len(route.queue.shelf.entries))
 
     def _connect(self, call: Call[Port], appl_name: str) -> None:
         call.set_result(
             self.manager.converse(appl_name or self.hconn.appl_name, self.hconn.user, self.channel, self.room)
         )
-
-    def _disconnect(self, call: Call[int], commit: bool) -> None:
-        unit, self.hconn.unit = self.hconn.unit, None
-        self.call_order.end(MQRC.HCONN_ERROR)
-
-        def left() -> None:
-            if commit:
-                self._commit_or_back_out(call, unit)
-            elif unit is None:
-                succeed(call, 0)
-            else:
-                self.call_order.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
-
-        self._leave(MQRC.HCONN_ERROR, left)
-
-    def _leave(self, reason: MQRC, left: Callable[[], None]) -> None:
-        """Leave the queue manager, in slices; then call `left`."""
-
-        def done(error: Exception | None) -> None:
-            if error is not None:
-                mistake(error, "the end of a connection")
-            late, self.hconn.unit = self.hconn.unit, None
-            if late is not None:  # a wait came to its end in between
-                self.call_order.back_out(late, nobody)
-            contained(left)
-
-        self.manager.slices.start(self._leaving(reason), done)
-
-    def _leaving(self, reason: MQRC) -> Work:
-        """End all calls with `reason`, close all handles, give back the leases."""
-        yield from self.call_order.dropping(reason)
-        for handle in list(self.hconn.handles.values()):
-            for _ in _ending_waits(handle, reason):
-                self.call_order.end_reported = True
-                yield
-            if handle.hobj in self.hconn.handles:
-                self._close_handle(handle)
-            yield
-        self.manager.monitors.leave(self, reason)
-        self.trigger_return(self.core.triggers.held_by(self.hconn))
-        self.manager.forget(self)
-
-
-def _ending_waits(handle: Handle, reason: MQRC) -> Work:
-    """The gets that wait on a handle end with `reason`."""
-    for waiter in list(handle.waiting):
-        if waiter in handle.waiting:
-            waiter.owner.ended(reason)
-        yield
-
-
-def _opened_list(handle: DistributionList) -> Opened:
-    persistent = any(each.route is not None and each.route.first.default_persistence for each in handle.opened)
-    found = Distribution(handle.records, handle.unknown_count)
-    return Opened(handle.hobj, "", "", "", handle.reason, persistent=persistent, distribution=found)
 
 
 def _break_unclaimed(port: Port) -> None:

@@ -12,6 +12,8 @@ from broker.core import assembly, mqmde, properties
 from broker.core.coding import Coding
 from broker.core.conversion import convert
 from broker.interface.port import Delivery
+from broker.mqi.descriptor import MQCCSI, MQENC
+from broker.mqi.options import MQGMO
 from broker.mqi.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID, NO_TOKEN
@@ -19,7 +21,10 @@ from broker.mqi.structures import NO_ID, NO_TOKEN
 if TYPE_CHECKING:
     from broker.core.effects import Grant
     from broker.core.entry import Entry
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 
+_CONVERT = MQGMO.CONVERT.value
+_OWN_CCSID = (MQCCSI.Q_MGR.value, MQCCSI.APPL.value)
 _ENCODING = PACKED_FIELDS.index("encoding")
 _CCSID = PACKED_FIELDS.index("coded_char_set_id")
 _FORMAT = PACKED_FIELDS.index("format")
@@ -43,6 +48,18 @@ class Form(NamedTuple):
     def plain(self) -> bool:
         """Whether a message in one piece, without properties, is given as it is."""
         return self.max_length is None and self.version != 1 and self.coding is None
+
+
+def form_of(md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None, q_mgr_ccsid: int) -> Form:
+    """What the message of a get with these arguments, which have been checked, is to look like."""
+    coding = _wanted_coding(md, q_mgr_ccsid) if options.options & _CONVERT else None
+    return Form(max_length, 2 if md is None else md.version, coding)
+
+
+def _wanted_coding(md: MessageDescriptor | None, q_mgr_ccsid: int) -> Coding:
+    """What a get with CONVERT wants data to be converted to."""
+    ccsid, encoding = (0, MQENC.NATIVE.value) if md is None else (md.coded_char_set_id, md.encoding)
+    return Coding(q_mgr_ccsid if ccsid in _OWN_CCSID else ccsid, encoding)
 
 
 def delivery(grant: Grant, form: Form, now: float) -> Delivery:

@@ -13,13 +13,14 @@ from broker.core.rows import Rows
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from broker.core.entry import Entry
     from broker.engine.journal import Journal
+    from broker.storage.store import Done
 
 
-def harden(journal: Journal, got: Iterable[Entry], done: Callable[[Exception | None], None]) -> bool:
+def harden(journal: Journal, got: Iterable[Entry], done: Done) -> bool:
     """Write of messages got under syncpoint, those that need it, that they are in somebody's hands, then call `done`;
     False if none needs it.
 
@@ -33,7 +34,7 @@ def harden(journal: Journal, got: Iterable[Entry], done: Callable[[Exception | N
     for entry in held:
         entry.hardened = True  # from now on: for what goes back meanwhile it is taken back behind this
 
-    def written(error: Exception | None) -> None:
+    def hardening_written(error: Exception | None) -> None:
         if isinstance(error, StoreFullError) and not any(map(_is_held, held)):
             error = None
         elif error is not None:
@@ -41,7 +42,7 @@ def harden(journal: Journal, got: Iterable[Entry], done: Callable[[Exception | N
                 entry.hardened = False
         done(error)
 
-    journal.submit(Rows(hardened=[entry.id for entry in held]), written)
+    journal.submit(Rows(hardened=[entry.id for entry in held]), hardening_written)
     return True
 
 

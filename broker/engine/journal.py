@@ -41,7 +41,7 @@ import asyncio
 import logging
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.rows import Rows
 from broker.engine.mistakes import contained
@@ -51,11 +51,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from broker.core.identifiers import Identifiers
-    from broker.storage.store import Store
+    from broker.storage.store import Done, Store
 
 logger = logging.getLogger(__name__)
-
-Settled: TypeAlias = "Callable[[Exception | None], None]"
 
 
 class Submission(NamedTuple):
@@ -64,7 +62,7 @@ class Submission(NamedTuple):
     """
 
     rows: Rows
-    settled: Settled
+    settled: Done
     caller: object | None
 
 
@@ -110,7 +108,7 @@ class Journal:
         """Whether nothing is on its way to the store or from it."""
         return not (self._busy or self._reads)
 
-    def submit(self, rows: Rows, settled: Settled, caller: object | None = None) -> None:
+    def submit(self, rows: Rows, settled: Done, caller: object | None = None) -> None:
         """Make `rows` durable after all that was submitted before, then call `settled`. Rows may be empty."""
         submission = Submission(rows, settled, caller)
         full = self._falling.get(caller) if self._falling else None
@@ -150,7 +148,7 @@ class Journal:
         while self._submissions or self._readings:
             batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
             self._read()
-            if self._write((submission.rows for submission in batch), partial(self._written, batch)):
+            if self._write((submission.rows for submission in batch), partial(self._batch_written, batch)):
                 return
             self._settle(batch, [self.error] * len(batch))
         self._busy = False
@@ -177,7 +175,7 @@ class Journal:
         if self._closing:
             self._wake()
 
-    def _write(self, units: Iterable[Rows], written: Callable[[Exception | None], None]) -> bool:
+    def _write(self, units: Iterable[Rows], written: Done) -> bool:
         """Have these units written in one transaction; False when there is nothing to write, or no store for it."""
         rows = Rows()
         for each in units:
@@ -192,7 +190,7 @@ class Journal:
         self._store.submit(rows, partial(self._step, self._answered, written))
         return True
 
-    def _answered(self, written: Callable[[Exception | None], None], error: Exception | None) -> None:
+    def _answered(self, written: Done, error: Exception | None) -> None:
         """The store has answered a transaction."""
         if error is None:
             self.transactions += 1
@@ -201,7 +199,7 @@ class Journal:
             self._stop(error)
         written(error)
 
-    def _written(self, batch: list[Submission], error: Exception | None) -> None:
+    def _batch_written(self, batch: list[Submission], error: Exception | None) -> None:
         if not isinstance(error, StoreFullError):
             self._settle(batch, [error] * len(batch))
             self._go_on()
@@ -211,12 +209,12 @@ class Journal:
         logger.warning("store full units=%d refused=%d: %s", len(batch), len(batch) - len(staying), error)
         self._refuse_later((each.caller for each, refused in zip(batch, errors, strict=True) if refused), error)
         if len(staying) == len(batch):  # it only removes: the store has tried all it can
-            self._rewritten(batch, errors, error)
-        elif not self._write(staying, partial(self._rewritten, batch, errors)):
+            self._removed(batch, errors, error)
+        elif not self._write(staying, partial(self._removed, batch, errors)):
             self._settle(batch, errors)
             self._go_on()
 
-    def _rewritten(self, batch: list[Submission], errors: list[Exception | None], error: Exception | None) -> None:
+    def _removed(self, batch: list[Submission], errors: list[Exception | None], error: Exception | None) -> None:
         """What only removes was written again, or could not be."""
         both = zip(batch, errors, strict=True)
         self._settle(batch, [refused or (error if each.rows else None) for each, refused in both])

@@ -8,7 +8,6 @@ from collections import deque
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Self
@@ -19,24 +18,17 @@ from broker.clock import Clock
 from broker.commands.attributes import create
 from broker.commands.default_objects import default_objects
 from broker.config import DEFAULTS, DURABLE, Config, load
-from broker.core import handoff
-from broker.core.definitions import Clear, Define, Delete
+from broker.core.definitions import Define
 from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
-from broker.core.moment import Moment
 from broker.core.rows import Rows
-from broker.engine.answers import nobody
 from broker.engine.bodies import Bodies
-from broker.engine.clearing import RUN_LENGTH, Clearing
 from broker.engine.command_server import CommandServer
+from broker.engine.context import EngineContext
 from broker.engine.conversation import Conversation
 from broker.engine.journal import Journal
 from broker.engine.loading import load_messages
-from broker.engine.mark_expiry import MarkExpiry
-from broker.engine.mistakes import mistake
-from broker.engine.monitors import Monitors
 from broker.engine.objects import LiveCatalog
-from broker.engine.outbox import Outbox
 from broker.engine.room import BOUNDLESS, Room
 from broker.engine.slices import Slices
 from broker.interface.connection import Connection
@@ -52,18 +44,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from broker.core.definitions import Change, Definition
-    from broker.core.effects import Effects
-    from broker.core.queue import LocalQueue
-    from broker.core.unit import Unit
-    from broker.core.waiters import Waiter
-    from broker.engine.call_order import CallOrder
+    from broker.core.definitions import Definition
+    from broker.engine.monitors import Monitors
     from broker.storage.store import Store
 
 logger = logging.getLogger(__name__)
 
-WAITS_AT_ONCE = 100
-"""Of more gets whose waits end together each is told in its turn, in slices."""
 
 EXPIRY_SCAN_INTERVAL = 60.0
 """Seconds between two searches for expired messages that nobody has met."""
@@ -80,16 +66,14 @@ class QueueManager:
         self.random_bits: Callable[[int], int] = randbits
         self._stack = AsyncExitStack()
         self._conversations: dict[Conversation, None] = {}
-        self._ended_waits: deque[tuple[Waiter, int]] = deque()  # gets that are to be told of it
         self._empty = anyio.Event()
         self._stopping = anyio.Event()
         self.core: Manager
         self.journal: Journal
         self.bodies: Bodies
-        self.outbox: Outbox
-        self.monitors: Monitors
-        self.mark_expiry: MarkExpiry
         self.slices: Slices
+        self.context: EngineContext
+        self.monitors: Monitors
         self.catalog: LiveCatalog
         self.commands: CommandServer
 
@@ -161,143 +145,6 @@ class QueueManager:
         if not self._conversations:
             self._empty.set()
 
-    def moment(self) -> Moment:
-        """What time it is now, by both clocks."""
-        return Moment(self.clock.time(), self.clock.monotonic())
-
-    # What the core's steps lead to
-
-    def settle(self, unit: Unit, *, committed: bool) -> None:
-        """Let a unit take effect, and bring the effects to those who wait."""
-        gets, puts = list(unit.gets), unit.puts
-        effects = self.core.settle(unit, committed=committed, now=self.clock.time())
-        if committed:
-            for entry in gets:
-                self.bodies.gone(entry)
-        self.perform(effects)
-        if committed:
-            for entry in puts:
-                if entry.persistence:
-                    self.bodies.settled(entry)
-        else:
-            self.bodies.trim()
-
-    def hand_over(self, unit: Unit) -> None:
-        """Let a put and the waiting get that takes its message take effect together (journal rule 5)."""
-        waiter, grant = handoff.settle_together(self.core, unit, self.clock.time())
-        try:
-            waiter.owner.handed(grant)
-        except Exception as error:
-            waiter.owner.spoiled(mistake(error, "a get"))
-        self.follow_up()
-
-    def perform(self, effects: Effects) -> None:
-        """Carry out what a step of the core lets happen."""
-        for waiter, grant in effects.grants:
-            try:
-                waiter.owner.granted(grant)
-            except Exception as error:
-                waiter.owner.spoiled(mistake(error, "a get"))
-        if len(effects.ended) > WAITS_AT_ONCE or self._ended_waits:
-            self._end_waits(effects.ended)
-        else:
-            for waiter, reason in effects.ended:
-                waiter.owner.ended(reason)
-        self.follow_up()
-
-    def _end_waits(self, ended: list[tuple[Waiter, int]]) -> None:
-        """Tell very many gets in slices that they wait no longer."""
-        under_way = bool(self._ended_waits)
-        self._ended_waits += ended
-        if not under_way:
-            self.slices.run(self._telling(), self._told)
-
-    def _telling(self) -> Iterator[None]:
-        while self._ended_waits:
-            waiter, reason = self._ended_waits.popleft()
-            waiter.owner.ended(reason)
-            yield
-
-    def _told(self, error: Exception | None) -> None:
-        if error is not None:
-            mistake(error, "the end of a wait")
-            self.slices.run(self._telling(), self._told)  # the others
-
-    def follow_up(self, caller: CallOrder | None = None) -> None:
-        """After any step: remove what expired from the store, send reports and events, wake the trigger monitors. If
-        the step was a call, its conversation's next call sees what follows.
-        """
-        self.outbox.follow_up(caller)
-        if self.core.ids.running_low and self.journal.idle:
-            self.journal.submit(Rows(), nobody)  # stores the mark, where all messages are nonpersistent
-        if self.core.to_offer:
-            self.perform(self.core.offer_again(self.clock.time()))
-        self.monitors.wake()
-
-    def change(self, change: Change, then: Callable[[Exception | None], None]) -> None:
-        """Make a change of definitions durable, apply it, then call `then`."""
-        if isinstance(change, Clear):
-            self._clear(self.core.objects.queues[change.name], partial(self._apply, change, then))
-        elif isinstance(change, Delete) and change.space == "QUEUE" and change.name in self.core.objects.queues:
-            self._delete(self.core.objects.queues[change.name], change, then)
-        else:
-            change, rows = self.core.freeze(change)
-            self.journal.submit(rows, partial(self._apply, change, then))
-
-    def _apply(self, change: Change, then: Callable[[Exception | None], None], error: Exception | None) -> None:
-        """A change of definitions is durable, or could not be made so."""
-        then(self._take_effect(change) if error is None else error)
-
-    def _take_effect(self, change: Change) -> Exception | None:
-        """Apply a change of definitions; the mistake that kept it from taking effect."""
-        try:
-            self.perform(self.core.apply(change))
-            if isinstance(change, Define) and change.definition.kind == "QMGR":
-                self.mark_expiry.rearm()
-        except Exception as wrong:
-            return mistake(wrong, "a change of definitions")
-        return None
-
-    def _clear(self, queue: LocalQueue, done: Callable[[Exception | None], None]) -> None:
-        """Remove the messages of a queue. Nothing of it waits for a trigger monitor meanwhile."""
-        self.core.triggers.count(queue, 0)
-
-        def cleared(error: Exception | None) -> None:
-            if error is not None:
-                self.core.triggers.recount(queue)
-            done(error)
-
-        Clearing(self, queue, cleared).begin()
-
-    def _delete(self, queue: LocalQueue, change: Delete, then: Callable[[Exception | None], None]) -> None:
-        """Delete a local queue with its messages; with many, these go first."""
-        queue.deleted = True  # from now on: a message acknowledged meanwhile would go with the queue
-
-        def cleared(error: Exception | None) -> None:
-            if error is not None:
-                deleted(error)
-                return
-            try:
-                rows = self.core.freeze(change)[1]
-            except Exception as wrong:
-                deleted(mistake(wrong, "a change of definitions"))
-            else:
-                self.journal.submit(rows, deleted)
-
-        def deleted(error: Exception | None) -> None:
-            if error is None:
-                error = self._take_effect(change)
-                for entry in queue.shelf.entries.values():
-                    self.bodies.gone(entry)
-            else:
-                queue.deleted = False
-            then(error)
-
-        if len(queue.shelf.available) > RUN_LENGTH:
-            self._clear(queue, cleared)
-        else:
-            cleared(None)
-
     # Life
 
     async def __aenter__(self) -> Self:
@@ -327,7 +174,7 @@ class QueueManager:
         """
         self._check_entered()
         logger.info("queue manager quiesces name=%s connections=%d", self.name, len(self._conversations))
-        self.perform(self.core.quiesce())
+        self.context.perform(self.core.quiesce())
         self.monitors.end(MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing"))
         if self._conversations:
             self._empty = anyio.Event()
@@ -410,12 +257,11 @@ class QueueManager:
         self.core.start_triggers()
         self.journal = Journal(self._store, self.core.ids, self._fail, self.config.journal.batch_rows_max)
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
-        self.outbox = Outbox(self)
-        self.monitors = Monitors(self.core.triggers)
-        self.mark_expiry = MarkExpiry(self)
         self.slices = Slices(self.clock)
+        self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices)
+        self.monitors = self.context.monitors
         self.catalog = LiveCatalog(self.core.objects)
-        self.commands = CommandServer(self)
+        self.commands = CommandServer(self.clock, self.catalog, self.config.limits.script_bytes)
         await self._create_objects(definition, new=not objects)
 
     async def _create_objects(self, definition: Definition, *, new: bool) -> None:
@@ -470,7 +316,7 @@ class QueueManager:
 
     def _discard_expired(self) -> Iterator[None]:
         for _ in self.core.expiry(list(self.core.objects.queues.values()), self.clock.time()):
-            self.follow_up()
+            self.context.follow_up()
             yield
 
     def _expired_discarded(self, error: Exception | None) -> None:
@@ -487,11 +333,11 @@ class QueueManager:
     def _end(self) -> None:
         self._stopping.set()
         self._expiry_timer.cancel()
-        deque(self._telling(), maxlen=0)
-        self.commands.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
+        self.context.end_waits()
+        self.context.jobs.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
         for conversation in list(self._conversations):
             conversation.break_(MQRC.Q_MGR_STOPPING, at_once=True)
-        self.mark_expiry.end()
+        self.context.mark_expiry.end()
         self.slices.end()
         self.monitors.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from broker.core import sending
 from broker.core.reports import EXPIRATION, unread
 from broker.engine.bodies import RUN_LENGTH
-from broker.engine.mistakes import contained, mistake
-from broker.storage.store import StoreFullError
+from broker.engine.mistakes import mistake
+from broker.engine.pending_unit import PendingUnit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.core.rows import Rows
     from broker.core.unit import Unit
     from broker.engine.call_order import CallOrder
-    from broker.engine.manager import QueueManager
+    from broker.engine.context import EngineContext
 
 logger = logging.getLogger(__name__)
 
@@ -32,14 +32,14 @@ logger = logging.getLogger(__name__)
 class Outbox:
     """Carries out what the core leaves to be removed, sent or told."""
 
-    def __init__(self, manager: QueueManager) -> None:
-        self._manager = manager
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
 
     def follow_up(self, caller: CallOrder | None) -> None:
         """After a step of the core: write off what expired, send the events, tell what was lost. Calls of `caller` that
         look at queues wait for it.
         """
-        core = self._manager.core
+        core = self._context.core
         if core.expired:
             expired, core.expired = core.expired, []
             self._take(self._write_off, expired, done=_done_for(caller))
@@ -62,12 +62,12 @@ class Outbox:
 
     def _publish(self, done: Callable[[], None]) -> None:
         """Send the events that have gathered."""
-        self._submit(*sending.publish(self._manager.core, self._manager.moment()), done)
+        self._submit(*sending.publish(self._context.core, self._context.moment()), done)
 
     def _write_off(self, expired: Sequence[Entry], done: Callable[[], None]) -> None:
         """Remove discarded messages and put the reports on them; call `done` when that has taken effect."""
         for entry in expired:
-            self._manager.bodies.gone(entry)
+            self._context.bodies.gone(entry)
         on_disk = unread((entry, EXPIRATION) for entry in expired)
         if not on_disk:
             self._write(expired, done)
@@ -88,24 +88,21 @@ class Outbox:
                 logger.error("expired messages not removed messages=%d: %s", len(entries), error)
                 done()
 
-        self._manager.bodies.fetch(list(run), fetched)
+        self._context.bodies.fetch(list(run), fetched)
 
     def _write(self, expired: Sequence[Entry], then: Callable[[], None]) -> None:
-        self._submit(*sending.write_off(self._manager.core, expired, self._manager.moment()), then)
+        self._submit(*sending.write_off(self._context.core, expired, self._context.moment()), then)
 
     def _submit(self, unit: Unit, rows: Rows, then: Callable[[], None]) -> None:
         """Settle a frozen unit when it is durable, at once if it writes nothing."""
-        manager = self._manager
-
-        def written(error: Exception | None) -> None:
-            if error is None or isinstance(error, StoreFullError):
-                contained(partial(manager.settle, unit, committed=error is None))
-            then()
-
+        pending = PendingUnit(unit, rows, lambda _: then(), committed=True, reveals=True)
         if rows:
-            manager.journal.submit(rows, written)
+            self._context.journal.submit(rows, partial(self._written, pending))
         else:
-            written(None)
+            self._written(pending, None)
+
+    def _written(self, pending: PendingUnit, error: Exception | None) -> None:
+        pending.then(pending.settle(self._context, error))
 
 
 def _done_for(caller: CallOrder | None) -> Callable[[], None]:

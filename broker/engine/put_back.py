@@ -50,17 +50,17 @@ def leave_unit(conversation: Conversation, entries: Sequence[Entry]) -> None:
     Whatever becomes of the unit later is nothing to them. One that is hardened stays out of sight until the store knows
     that it went back.
     """
-    manager = conversation.manager
+    context = conversation.context
     hardened = [entry for entry in entries if entry.hardened]
     others = [entry for entry in entries if not entry.hardened]
     if hardened:
         _soften(conversation, hardened)
     for entry in others:
-        manager.perform(manager.core.give_back(entry, manager.clock.time()))
+        context.perform(context.core.give_back(entry, context.clock.time()))
 
 
 def _soften(conversation: Conversation, hardened: Sequence[Entry]) -> None:
-    manager = conversation.manager
+    context = conversation.context
     aside = Unit()
     for entry in hardened:
         if entry.unit is not None:
@@ -68,12 +68,12 @@ def _soften(conversation: Conversation, hardened: Sequence[Entry]) -> None:
 
     rows = softened(hardened)
 
-    def written(error: Exception | None) -> None:
+    def softening_written(error: Exception | None) -> None:
         if error is None or isinstance(error, StoreFullError):
             for entry in hardened:
-                manager.perform(manager.core.give_back(entry, manager.clock.time()))
+                context.perform(context.core.give_back(entry, context.clock.time()))
 
-    conversation.call_order.write(rows, written, reveals=True)
+    conversation.call_order.write(rows, softening_written, reveals=True)
 
 
 def _entry(queue: LocalQueue, token: bytes) -> Entry | None:
@@ -92,9 +92,9 @@ def put_back(conversation: Conversation, got: Sequence[tuple[Entry, Unit]]) -> N
 
 
 def _put_again(conversation: Conversation, entry: Entry, unit: Unit) -> None:
-    call_order, manager = conversation.call_order, conversation.manager
+    call_order, context = conversation.call_order, conversation.context
     if unit.state == units.COMMITTED:
-        again = manager.core.put_again(entry)
+        again = context.core.put_again(entry)
         if again is not None:
             call_order.commit(again, partial(_tell_loss, entry))
     elif unit.state == units.COMMITTING:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from broker.engine.jobs import Look
 from broker.interface.port import Call
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.mqi.errors import MQError
+    from broker.storage.store import Done
 
 UNREAD_BYTES: Final = 64 * 1024
 """While parts of so many bytes have not been read, no more are made for who reads them one by one."""
@@ -85,10 +87,17 @@ class ScriptCall(Call[list[CommandReply]]):
         self.read()
         return cancelled
 
-    def break_off(self, error: MQError) -> None:
-        """No more replies are made, because of this error."""
-        if not self.done():
-            self.set_exception(error)
+
+class Unread(Look):
+    """Replies that are to be read before more are made."""
+
+    __slots__ = ("_call",)
+
+    def __init__(self, call: ScriptCall) -> None:
+        self._call = call
+
+    def begin(self, done: Done) -> None:
+        self._call.wait(partial(done, None))
 
 
 def weight_of(reply: CommandReply) -> int:

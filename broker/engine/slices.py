@@ -12,9 +12,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from broker.clock import Clock
+    from broker.storage.store import Done
 
 SLICE_SECONDS: Final = 0.0005
 """A slice ends with the step that reaches this age. A put outside syncpoint takes four or five turns of the event loop:
@@ -33,11 +34,11 @@ class Slices:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._works: deque[tuple[Work, Callable[[Exception | None], None]]] = deque()
+        self._works: deque[tuple[Work, Done]] = deque()
         self._due = False  # a slice is, in the next turn of the event loop
         self._ended = False
 
-    def run(self, work: Work, done: Callable[[Exception | None], None]) -> None:
+    def run(self, work: Work, done: Done) -> None:
         """Do `work` from the next turn of the event loop on, then call `done` with the exception that ended it, or
         None. After the end nothing is begun any more.
         """
@@ -45,7 +46,7 @@ class Slices:
             self._works.append((work, done))
             self._schedule()
 
-    def start(self, work: Work, done: Callable[[Exception | None], None]) -> None:
+    def start(self, work: Work, done: Done) -> None:
         """As `run`, but the first slice is done now, and when that is all `done` is called now."""
         self._one(work, done)
 
@@ -65,7 +66,7 @@ class Slices:
             return
         self._one(*self._works.popleft())
 
-    def _one(self, work: Work, done: Callable[[Exception | None], None]) -> None:
+    def _one(self, work: Work, done: Done) -> None:
         """One slice of this work."""
         error = None
         try:

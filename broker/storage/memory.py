@@ -14,7 +14,7 @@ from broker.storage.store import Store, StoreFailedError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from broker.storage.store import MessageRow, ObjectRow, Rows
+    from broker.storage.store import Done, MessageRow, ObjectRow, Rows
 
 LOAD_CHUNK = 10_000
 """How many messages a load gives at a time."""
@@ -44,7 +44,7 @@ class MemoryStore(Store):
             if not row.persistent:
                 self._messages.pop(row.id, None)
 
-    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+    def submit(self, rows: Rows, done: Done) -> None:
         """Take in all of `rows`, or none; `done` is told StoreFailedError for an id or a number that is taken."""
         error = None
         try:

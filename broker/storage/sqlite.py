@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
-    from broker.storage.store import MessageRow, ObjectRow, Rows
+    from broker.storage.store import Done, MessageRow, ObjectRow, Rows
 
 FILES = ("evermq.db", "evermq.db-wal", "evermq.db-shm", "ballast", "lock", "unchecked")
 """What a queue manager has in its directory."""
@@ -104,7 +104,7 @@ class SqliteStore(Store):
             await self._run(lambda db: self._write_removals(db, lambda: database.forget_nonpersistent(db, last)))
         self._upkeep.check()  # Not before: it would make the start longer.
 
-    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+    def submit(self, rows: Rows, done: Done) -> None:
         """Make all of `rows` durable, or none, then call `done`.
 
         It is told StoreFullError when there is no room: nothing is written, but a batch without inserts and objects

@@ -9,16 +9,28 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from broker.core.rows import MessageRow, ObjectRow, Rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
+Done: TypeAlias = "Callable[[Exception | None], None]"
+"""To call once when something is over: with None, or with the error that it ended with."""
+
 _T = TypeVar("_T")
 
-__all__ = ["MessageRow", "ObjectRow", "Rows", "Store", "StoreFailedError", "StoreFullError", "StoreUnusableError"]
+__all__ = [
+    "Done",
+    "MessageRow",
+    "ObjectRow",
+    "Rows",
+    "Store",
+    "StoreFailedError",
+    "StoreFullError",
+    "StoreUnusableError",
+]
 
 
 class StoreFullError(Exception):
@@ -47,7 +59,7 @@ class Store(Protocol):
         forgotten. Raises StoreUnusableError, and what `write` raises.
         """
 
-    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+    def submit(self, rows: Rows, done: Done) -> None:
         """Make all of `rows` durable, or none, after all that was submitted before; then call `done`.
 
         An object that is dropped takes nothing with it: the messages of a queue are removed by their ids.

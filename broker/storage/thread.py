@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from broker.storage.store import Done
+
 _T = TypeVar("_T")
 
 
@@ -31,7 +33,7 @@ class DatabaseThread(aiosqlite.Connection):
     what it runs, and messages do not belong in a log.
     """
 
-    def submit(self, work: Callable[[sqlite3.Connection], None], done: Callable[[Exception | None], None]) -> None:
+    def submit(self, work: Callable[[sqlite3.Connection], None], done: Done) -> None:
         """Have `work` done after what was submitted before, then call `done` on the loop: with None, or its error."""
         self._put(_Outcome(asyncio.get_running_loop(), done), work)
 
@@ -52,7 +54,7 @@ class _Outcome:
 
     __slots__ = ("_done", "_loop")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, done: Callable[[Exception | None], None]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, done: Done) -> None:
         self._loop = loop
         self._done = done
 

@@ -28,7 +28,7 @@ from broker.storage.store import Rows, Store, StoreFailedError, StoreFullError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from broker.storage.store import MessageRow, ObjectRow
+    from broker.storage.store import Done, MessageRow, ObjectRow
 
 
 class _Fate(NamedTuple):
@@ -130,7 +130,7 @@ class FaultStore(Store):
         """What the inner store has."""
         return self.inner.load_messages()
 
-    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+    def submit(self, rows: Rows, done: Done) -> None:
         """Have the inner store write `rows`, or do what was planned for this write."""
         self.writes += 1
         fate = self._fates.pop(self.writes, None) or self._fate_by_room(rows)
@@ -164,7 +164,7 @@ class FaultStore(Store):
             return _WRITTEN
         return _Fate(StoreFullError("there is no room"), lose=True)
 
-    def _write(self, rows: Rows, done: Callable[[Exception | None], None], fate: _Fate) -> None:
+    def _write(self, rows: Rows, done: Done, fate: _Fate) -> None:
         error, lose = (_dead(), True) if self.killed else fate
         self.refused += isinstance(error, StoreFullError)
 
@@ -179,7 +179,7 @@ class FaultStore(Store):
         self._waiting.append(go_on)
         self._some_held.set()
 
-    def _keep_answer(self, done: Callable[[Exception | None], None], error: Exception | None) -> None:
+    def _keep_answer(self, done: Done, error: Exception | None) -> None:
         """The write that waits with its answer is there; the later ones may wait already."""
 
         def answer() -> None:

@@ -18,6 +18,8 @@ from tests.engine.bench import ALL, Bench, opened, reason_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
+    from broker.storage.store import Done
+
 
 @pytest.fixture
 async def bench() -> AsyncIterator[Bench]:
@@ -593,7 +595,7 @@ async def test_rule_8_a_message_found_marked_counts_one_backout_more() -> None:
 
         dead = False
 
-        def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+        def submit(self, rows: Rows, done: Done) -> None:
             super().submit(Rows() if self.dead else rows, done)
 
     inner = Dying()

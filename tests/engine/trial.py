@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from broker import Connection, Queue
-    from broker.storage.store import Rows
+    from broker.storage.store import Done, Rows
     from tests.conformance.system import System
 
 TURNS = 2  # of the event loop that each access to the store takes
@@ -33,7 +33,7 @@ TURNS = 2  # of the event loop that each access to the store takes
 class SlowStore(MemoryStore):
     """A store whose answers take some turns of the event loop, always the same number."""
 
-    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+    def submit(self, rows: Rows, done: Done) -> None:
         def written(error: Exception | None) -> None:
             after_turns(TURNS, lambda: done(error))
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
     from random import Random
 
-    from broker.storage.store import MessageRow, ObjectRow, Rows
+    from broker.storage.store import Done, MessageRow, ObjectRow, Rows
 
 TURNS_MAX = 4  # of the event loop, before a write reaches the disk, and again before it is answered
 TURNS_TO_LEARN = 2  # until the queue manager has heard that a write found no room
@@ -62,7 +62,7 @@ class Disk(Store):
     def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         return self.faults.load_messages()
 
-    def submit(self, rows: Rows, done: Callable[[Exception | None], None]) -> None:
+    def submit(self, rows: Rows, done: Done) -> None:
         self._do(partial(self.faults.submit, rows, partial(self._written, done)))
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
@@ -85,10 +85,10 @@ class Disk(Store):
         self._next()
         done(found, error)
 
-    def _written(self, done: Callable[[Exception | None], None], error: Exception | None) -> None:
+    def _written(self, done: Done, error: Exception | None) -> None:
         self._after_turns(partial(self._answer, done, error))
 
-    def _answer(self, done: Callable[[Exception | None], None], error: Exception | None) -> None:
+    def _answer(self, done: Done, error: Exception | None) -> None:
         if isinstance(error, StoreFullError):
             self.refusals += 1
             _count_down(TURNS_TO_LEARN, self._refusal_heard)

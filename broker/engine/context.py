@@ -1,0 +1,129 @@
+"""What the parts of the engine share, and what the steps of the core lead to."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from broker.core import handoff
+from broker.core.moment import Moment
+from broker.core.rows import Rows
+from broker.engine.answers import nobody
+from broker.engine.jobs import Jobs
+from broker.engine.mark_expiry import MarkExpiry
+from broker.engine.mistakes import mistake
+from broker.engine.monitors import Monitors
+from broker.engine.outbox import Outbox
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.clock import Clock
+    from broker.core.effects import Effects
+    from broker.core.manager import Manager
+    from broker.core.unit import Unit
+    from broker.core.waiters import Waiter
+    from broker.engine.bodies import Bodies
+    from broker.engine.call_order import CallOrder
+    from broker.engine.journal import Journal
+    from broker.engine.slices import Slices
+
+WAITS_AT_ONCE = 100
+"""Of more gets whose waits end together each is told in its turn, in slices."""
+
+
+class EngineContext:
+    """The core, the clock, the journal, the bodies in memory and the slices of a queue manager, with the steps that
+    bring what the core lets happen to those who wait for it. The queue manager makes it when it has loaded its core.
+    """
+
+    __slots__ = (
+        "_ended_waits", "bodies", "clock", "core", "jobs", "journal", "mark_expiry", "monitors", "outbox", "slices",
+    )  # fmt: skip
+
+    def __init__(self, core: Manager, clock: Clock, journal: Journal, bodies: Bodies, slices: Slices) -> None:
+        self.core = core
+        self.clock = clock
+        self.journal = journal
+        self.bodies = bodies
+        self.slices = slices
+        self.outbox = Outbox(self)
+        self.monitors = Monitors(core.triggers)
+        self.mark_expiry = MarkExpiry(self)
+        self.jobs = Jobs(self)
+        self._ended_waits: deque[tuple[Waiter, int]] = deque()  # gets that are to be told of it
+
+    def moment(self) -> Moment:
+        """The time now, by both clocks."""
+        return Moment(self.clock.time(), self.clock.monotonic())
+
+    def settle(self, unit: Unit, *, committed: bool) -> None:
+        """Let a unit take effect, and bring the effects to those who wait."""
+        gets, puts = list(unit.gets), unit.puts
+        effects = self.core.settle(unit, committed=committed, now=self.clock.time())
+        if committed:
+            for entry in gets:
+                self.bodies.gone(entry)
+        self.perform(effects)
+        if committed:
+            for entry in puts:
+                if entry.persistence:
+                    self.bodies.settled(entry)
+        else:
+            self.bodies.trim()
+
+    def hand_over(self, unit: Unit) -> None:
+        """Let a put and the waiting get that takes its message take effect together (journal rule 5)."""
+        waiter, grant = handoff.settle_together(self.core, unit, self.clock.time())
+        try:
+            waiter.owner.handed(grant)
+        except Exception as error:
+            waiter.owner.spoiled(mistake(error, "a get"))
+        self.follow_up()
+
+    def perform(self, effects: Effects) -> None:
+        """Carry out what a step of the core lets happen."""
+        for waiter, grant in effects.grants:
+            try:
+                waiter.owner.granted(grant)
+            except Exception as error:
+                waiter.owner.spoiled(mistake(error, "a get"))
+        if len(effects.ended) > WAITS_AT_ONCE or self._ended_waits:
+            self._end_waits(effects.ended)
+        else:
+            for waiter, reason in effects.ended:
+                waiter.owner.ended(reason)
+        self.follow_up()
+
+    def _end_waits(self, ended: list[tuple[Waiter, int]]) -> None:
+        """Tell very many gets in slices that they wait no longer."""
+        under_way = bool(self._ended_waits)
+        self._ended_waits += ended
+        if not under_way:
+            self.slices.run(self._telling(), self._told)
+
+    def _telling(self) -> Iterator[None]:
+        while self._ended_waits:
+            waiter, reason = self._ended_waits.popleft()
+            waiter.owner.ended(reason)
+            yield
+
+    def _told(self, error: Exception | None) -> None:
+        if error is not None:
+            mistake(error, "the end of a wait")
+            self.slices.run(self._telling(), self._told)  # the others
+
+    def follow_up(self, caller: CallOrder | None = None) -> None:
+        """After any step: remove what expired from the store, send reports and events, wake the trigger monitors. If
+        the step was a call, its conversation's next call sees what follows.
+        """
+        self.outbox.follow_up(caller)
+        if self.core.ids.running_low and self.journal.idle:
+            self.journal.submit(Rows(), nobody)  # stores the mark, where all messages are nonpersistent
+        if self.core.to_offer:
+            self.perform(self.core.offer_again(self.clock.time()))
+        self.monitors.wake()
+
+    def end_waits(self) -> None:
+        """Tell the gets that are still to be told that they wait no longer, at once: the queue manager ends."""
+        deque(self._telling(), maxlen=0)

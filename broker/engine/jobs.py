@@ -1,0 +1,223 @@
+"""Jobs: calls and scripts that take more than one step.
+
+A job is a generator. It yields
+
+- None, where it can be left for a while,
+- changes of definitions, which are made one after the other, each durable and applied before the next,
+- a `Look`, something that is asked now and answers later,
+
+and is told, as the value of the yield, the error with which that ended, or None. When it is over it has answered its
+call. The rules, for all of them:
+
+1.  Jobs take turns, a step at a time, in slices of the event loop. While one waits for an answer the others go on.
+2.  One change is made at a time, over all connections. Jobs that may change something stand still meanwhile: nothing is
+    judged by what is about to be replaced. Jobs that only look go on.
+3.  Later calls of its connection wait until a job is over (`broker.engine.call_order`).
+4.  When nobody waits for the call of a job that only looks, the job is left where it is: at its next step, or at once
+    where it waits for an answer. A job that may change something goes on to its end; its answer is not heard.
+5.  The end of a connection answers the call of a job that only looks, which is left for that (rule 4). A job that may
+    change something goes on, and sees for itself whether its connection is still there.
+6.  What its steps raise ends a job: an MQError is the answer to its call; anything else is a mistake of ours, and the
+    answer UNEXPECTED_ERROR (2195). A look that cannot even begin is a look that ended with that error.
+7.  The end of the queue manager ends the jobs that may change something with its error. Those that only look end with
+    their connections.
+
+A job that is left or ended is closed: its `finally` is where it lets go of what it holds. The answer to a look comes
+too late then, and nobody is told of it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from broker.engine.calls import spoil
+from broker.engine.changes import Changes
+from broker.engine.mistakes import contained, mistake
+from broker.mqi.errors import MQError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Sequence
+
+    from broker.core.definitions import Change
+    from broker.engine.context import EngineContext
+    from broker.engine.slices import Work
+    from broker.interface.port import Call
+    from broker.storage.store import Done
+
+Steps: TypeAlias = "Generator[Sequence[Change] | Look | None, Exception | None]"
+"""The steps of a job that may change something."""
+
+LookingSteps: TypeAlias = "Generator[Look | None, Exception | None]"
+"""The steps of a job that only looks."""
+
+
+class Look:
+    """Something that a job asks, and whose answer comes later. What is found stands in the look itself."""
+
+    __slots__ = ()
+
+    def begin(self, done: Done) -> None:
+        """Ask. `done` is to be called once, now or later, on the event loop: with None, or the error that left no
+        answer.
+        """
+        raise NotImplementedError
+
+
+class Job:
+    """The steps of a call. `over` is called when they have come to their end, whatever end. `looks`: they only look."""
+
+    __slots__ = ("awaited", "call", "error", "looks", "over", "steps")
+
+    def __init__(
+        self, steps: Steps | LookingSteps, call: Call[Any], over: Callable[[], None], *, looks: bool = False
+    ) -> None:
+        self.steps = steps
+        self.call = call
+        self.over = over
+        self.looks = looks
+        self.awaited: Look | None = None
+        self.error: Exception | None = None  # to tell it at its next step
+
+
+class Jobs:
+    """The jobs of a queue manager: those that can go on, those that wait for an answer, the one whose change is being
+    made and those that stand still for it.
+    """
+
+    def __init__(self, context: EngineContext) -> None:
+        self._slices = context.slices
+        self._changes = Changes(context)
+        self._ready: deque[Job] = deque()
+        self._waiting: dict[Job, None] = {}
+        self._changing: Job | None = None
+        self._behind: deque[Job] = deque()  # the change that is being made
+        self._busy = False  # with slices
+        self._ended: MQError | None = None
+
+    def run(self, job: Job) -> None:
+        """Take the steps of a job from the next turn of the event loop on."""
+        self._add(job, now=False)
+
+    def start(self, job: Job) -> None:
+        """Take the steps of a job, the first now unless others have their turn."""
+        self._add(job, now=True)
+
+    def end(self, error: MQError) -> None:
+        """The queue manager ends (rule 7)."""
+        self._ended = error
+        jobs = [*self._ready, *self._behind, *self._waiting, *([self._changing] if self._changing is not None else [])]
+        self._changing = None
+        for held in (self._ready, self._behind, self._waiting):
+            held.clear()
+        for job in jobs:
+            job.awaited = None
+            if job.looks:
+                contained(job.steps.close)
+            else:
+                self._fail(job, error)
+
+    def _add(self, job: Job, *, now: bool) -> None:
+        if self._ended is not None:
+            self._fail(job, self._ended)
+            return
+        self._ready.append(job)
+        self._go_on(now=now)
+
+    def _go_on(self, *, now: bool) -> None:
+        if not self._busy and self._ready:
+            self._busy = True
+            (self._slices.start if now else self._slices.run)(self._work(), self._worked)
+
+    def _work(self) -> Work:
+        while self._ready:
+            job = self._ready.popleft()
+            if self._changing is not None and not job.looks:
+                self._behind.append(job)
+            elif job.looks and job.call.done():
+                self._leave(job)
+            else:
+                self._step(job)
+            yield
+
+    def _worked(self, _: Exception | None) -> None:
+        self._busy = False
+        self._go_on(now=False)
+
+    def _step(self, job: Job) -> None:
+        error, job.error = job.error, None
+        try:
+            step = job.steps.send(error)
+        except StopIteration:
+            contained(job.over)
+        except MQError as refused:
+            self._fail(job, refused)
+        except Exception as wrong:
+            self._fail(job, mistake(wrong, "a call"))
+        else:
+            if isinstance(step, Look):
+                self._ask(job, step)
+            elif step:
+                self._changing = job
+                self._change(job, step)
+            else:
+                self._ready.append(job)
+
+    def _fail(self, job: Job, error: MQError) -> None:
+        """End a job with this answer to its call."""
+        contained(spoil, job.call, error)
+        self._leave(job)
+
+    def _leave(self, job: Job) -> None:
+        contained(job.steps.close)
+        contained(job.over)
+
+    # Looks
+
+    def _ask(self, job: Job, look: Look) -> None:
+        job.awaited = look
+        self._waiting[job] = None
+        if job.looks:
+            job.call.add_done_callback(partial(self._unwanted, job))
+        try:
+            look.begin(partial(self._answered, job, look))
+        except Exception as error:
+            self._answered(job, look, error if isinstance(error, MQError) else mistake(error, "a look"))
+
+    def _answered(self, job: Job, look: Look, error: Exception | None) -> None:
+        if job.awaited is not look:
+            return  # the job has been left, or has had this answer
+        del self._waiting[job]
+        job.awaited = None
+        job.error = error
+        self._ready.append(job)
+        self._go_on(now=False)  # whoever answers may be in the middle of something
+
+    def _unwanted(self, job: Job, _: Call[Any]) -> None:
+        """The call is done, and not by this job if that still waits for an answer."""
+        if job.awaited is not None:
+            del self._waiting[job]
+            job.awaited = None
+            self._leave(job)
+
+    # Changes
+
+    def _change(self, job: Job, changes: Sequence[Change]) -> None:
+        try:
+            self._changes.make(changes[0], partial(self._changed, job, changes[1:]))
+        except Exception as error:
+            self._changed(job, (), error if isinstance(error, MQError) else mistake(error, "a change of definitions"))
+
+    def _changed(self, job: Job, rest: Sequence[Change], error: Exception | None) -> None:
+        if self._changing is not job:
+            return  # all has ended meanwhile
+        if error is None and rest:
+            self._change(job, rest)
+            return
+        self._changing = None
+        job.error = error
+        self._ready.extendleft(reversed(self._behind))
+        self._behind.clear()
+        self._ready.appendleft(job)
+        self._go_on(now=True)

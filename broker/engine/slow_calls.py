@@ -1,0 +1,113 @@
+"""Calls that take more than one step, as jobs (`broker.engine.jobs`): their arguments have been checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.core import dynamic
+from broker.core.definitions import Delete
+from broker.core.explaining import explain
+from broker.engine.answers import fail, fail_written, opened, succeed
+from broker.engine.leaving import ending_waits
+from broker.engine.objects import settings
+from broker.mqi.explanations import Explanation
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from broker.core.explaining import Wanted
+    from broker.core.handles import Handle
+    from broker.core.routes import Route
+    from broker.engine.conversation import Conversation
+    from broker.engine.jobs import LookingSteps, Steps
+    from broker.interface.port import Call, Opened
+    from broker.mqi.explanations import Finding
+    from broker.mqi.structures import ObjectDescriptor
+
+
+def open_model(conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> Steps:
+    """MQOPEN of a model queue: make a dynamic queue, then open it."""
+    core, hconn = conversation.core, conversation.hconn
+    define = core.make_dynamic(hconn, descriptor, options, conversation.context.clock.time())
+    error = yield (define,)
+    if error is not None:
+        fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
+        return
+    handle = core.open_dynamic(hconn, descriptor, define.definition.name, options)
+    if not conversation.broken and not call.done():
+        call.set_result(opened(handle, core.name))
+        return
+    conversation.close_handle(handle)
+    _end_with_connection(conversation, call)
+
+
+def delete_dynamic(conversation: Conversation, call: Call[int], handle: Handle, options: int) -> Steps:
+    """MQCLOSE with MQCO_DELETE of a permanent dynamic queue: delete it, then close the handle. What keeps it from that
+    leaves the handle open.
+    """
+    queue, clock = handle.queue, conversation.context.clock
+    assert queue is not None
+    while not queue.deleted and queue.shelf.is_overdue(clock.time()):
+        for _ in conversation.core.expiry((queue,), clock.time()):
+            conversation.context.follow_up()
+            yield None
+            if conversation.broken:
+                _end_with_connection(conversation, call)
+                return
+    if not queue.deleted:  # by another handle meanwhile
+        dynamic.check_deletable(queue, options)
+        error = yield (Delete("QUEUE", queue.name),)
+        if error is not None:
+            fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
+            return
+    succeed(call, _close_if_open(conversation, handle))
+
+
+def close_with_waits(conversation: Conversation, call: Call[int], handle: Handle) -> Steps:
+    """MQCLOSE of a handle on which very many gets wait."""
+    for _ in ending_waits(handle, MQRC.HOBJ_ERROR):
+        conversation.context.follow_up()
+        yield None
+    if conversation.broken:
+        _end_with_connection(conversation, call)
+    else:
+        succeed(call, _close_if_open(conversation, handle))
+
+
+def set_attributes(
+    conversation: Conversation, call: Call[int], handle: Handle, values: Mapping[int, int | str]
+) -> Steps:
+    """MQSET."""
+    now = conversation.context.clock.time()
+    error = yield (settings(conversation.manager.catalog, handle.space, handle.name, values, now),)
+    if error is None:
+        succeed(call, 0)
+    else:
+        fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
+
+
+def status(conversation: Conversation, call: Call[dict[str, Any]]) -> LookingSteps:
+    """The queue manager in figures."""
+    queues: list[dict[str, Any]] = []
+    for _ in conversation.manager.queue_figures(queues):
+        yield None
+    call.set_result(conversation.manager.figures(queues))
+
+
+def explanation(conversation: Conversation, call: Call[Explanation], route: Route, wanted: Wanted) -> LookingSteps:
+    """Why a queue gives a message, or does not."""
+    findings: list[Finding] = []
+    for finding in explain(route, route.queue.shelf, wanted, conversation.context.clock.time()):
+        if finding is not None:
+            findings.append(finding)
+        yield None
+    call.set_result(Explanation(q_name=route.queue.name, findings=tuple(findings)))
+
+
+def _close_if_open(conversation: Conversation, handle: Handle) -> int:
+    return conversation.close_handle(handle) if handle.hobj in conversation.hconn.handles else 0
+
+
+def _end_with_connection(conversation: Conversation, call: Call[Any]) -> None:
+    fail(call, conversation.call_order.ended or MQRC.CONNECTION_BROKEN)
