@@ -11,8 +11,8 @@ from broker.core import batches
 from broker.core.effects import Grant
 from broker.core.putting import Put
 from broker.core.unit import Unit
-from broker.mqi import MQGMO, MQMF, MQPMO, MQRO, GetMessageOptions, MessageDescriptor, MQError, PutMessageOptions
-from tests.core.world import World, name_of
+from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRO, GetMessageOptions, MessageDescriptor, MQError, PutMessageOptions
+from tests.core.world import ALL, World, name_of
 
 if TYPE_CHECKING:
     from broker.core.entry import Entry
@@ -146,3 +146,35 @@ def test_runs_come_to_what_single_calls_come_to(seed: int) -> None:
                 twin.world.pass_time(2.5)
         assert outcomes[:1] == outcomes[1:], f"at step {step} from seed {seed}"
         assert twins[0].state() == twins[1].state(), f"at step {step} from seed {seed}"
+
+
+ANY = GetMessageOptions(match_options=0)
+
+
+def test_a_run_saves_the_context_of_its_last_message() -> None:
+    world = World()
+    world.define("Q")
+    access, putter = world.open("Q", ALL | MQOO.SAVE_ALL_CONTEXT), world.open("Q", MQOO.OUTPUT | MQOO.SET_ALL_CONTEXT)
+    for data in ("A", "B", "C"):
+        putter.put(data.encode(), MQPMO.SET_ALL_CONTEXT, MessageDescriptor(user_identifier=data))
+    world.get(access.handle, None, ANY, None)
+    alike, _ = batches.get_run(world.manager, access.handle, None, ANY, 2, 1000, world.now)
+    assert [entry.data for entry in alike] == [b"B", b"C"]
+    saved = access.handle.position.saved_context
+    assert saved is not None
+    assert saved.identity is not None
+    assert saved.identity[0] == "C"
+
+
+def test_no_run_is_got_past_what_a_handle_has_left_unfinished() -> None:
+    world = World()
+    world.define("Q")
+    access = world.open()
+    access.put(b"A")
+    access.put(b"G1", MQPMO.LOGICAL_ORDER, MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP))
+    access.put(b"G2", MQPMO.LOGICAL_ORDER, MessageDescriptor(msg_flags=MQMF.LAST_MSG_IN_GROUP))
+    access.put(b"B")
+    world.get(access.handle, None, ANY, None)
+    assert access.get(MQGMO.LOGICAL_ORDER).data == b"G1"
+    world.get(world.open().handle, None, ANY, None)
+    assert batches.get_run(world.manager, access.handle, None, ANY, 1, 1000, world.now) == ([], None)
