@@ -210,3 +210,22 @@ async def test_a_browse_that_had_to_wait_does_not_lose_the_lock_made_meanwhile(
         assert (await browsing).data == b"B"
     await queue.close()
     assert await drained(other_queue) == [b"A", b"B"]
+
+
+async def test_a_lock_that_moves_on_is_released_like_the_first(queue: Queue, other_queue: Queue) -> None:
+    await put_all(queue, b"A", b"B")
+    await take(queue, FIRST | LOCK)
+    await take(queue, NEXT | LOCK)
+    await queue.close()
+    assert await drained(other_queue) == [b"A", b"B"]
+
+
+async def test_a_lock_is_released_where_gets_are_inhibited(
+    connection: Connection, queue: Queue, other_queue: Queue
+) -> None:
+    await put_all(queue, b"A")
+    await take(queue, FIRST | LOCK)
+    await connection.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
+    await take(queue, UNLOCK)
+    await connection.mqsc("ALTER QLOCAL(Q) GET(ENABLED)")
+    assert await drained(other_queue) == [b"A"]
