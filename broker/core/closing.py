@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from broker.core import defining, locking
 from broker.core.definitions import Delete
 from broker.core.distribution import DistributionList
-from broker.core.effects import Effects
 from broker.core.handles import FOR_CO_OP
 from broker.core.waiting import end_waits
 from broker.mqi.reasons import MQRC
@@ -18,28 +17,27 @@ if TYPE_CHECKING:
     from broker.core.queue import LocalQueue
 
 
-def close(manager: Manager, hconn: Hconn, hobj: int, tick: float) -> tuple[int, Effects]:
+def close(manager: Manager, hconn: Hconn, hobj: int, tick: float) -> int:
     """Close a handle, and with a distribution list the handles of its destinations. The reason is that of a warning,
     or 0. Raises HOBJ_ERROR (2019).
     """
     handle = hconn.handle(hobj)
-    effects = Effects()
     del hconn.handles[hobj]
     if not isinstance(handle, DistributionList):
-        return _close(manager, handle, tick, effects), effects
-    reasons = [_close(manager, each, tick, effects) for each in handle.opened]
+        return _close(manager, handle, tick)
+    reasons = [_close(manager, each, tick) for each in handle.opened]
     hconn.in_lists -= len(reasons) - 1
-    return next(filter(None, reasons), 0), effects
+    return next(filter(None, reasons), 0)
 
 
-def _close(manager: Manager, handle: Handle, tick: float, effects: Effects) -> int:
-    end_waits(handle.waiting, MQRC.HOBJ_ERROR, effects)
+def _close(manager: Manager, handle: Handle, tick: float) -> int:
+    end_waits(handle.waiting, MQRC.HOBJ_ERROR, manager.effects)
     queue = handle.queue
     if queue is not None:
         _leave_queue(handle, queue)
-        locking.unlock(handle, manager.to_offer)
+        locking.unlock(handle, manager.effects.to_offer)
         if queue.creator is handle and not queue.deleted:
-            defining.delete(manager.objects, manager.triggers, Delete("QUEUE", queue.name), effects)
+            defining.delete(manager.objects, manager.triggers, Delete("QUEUE", queue.name))
         elif handle.removes and not queue.deleted:
             manager.triggers.last_input_closed(queue, tick)
     stands = handle.position

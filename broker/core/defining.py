@@ -13,7 +13,6 @@ import msgpack
 
 from broker.core.definitions import Define, Definition, Delete
 from broker.core.dynamic import is_temporary
-from broker.core.effects import Effects
 from broker.core.indirect_queue import INDIRECT_KINDS, IndirectQueue
 from broker.core.queue import LocalQueue
 from broker.core.routes import leads_elsewhere
@@ -51,23 +50,21 @@ def freeze(objects: Objects, change: Change) -> tuple[Change, Rows]:
     return change, Rows(objects=[row])
 
 
-def apply(objects: Objects, triggers: Triggers, change: Change) -> Effects:
+def apply(objects: Objects, triggers: Triggers, change: Change) -> None:
     """Let a change of definitions take effect, now that it is durable."""
     objects.changes += 1
-    effects = Effects()
     if isinstance(change, Define):
-        _define(objects, triggers, change, effects)
+        _define(objects, triggers, change)
     elif isinstance(change, Delete):
-        delete(objects, triggers, change, effects)
+        delete(objects, triggers, change)
     else:
         triggers.count(objects.queues[change.name], 0)  # R-14
-    return effects
 
 
 def load_object(objects: Objects, triggers: Triggers, row: ObjectRow) -> None:
     """A definition as the store kept it."""
     attributes = msgpack.unpackb(row.attributes)
-    _define(objects, triggers, Define(Definition(row.kind, row.name, attributes), row.number), Effects())
+    _define(objects, triggers, Define(Definition(row.kind, row.name, attributes), row.number))
 
 
 def clear(queue: LocalQueue, count: int) -> Unit:
@@ -79,7 +76,7 @@ def clear(queue: LocalQueue, count: int) -> Unit:
     return unit
 
 
-def delete(objects: Objects, triggers: Triggers, change: Delete, effects: Effects) -> None:
+def delete(objects: Objects, triggers: Triggers, change: Delete) -> None:
     """Forget an object. Handles that are still open on a queue find it deleted (Q_DELETED, 2052)."""
     objects.definitions.pop((change.space, change.name), None)
     if change.space == "PROCESS":
@@ -90,11 +87,11 @@ def delete(objects: Objects, triggers: Triggers, change: Delete, effects: Effect
     if queue is not None:
         queue.deleted = True
         triggers.count(queue, 0)
-        end_waits(queue.waiters, MQRC.Q_DELETED, effects)
+        end_waits(queue.waiters, MQRC.Q_DELETED, objects.effects)
         objects.keep_name_of(queue)
 
 
-def _define(objects: Objects, triggers: Triggers, change: Define, effects: Effects) -> None:
+def _define(objects: Objects, triggers: Triggers, change: Define) -> None:
     """Take in a definition, new or altered."""
     definition = change.definition
     queue = objects.queues.get(definition.name) if definition.kind == "QLOCAL" else None
@@ -102,28 +99,28 @@ def _define(objects: Objects, triggers: Triggers, change: Define, effects: Effec
         return  # the temporary dynamic queue has gone while its alteration was on its way
     objects.definitions[definition.space, definition.name] = definition
     if definition.kind == "QMGR":
-        _define_manager(objects, definition, effects)
+        _define_manager(objects, definition)
     elif definition.kind == "PROCESS":
         objects.processes[definition.name] = definition
         triggers.post()
     elif definition.kind in INDIRECT_KINDS:
-        _define_indirect(objects, definition, effects)
+        _define_indirect(objects, definition)
     elif queue is not None:
-        _alter_queue(triggers, queue, definition, effects)
+        _alter_queue(objects, triggers, queue, definition)
     elif definition.kind == "QLOCAL":
-        queue = objects.queues[definition.name] = LocalQueue(definition, change.number, objects.ids)
-        queue.to_offer = objects.to_offer
+        queue = LocalQueue(definition, change.number, objects.ids, objects.effects)
+        objects.queues[definition.name] = queue
 
 
-def _define_manager(objects: Objects, definition: Definition, effects: Effects) -> None:
+def _define_manager(objects: Objects, definition: Definition) -> None:
     """The queue manager's own definition; its other attributes are taken over by `Manager.configure`."""
     before, by_default = objects.definition, objects.default_routes()
     objects.definition = definition
     if leads_elsewhere(before, definition):
-        _invalidate(by_default, effects)
+        _invalidate(objects, by_default)
 
 
-def _define_indirect(objects: Objects, definition: Definition, effects: Effects) -> None:
+def _define_indirect(objects: Objects, definition: Definition) -> None:
     indirect = objects.indirect_queues.get(definition.name)
     if indirect is None:
         objects.indirect_queues[definition.name] = IndirectQueue(definition)
@@ -131,13 +128,13 @@ def _define_indirect(objects: Objects, definition: Definition, effects: Effects)
     before = indirect.definition
     indirect.configure(definition)
     if leads_elsewhere(before, definition):
-        _invalidate(indirect.handles, effects)
+        _invalidate(objects, indirect.handles)
     if indirect.get_inhibited:
         for handle in indirect.handles:
-            end_waits(handle.waiting, MQRC.GET_INHIBITED, effects)
+            end_waits(handle.waiting, MQRC.GET_INHIBITED, objects.effects)
 
 
-def _alter_queue(triggers: Triggers, queue: LocalQueue, definition: Definition, effects: Effects) -> None:
+def _alter_queue(objects: Objects, triggers: Triggers, queue: LocalQueue, definition: Definition) -> None:
     before = queue.definition
     triggering = _trigger_attributes(queue)
     was_inhibited, was_shareable = queue.get_inhibited, queue.shareable
@@ -145,20 +142,20 @@ def _alter_queue(triggers: Triggers, queue: LocalQueue, definition: Definition, 
     if _trigger_attributes(queue) != triggering:
         triggers.recount(queue)
     if leads_elsewhere(before, definition):
-        _invalidate(queue.handles, effects)
+        _invalidate(objects, queue.handles)
     elif was_shareable and not queue.shareable and queue.input_count > 1:
-        _invalidate([handle for handle in queue.handles if handle.removes], effects)
+        _invalidate(objects, [handle for handle in queue.handles if handle.removes])
     if queue.get_inhibited and not was_inhibited:
-        end_waits(queue.waiters, MQRC.GET_INHIBITED, effects)
+        end_waits(queue.waiters, MQRC.GET_INHIBITED, objects.effects)
     if was_inhibited and not queue.get_inhibited:
         triggers.post()  # R-11
 
 
-def _invalidate(handles: Iterable[Handle], effects: Effects) -> None:
+def _invalidate(objects: Objects, handles: Iterable[Handle]) -> None:
     """What these handles were opened for is no longer so: all that is left is to close them (OBJECT_CHANGED, 2041)."""
     for handle in handles:
         handle.changed = True
-        end_waits(handle.waiting, MQRC.OBJECT_CHANGED, effects)
+        end_waits(handle.waiting, MQRC.OBJECT_CHANGED, objects.effects)
 
 
 def _trigger_attributes(queue: LocalQueue) -> tuple[object, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core import granting
-from broker.core.effects import Effects
 from broker.core.entry import AVAILABLE
 from broker.core.queue import LocalQueue
 from broker.mqi.errors import MQError
@@ -19,27 +18,24 @@ if TYPE_CHECKING:
     from broker.core.selector import Selector
 
 
-def offer(manager: Manager, entries: Iterable[Entry], now: float) -> Effects:
+def offer(manager: Manager, entries: Iterable[Entry], now: float) -> None:
     """Offer messages to the getters that wait, in delivery order whatever the order of the calls was."""
-    effects = Effects()
     awaited = [entry for entry in entries if entry.queue.waiters.count and entry.state == AVAILABLE]
     for entry in sorted(awaited, key=_key):
         if entry.state == AVAILABLE:  # and not a segment of what another was given
-            _offer_one(manager, entry, effects, now)
-    return effects
+            _offer_one(manager, entry, now)
 
 
-def offer_again(manager: Manager, now: float) -> Effects:
+def offer_again(manager: Manager, now: float) -> None:
     """Offer what is no longer locked, or no longer behind another, and then what that brings to light."""
-    effects = Effects()
-    while manager.to_offer:
-        to_offer = [entry for entry in manager.to_offer if entry.state == AVAILABLE]
-        manager.to_offer.clear()
-        effects.add(offer(manager, to_offer, now))
-    return effects
+    effects = manager.effects
+    while effects.to_offer:
+        entries = [entry for entry in effects.to_offer if entry.state == AVAILABLE]
+        effects.to_offer.clear()
+        offer(manager, entries, now)
 
 
-def _offer_one(manager: Manager, entry: Entry, effects: Effects, now: float) -> None:
+def _offer_one(manager: Manager, entry: Entry, now: float) -> None:
     """Offer a message; discard it where those who wait would meet it expired."""
     queue = entry.queue
     if not queue.waiters.count or queue.get_inhibited:
@@ -55,9 +51,9 @@ def _offer_one(manager: Manager, entry: Entry, effects: Effects, now: float) -> 
         try:
             grant = granting.grant(manager, waiter.handle, queue, request, found, now)
         except MQError as error:
-            effects.ended.append((waiter, int(error.reason)))
+            manager.effects.ended.append((waiter, int(error.reason)))
             continue
-        effects.grants.append((waiter, grant))
+        manager.effects.grants.append((waiter, grant))
         if entry.state != AVAILABLE:
             break
     for waiter in served:

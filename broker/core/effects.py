@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from broker.core.entry import Entry
+    from broker.core.generated import GeneratedMessage, Lost
     from broker.core.handles import Handle
     from broker.core.logical_order import Position
     from broker.core.unit import Unit
@@ -52,14 +53,38 @@ class Grant:
         return entries[0].length if len(entries) == 1 else sum(entry.length for entry in entries)
 
 
-@dataclass(slots=True)
 class Effects:
-    """What comes of a step of the core: grants to waiting getters, and waits that end with a reason."""
+    """What the steps of the core let happen outside, gathered until the engine carries it out (`Manager.drain`).
 
-    grants: list[tuple[Waiter, Grant]] = field(default_factory=list)
-    ended: list[tuple[Waiter, int]] = field(default_factory=list)
+    `grants` are for gets that waited, `ended` are waits that end with a reason. `expired` messages are off their queues
+    and to be removed from the store, with a report where they ask for one. `generated` messages are to be put, `lost`
+    ones could not be. `posted`: trigger monitors have something to look at. `to_offer` are messages that those who wait
+    have not been offered yet: unlocked, or no longer behind another. That is left to the next `drain`.
+    """
 
-    def add(self, later: Effects) -> None:
-        """Take in those of a later step."""
-        self.grants += later.grants
-        self.ended += later.ended
+    __slots__ = ("ended", "expired", "generated", "grants", "lost", "posted", "to_offer")
+
+    def __init__(self) -> None:
+        self.grants: list[tuple[Waiter, Grant]] = []
+        self.ended: list[tuple[Waiter, int]] = []
+        self.expired: list[Entry] = []
+        self.generated: list[GeneratedMessage] = []
+        self.lost: list[Lost] = []
+        self.posted = False
+        self.to_offer: list[Entry] = []
+
+    def __bool__(self) -> bool:
+        return bool(
+            self.grants or self.ended or self.expired or self.generated or self.lost or self.posted or self.to_offer
+        )
+
+    def take(self) -> Effects:
+        """All that has gathered, but for what is to be offered."""
+        taken = Effects()
+        taken.grants, self.grants = self.grants, taken.grants
+        taken.ended, self.ended = self.ended, taken.ended
+        taken.expired, self.expired = self.expired, taken.expired
+        taken.generated, self.generated = self.generated, taken.generated
+        taken.lost, self.lost = self.lost, taken.lost
+        taken.posted, self.posted = self.posted, False
+        return taken

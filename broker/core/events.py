@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.core.definitions import Definition
+    from broker.core.effects import Effects
     from broker.core.handles import Hconn
     from broker.core.identifiers import Identifiers
     from broker.core.message_queue import MessageQueue
@@ -78,10 +79,10 @@ class Gauge:
 
 
 class Events:
-    """The events of a queue manager. `generated` are the event messages still to be put."""
+    """The events of a queue manager. Their messages are left to be put, among its `effects`."""
 
-    def __init__(self, ids: Identifiers) -> None:
-        self.generated: list[GeneratedMessage] = []
+    def __init__(self, ids: Identifiers, effects: Effects) -> None:
+        self._effects = effects
         self._ids = ids
         self._gauges: dict[MessageQueue, Gauge] = {}
         self._performance = self._inhibit = False
@@ -191,7 +192,8 @@ class Events:
         header = _HEADER.pack(
             _CFT_EVENT, _HEADER.size, 1, command, 1, _CFC_LAST, _CC_WARNING, int(reason), len(parameters)
         )
-        self.generated.append(GeneratedMessage(q_name, "", md, b"".join((header, *parameters)), dead_letter=False))
+        data = b"".join((header, *parameters))
+        self._effects.generated.append(GeneratedMessage(q_name, "", md, data, dead_letter=False))
 
 
 def _number(queue: MessageQueue, keyword: str) -> int:

@@ -32,7 +32,7 @@ def expiry(manager: Manager, queues: Iterable[LocalQueue], now: float) -> Iterat
 
 
 def discard(manager: Manager, expired: Iterable[Entry]) -> None:
-    """Take expired messages off their queues, and note them in `manager.expired` for whoever writes that."""
+    """Take expired messages off their queues, and note them in the effects for whoever writes that."""
     for entry in expired:
         entry.queue.discard(entry)
-        manager.expired.append(entry)
+        manager.effects.expired.append(entry)

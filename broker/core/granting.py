@@ -120,7 +120,7 @@ def _browse(handle: Handle, queue: LocalQueue, request: Request, entries: list[E
     for marker in request.unmarks:
         queue.browse_marks.unmark(first, marker)
     if request.unmarks and queue.waiters.count:
-        queue.to_offer.append(first)  # to those who wait for what is not marked
+        queue.offer_later((first,))  # to those who wait for what is not marked
     locked = before.locked
     if request.lock:
         locked = tuple(entries)

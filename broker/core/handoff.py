@@ -50,8 +50,9 @@ def awaited(unit: Unit, now: float) -> bool:
 def settle_together(manager: Manager, unit: Unit, now: float) -> tuple[Waiter, Grant]:
     """Settle the put of a message that is `awaited` and the get that takes it, in one step."""
     unit.become(units.COMMITTING)
-    effects = manager.settle(unit, committed=True, now=now)
-    ((waiter, grant),) = effects.grants
+    manager.settle(unit, committed=True, now=now)
+    ((waiter, grant),) = manager.effects.grants
+    manager.effects.grants = []
     assert grant.unit is not None
     grant.unit.become(units.COMMITTING)
     manager.settle(grant.unit, committed=True, now=now)

@@ -59,7 +59,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from broker.core.definitions import Change, Definition
-    from broker.core.generated import Lost
     from broker.core.handles import Handle, Hconn
     from broker.core.moment import Moment
     from broker.core.putting import Prepared, Put
@@ -84,13 +83,11 @@ class Manager:
 
     def __init__(self, definition: Definition, now: float, high_water: int = 0) -> None:
         self.name = definition.name
-        self.to_offer: list[Entry] = []  # unlocked, or no longer behind another: to be offered to those who wait
+        self.effects = Effects()
         self.ids = Identifiers(self.name, now, high_water, int(definition.attributes["CCSID"]))
-        self.objects = Objects(definition, self.ids, self.to_offer)
-        self.triggers = Triggers(self.name, self.objects.processes)
-        self.events = Events(self.ids)
-        self.expired: list[Entry] = []  # discarded; the engine removes the persistent ones from the store
-        self.lost: list[Lost] = []  # letters that could not even be put to the dead-letter queue; the engine logs them
+        self.objects = Objects(definition, self.ids, self.effects)
+        self.triggers = Triggers(self.name, self.objects.processes, self.effects)
+        self.events = Events(self.ids, self.effects)
         self.quiescing = False
         self.unit_bytes_max = 64 * 1024 * 1024
         self._configure(definition)
@@ -137,7 +134,7 @@ class Manager:
         if hconn.handle_count >= self.objects.max_handles:
             raise MQError(MQRC.HANDLE_NOT_AVAILABLE, f"{hconn.handle_count} handles are open, MAXHANDS of {self.name}")
 
-    def close(self, hconn: Hconn, hobj: int, tick: float) -> tuple[int, Effects]:
+    def close(self, hconn: Hconn, hobj: int, tick: float) -> int:
         """MQCLOSE. The reason is 0, or INCOMPLETE_MSG (2242) or INCOMPLETE_GROUP (2241) as a warning (semantics 3.5).
 
         Gets that wait on the handle end with HOBJ_ERROR (2019). Raises HOBJ_ERROR (2019).
@@ -236,8 +233,8 @@ class Manager:
         """
         request = self._request(handle, queue, md, gmo, max_length, now)
         if request.unlock:
-            return Grant([], 0 if locking.unlock(handle, self.to_offer) else _NO_MSG_LOCKED)
-        with OwnLocks(handle, self.to_offer) as lock:
+            return Grant([], 0 if locking.unlock(handle, self.effects.to_offer) else _NO_MSG_LOCKED)
+        with OwnLocks(handle, self.effects.to_offer) as lock:
             found = self._select(handle, queue, request, now)
             if isinstance(found, Search):
                 return found
@@ -336,11 +333,17 @@ class Manager:
 
     def end_marks(self, queue: LocalQueue, now: float) -> None:
         """Take off the marks whose time is up; the messages are to be offered to those who wait."""
-        self.to_offer += queue.browse_marks.drop_old(now - self.mark_seconds)
+        self.effects.to_offer += queue.browse_marks.drop_old(now - self.mark_seconds)
 
-    def offer_again(self, now: float) -> Effects:
-        """Offer what is no longer locked, or no longer behind another, to those who wait."""
-        return dispatch.offer_again(self, now)
+    def drain(self, now: float) -> Effects:
+        """What the steps since the last time let happen, to be carried out. When that is nothing, those who wait are
+        first offered what has come to light: `effects` is false when nothing is left at all.
+        """
+        taken = self.effects.take()
+        if self.effects and not taken:
+            dispatch.offer_again(self, now)
+            taken = self.effects.take()
+        return taken
 
     def wait(self, handle: Handle, queue: LocalQueue, request: Request, owner: object) -> Waiter:
         """Let a get wait for what it looks for."""
@@ -369,15 +372,15 @@ class Manager:
         """A unit of work that was frozen for its commit could not be written: freeze its backout."""
         return settling.give_up(unit)
 
-    def settle(self, unit: Unit, *, committed: bool, now: float = 0.0) -> Effects:
+    def settle(self, unit: Unit, *, committed: bool, now: float = 0.0) -> None:
         """Let a frozen unit take effect, all of it in this step. Messages whose time is up at `now` are offered to
         nobody.
         """
-        return settling.settle(self, unit, committed=committed, now=now)
+        settling.settle(self, unit, committed=committed, now=now)
 
-    def give_back(self, entry: Entry, now: float = 0.0) -> Effects:
+    def give_back(self, entry: Entry, now: float = 0.0) -> None:
         """A get under syncpoint whose answer nobody took: the message leaves its unit, back to its place."""
-        return settling.give_back(self, entry, now)
+        settling.give_back(self, entry, now)
 
     def put_again(self, entry: Entry) -> Unit | None:
         """A get outside syncpoint whose answer nobody took, after its removal: an implicit unit that puts the message
@@ -407,12 +410,11 @@ class Manager:
         """What a change of definitions writes, and the change to apply when that is durable. (Clear is a unit.)"""
         return defining.freeze(self.objects, change)
 
-    def apply(self, change: Change) -> Effects:
+    def apply(self, change: Change) -> None:
         """Let a change of definitions take effect, now that it is durable."""
-        effects = defining.apply(self.objects, self.triggers, change)
+        defining.apply(self.objects, self.triggers, change)
         if isinstance(change, Define) and change.definition.kind == "QMGR":
             self._configure(change.definition)
-        return effects
 
     def load_object(self, row: ObjectRow) -> None:
         """A definition as the store kept it."""
@@ -431,14 +433,12 @@ class Manager:
 
     # The end
 
-    def quiesce(self) -> Effects:
+    def quiesce(self) -> None:
         """The queue manager is about to end: gets that asked for it stop waiting with Q_MGR_QUIESCING (2161)."""
         self.quiescing = True
-        effects = Effects()
         for queue in self.objects.queues.values():
             asked = [waiter for waiter in queue.waiters if waiter.request.fail_if_quiescing]
-            waiting.end_waits(asked, MQRC.Q_MGR_QUIESCING, effects)
-        return effects
+            waiting.end_waits(asked, MQRC.Q_MGR_QUIESCING, self.effects)
 
     def nonpersistent_rows(self) -> Rows:
         """The nonpersistent messages that an orderly stop keeps: those of queues with NPMCLASS(HIGH)."""

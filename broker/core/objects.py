@@ -15,7 +15,7 @@ from broker.mqi.options import MQOO
 
 if TYPE_CHECKING:
     from broker.core.definitions import Definition
-    from broker.core.entry import Entry
+    from broker.core.effects import Effects
     from broker.core.handles import Handle
     from broker.core.identifiers import Identifiers
     from broker.core.indirect_queue import IndirectQueue
@@ -29,11 +29,11 @@ _OUTPUT = MQOO.OUTPUT.value
 class Objects:
     """The objects of one queue manager, and the definition of the queue manager itself.
 
-    `ids` numbers new objects and completes the names of dynamic queues. `to_offer` is handed to each new queue: there
-    it notes the messages that those who wait are to be offered again.
+    `ids` numbers new objects and completes the names of dynamic queues. `effects` are those of the
+    manager, for queues to note what they bring to light.
     """
 
-    def __init__(self, definition: Definition, ids: Identifiers, to_offer: list[Entry]) -> None:
+    def __init__(self, definition: Definition, ids: Identifiers, effects: Effects) -> None:
         self.definition = definition  # of the queue manager
         self.definitions: dict[tuple[str, str], Definition] = {}  # in the store, all but temporary dynamic queues
         self.queues: dict[str, LocalQueue] = {}
@@ -41,7 +41,7 @@ class Objects:
         self.processes: dict[str, Definition] = {}
         self.changes = 0  # of definitions: what was found out about one may not hold any more
         self.ids = ids
-        self.to_offer = to_offer
+        self.effects = effects
         self._leaving: dict[str, LocalQueue] = {}  # deleted dynamic queues that are still open or have open units
 
     @property

@@ -31,9 +31,10 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from broker.core.definitions import Definition
+    from broker.core.effects import Effects
     from broker.core.handles import Handle
     from broker.core.identifiers import Identifiers
     from broker.core.unit import Unit
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 class LocalQueue(LocalQueueAttributes):
     """A local queue: the kind of `MessageQueue` whose messages are all in memory, on its shelf."""
 
-    def __init__(self, definition: Definition, number: int, ids: Identifiers) -> None:
+    def __init__(self, definition: Definition, number: int, ids: Identifiers, effects: Effects) -> None:
         super().__init__(definition)
         self.number = number
         self.ids = ids
@@ -51,7 +52,7 @@ class LocalQueue(LocalQueueAttributes):
         self.shelf = Shelf(ids)
         self.browse_marks = BrowseMarks(self.shelf)
         self.waiters = Waiters()
-        self.to_offer: list[Entry] = []  # what can be got now that another is out of sight; the manager offers it
+        self._effects = effects
         self.input_count = 0
         self.output_count = 0
         self.exclusive: Handle | None = None
@@ -183,7 +184,11 @@ class LocalQueue(LocalQueueAttributes):
         shelf = self.shelf
         changed = shelf.hide(entry)
         if changed and self.waiters.count and shelf.groups.first(entry.item) is not None:
-            self.to_offer += [shelf.entries[each] for each in changed]  # the next in the same place counts now
+            self.offer_later(shelf.entries[each] for each in changed)  # the next in the same place counts now
+
+    def offer_later(self, entries: Iterable[Entry]) -> None:
+        """Those who wait are to be offered these messages, which something has hidden from them."""
+        self._effects.to_offer += entries
 
     def _forget(self, entry: Entry) -> None:
         entry.state = GONE

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def send(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> None:
     """Put a generated message, or the dead letter that is made of it, as part of `unit`. Where neither can be put,
-    `manager.lost` tells.
+    the effects tell.
     """
     error = _refusal(manager, message, unit, moment)
     if error is None:
@@ -41,7 +41,7 @@ def send(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment
         dead = dead_letter(message, dead_q_name, int(error.reason), manager.ids, moment.wall)
         if _refusal(manager, dead, unit, moment) is None:
             return
-    manager.lost.append(Lost(message, error))
+    manager.effects.lost.append(Lost(message, error))
 
 
 def send_reports(manager: Manager, unit: Unit, moment: Moment) -> None:
@@ -61,10 +61,9 @@ def write_off(manager: Manager, expired: Iterable[Entry], moment: Moment) -> tup
     return unit, rows
 
 
-def publish(manager: Manager, moment: Moment) -> tuple[Unit, Rows]:
-    """Freeze the event messages that are still to be put: a unit to settle, and what it writes."""
+def publish(manager: Manager, generated: Iterable[GeneratedMessage], moment: Moment) -> tuple[Unit, Rows]:
+    """Freeze the put of event messages: a unit to settle, and what it writes."""
     unit = Unit()
-    generated, manager.events.generated = manager.events.generated, []
     for message in generated:
         send(manager, message, unit, moment)
     return unit, manager.commit(unit, moment)

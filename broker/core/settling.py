@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from broker.core import dispatch, sending
 from broker.core import unit as units
-from broker.core.effects import Effects
 from broker.core.unit import Unit
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def give_up(unit: Unit) -> Rows:
     return unit.backout_rows()
 
 
-def settle(manager: Manager, unit: Unit, *, committed: bool, now: float) -> Effects:
+def settle(manager: Manager, unit: Unit, *, committed: bool, now: float) -> None:
     """Let a frozen unit take effect, all of it in this step."""
     if not committed and unit.state == units.COMMITTING:
         unit.restore()  # as a backout does when it is asked for
@@ -58,20 +57,19 @@ def settle(manager: Manager, unit: Unit, *, committed: bool, now: float) -> Effe
             entry.queue.withdraw(entry)
         for entry in unit.gets:
             _reinstate(entry)
-    effects = dispatch.offer(manager, unit.puts if committed else unit.gets, now)
+    dispatch.offer(manager, unit.puts if committed else unit.gets, now)
     for queue in unit.firsts:
         manager.triggers.fire_first(queue)
-    return effects
 
 
-def give_back(manager: Manager, entry: Entry, now: float) -> Effects:
+def give_back(manager: Manager, entry: Entry, now: float) -> None:
     """Let a message that was got leave its open unit, back to its place."""
     unit = entry.unit
     if unit is None or unit.state != units.ACTIVE or entry not in unit.gets:
-        return Effects()
+        return
     unit.forget(entry)
     _reinstate(entry)
-    return dispatch.offer(manager, (entry,), now)
+    dispatch.offer(manager, (entry,), now)
 
 
 def put_again(entry: Entry) -> Unit | None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from broker.core.definitions import Definition
+    from broker.core.effects import Effects
     from broker.core.entry import Entry
     from broker.core.handles import Hconn
     from broker.core.message_queue import MessageQueue
@@ -31,7 +32,8 @@ _EVERY = MQTT.EVERY.value
 class Triggers:
     """The trigger counts of a queue manager, and the leases on starts taken from them."""
 
-    def __init__(self, q_mgr_name: str, processes: Mapping[str, Definition]) -> None:
+    def __init__(self, q_mgr_name: str, processes: Mapping[str, Definition], effects: Effects) -> None:
+        self._effects = effects
         self._q_mgr_name = q_mgr_name
         self._processes = processes
         self._pending: dict[MessageQueue, None] = {}  # queues whose count is above 0
@@ -120,6 +122,7 @@ class Triggers:
     def post(self) -> None:
         """Wake the monitors (TPF's postc)."""
         self.posts += 1
+        self._effects.posted = True
 
     # Starts
 

@@ -191,7 +191,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
             self._collect()
         except Exception as wrong:
             self.spoiled(mistake(wrong, "a batch of gets"))
-        self._conversation.context.follow_up()
+        self._conversation.context.perform()
 
     def _same_unit(self) -> bool:
         """Whether more messages would still be got through the same handle, and in the unit of work of the first."""

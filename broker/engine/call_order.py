@@ -169,7 +169,7 @@ class CallOrder:
 
     def _prepared(self, steps: Iterator[None], deferred: Deferred) -> LookingSteps:
         for _ in steps:
-            self._context.follow_up()
+            self._context.perform()
             yield None
         self._deferred.appendleft(deferred)
 
@@ -280,7 +280,7 @@ class CallOrder:
         except Exception as error:
             spoil(call, mistake(error, "a call"))
         try:
-            self._context.follow_up(self)
+            self._context.perform(self)
         except Exception as error:
             mistake(error, "what follows a call")
 

@@ -40,7 +40,8 @@ class Changes:
     def _take_effect(self, change: Change) -> Exception | None:
         """Apply a change of definitions; the mistake that kept it from taking effect."""
         try:
-            self._context.perform(self._core.apply(change))
+            self._core.apply(change)
+            self._context.perform()
             if isinstance(change, Define) and change.definition.kind == "QMGR":
                 self._context.mark_expiry.rearm()
         except Exception as wrong:

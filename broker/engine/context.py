@@ -60,11 +60,11 @@ class EngineContext:
     def settle(self, unit: Unit, *, committed: bool) -> None:
         """Let a unit take effect, and bring the effects to those who wait."""
         gets, puts = list(unit.gets), unit.puts
-        effects = self.core.settle(unit, committed=committed, now=self.clock.time())
+        self.core.settle(unit, committed=committed, now=self.clock.time())
         if committed:
             for entry in gets:
                 self.bodies.gone(entry)
-        self.perform(effects)
+        self.perform()
         if committed:
             for entry in puts:
                 if entry.persistence:
@@ -79,10 +79,24 @@ class EngineContext:
             waiter.owner.handed(grant)
         except Exception as error:
             waiter.owner.spoiled(mistake(error, "a get"))
-        self.follow_up()
+        self.perform()
 
-    def perform(self, effects: Effects) -> None:
-        """Carry out what a step of the core lets happen."""
+    def perform(self, caller: CallOrder | None = None) -> None:
+        """Carry out what the steps of the core since the last time let happen. After every step: if that was a call,
+        `caller` is the order of its conversation, whose next call sees what comes of it.
+        """
+        posted = False
+        while self.core.effects:
+            effects = self.core.drain(self.clock.time())
+            self._serve(effects)
+            self.outbox.send(effects, caller)
+            posted = posted or effects.posted
+        if self.core.ids.running_low and self.journal.idle:
+            self.journal.submit(Rows(), nobody)  # stores the mark, where all messages are nonpersistent
+        if posted:
+            self.monitors.wake()
+
+    def _serve(self, effects: Effects) -> None:
         for waiter, grant in effects.grants:
             try:
                 waiter.owner.granted(grant)
@@ -93,7 +107,6 @@ class EngineContext:
         else:
             for waiter, reason in effects.ended:
                 waiter.owner.ended(reason)
-        self.follow_up()
 
     def _end_waits(self, ended: list[tuple[Waiter, int]]) -> None:
         """Tell very many gets in slices that they wait no longer."""
@@ -112,17 +125,6 @@ class EngineContext:
         if error is not None:
             mistake(error, "the end of a wait")
             self.slices.run(self._telling(), self._told)  # the others
-
-    def follow_up(self, caller: CallOrder | None = None) -> None:
-        """After any step: remove what expired from the store, send reports and events, wake the trigger monitors. If
-        the step was a call, its conversation's next call sees what follows.
-        """
-        self.outbox.follow_up(caller)
-        if self.core.ids.running_low and self.journal.idle:
-            self.journal.submit(Rows(), nobody)  # stores the mark, where all messages are nonpersistent
-        if self.core.to_offer:
-            self.perform(self.core.offer_again(self.clock.time()))
-        self.monitors.wake()
 
     def end_waits(self) -> None:
         """Tell the gets that are still to be told that they wait no longer, at once: the queue manager ends."""

@@ -210,8 +210,8 @@ class Conversation:
             call.set_result(self.close_handle(handle))
 
     def close_handle(self, handle: Handle) -> int:
-        reason, effects = self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic())
-        self.context.perform(effects)
+        reason = self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic())
+        self.context.perform()
         return reason
 
     def _close_unclaimed(self, opened: Opened) -> None:

@@ -46,7 +46,7 @@ class Leases:
         """These starts are pending again."""
         for lease in leases:
             self._core.triggers.give_back(self._hconn, lease)
-        self._context.follow_up()
+        self._context.perform()
 
     def give_back_unclaimed(self, leases: Sequence[Lease]) -> None:
         """Nobody took the answer with these."""

@@ -174,7 +174,8 @@ class QueueManager:
         """
         self._check_entered()
         logger.info("queue manager quiesces name=%s connections=%d", self.name, len(self._conversations))
-        self.context.perform(self.core.quiesce())
+        self.core.quiesce()
+        self.context.perform()
         self.monitors.end(MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing"))
         if self._conversations:
             self._empty = anyio.Event()
@@ -316,7 +317,7 @@ class QueueManager:
 
     def _discard_expired(self) -> Iterator[None]:
         for _ in self.core.expiry(list(self.core.objects.queues.values()), self.clock.time()):
-            self.context.follow_up()
+            self.context.perform()
             yield
 
     def _expired_discarded(self, error: Exception | None) -> None:

@@ -52,7 +52,7 @@ class MarkExpiry:
             return
         try:
             self._context.core.end_marks(queue, self._context.clock.time())
-            self._context.follow_up()
+            self._context.perform()
         except Exception as error:
             mistake(error, "the end of browse marks")
             self._timers[queue] = self._context.clock.call_later(_AGAIN, partial(self._look, queue))

@@ -20,7 +20,9 @@ from broker.engine.pending_unit import PendingUnit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from broker.core.effects import Effects
     from broker.core.entry import Entry
+    from broker.core.generated import GeneratedMessage
     from broker.core.rows import Rows
     from broker.core.unit import Unit
     from broker.engine.call_order import CallOrder
@@ -35,20 +37,16 @@ class Outbox:
     def __init__(self, context: EngineContext) -> None:
         self._context = context
 
-    def follow_up(self, caller: CallOrder | None) -> None:
-        """After a step of the core: write off what expired, send the events, tell what was lost. Calls of `caller` that
-        look at queues wait for it.
+    def send(self, effects: Effects, caller: CallOrder | None) -> None:
+        """Write off what expired, send the events, tell what was lost. Calls of `caller` that look at queues wait for
+        it.
         """
-        core = self._context.core
-        if core.expired:
-            expired, core.expired = core.expired, []
-            self._take(self._write_off, expired, done=_done_for(caller))
-        if core.events.generated:
-            self._take(self._publish, done=_done_for(caller))
-        if core.lost:
-            lost, core.lost = core.lost, []
-            for message, error in lost:
-                logger.warning("message lost queue=%s feedback=%s: %s", message.q_name, message.md.feedback, error)
+        if effects.expired:
+            self._take(self._write_off, effects.expired, done=_done_for(caller))
+        if effects.generated:
+            self._take(self._publish, effects.generated, done=_done_for(caller))
+        for message, error in effects.lost:
+            logger.warning("message lost queue=%s feedback=%s: %s", message.q_name, message.md.feedback, error)
 
     def _take(self, step: Callable[..., None], *arguments: Any, done: Callable[[], None]) -> None:
         """Take a step that leads to `done`, now or later. One that fails by a mistake of ours is over: nobody waits for
@@ -60,9 +58,9 @@ class Outbox:
             mistake(error, "the outbox of the queue manager")
             done()
 
-    def _publish(self, done: Callable[[], None]) -> None:
+    def _publish(self, messages: Sequence[GeneratedMessage], done: Callable[[], None]) -> None:
         """Send the events that have gathered."""
-        self._submit(*sending.publish(self._context.core, self._context.moment()), done)
+        self._submit(*sending.publish(self._context.core, messages, self._context.moment()), done)
 
     def _write_off(self, expired: Sequence[Entry], done: Callable[[], None]) -> None:
         """Remove discarded messages and put the reports on them; call `done` when that has taken effect."""

@@ -56,7 +56,8 @@ def leave_unit(conversation: Conversation, entries: Sequence[Entry]) -> None:
     if hardened:
         _soften(conversation, hardened)
     for entry in others:
-        context.perform(context.core.give_back(entry, context.clock.time()))
+        context.core.give_back(entry, context.clock.time())
+        context.perform()
 
 
 def _soften(conversation: Conversation, hardened: Sequence[Entry]) -> None:
@@ -71,7 +72,8 @@ def _soften(conversation: Conversation, hardened: Sequence[Entry]) -> None:
     def softening_written(error: Exception | None) -> None:
         if error is None or isinstance(error, StoreFullError):
             for entry in hardened:
-                context.perform(context.core.give_back(entry, context.clock.time()))
+                context.core.give_back(entry, context.clock.time())
+                context.perform()
 
     conversation.call_order.write(rows, softening_written, reveals=True)
 

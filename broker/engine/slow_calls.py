@@ -50,7 +50,7 @@ def delete_dynamic(conversation: Conversation, call: Call[int], handle: Handle, 
     assert queue is not None
     while not queue.deleted and queue.shelf.is_overdue(clock.time()):
         for _ in conversation.core.expiry((queue,), clock.time()):
-            conversation.context.follow_up()
+            conversation.context.perform()
             yield None
             if conversation.broken:
                 _end_with_connection(conversation, call)
@@ -67,7 +67,7 @@ def delete_dynamic(conversation: Conversation, call: Call[int], handle: Handle, 
 def close_with_waits(conversation: Conversation, call: Call[int], handle: Handle) -> Steps:
     """MQCLOSE of a handle on which very many gets wait."""
     for _ in ending_waits(handle, MQRC.HOBJ_ERROR):
-        conversation.context.follow_up()
+        conversation.context.perform()
         yield None
     if conversation.broken:
         _end_with_connection(conversation, call)

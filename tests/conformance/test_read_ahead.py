@@ -478,7 +478,8 @@ async def test_a_loop_raises_what_ends_its_wait(
         if reason == MQRC.GET_INHIBITED:
             await system.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
         else:
-            system.manager.context.perform(system.manager.core.quiesce())
+            system.manager.core.quiesce()
+            system.manager.context.perform()
         assert await looping == reason
 
 

@@ -98,8 +98,8 @@ def test_the_scan_discards_what_is_overdue_and_nothing_else(world: World, access
     put(access, b"E", 10, MQPMO.SYNCPOINT)
     world.pass_time(2)
     world.manager.expire(access.queue, world.now)
-    assert {entry.data for entry in world.manager.expired} == {b"A", b"C"}
-    world.forget_expired()
+    assert {entry.data for entry in world.manager.effects.expired} == {b"A", b"C"}
+    world.perform()
     assert access.queue.depth == 3
     world.manager.check_invariants()
 

@@ -198,7 +198,8 @@ def test_t13_4_inhibition_lets_puts_and_the_commit_of_an_earlier_get_go_on(acces
 
 
 def test_a_get_that_asked_for_it_fails_while_the_queue_manager_quiesces(access: Access) -> None:
-    access.world.perform(access.world.manager.quiesce())
+    access.world.manager.quiesce()
+    access.world.perform()
     with fails(MQRC.Q_MGR_QUIESCING):
         access.get(MQGMO.FAIL_IF_QUIESCING)
     assert access.get().data == b"M1"

@@ -233,8 +233,8 @@ class Walk:
 
     def close(self, slot: int) -> None:
         core, plain = self.slots[slot]
-        reason, effects = self.world.manager.close(core.program.hconn, core.handle.hobj, self.world.tick)
-        self.world.perform(effects)
+        reason = self.world.manager.close(core.program.hconn, core.handle.hobj, self.world.tick)
+        self.world.perform()
         assert reason == self.model.close(plain)
         self.slots[slot] = self.open(SLOTS[slot])
 
@@ -275,7 +275,7 @@ class Walk:
 
     def serve(self) -> None:
         """Those that waited were given what the model gives to the same gets now, one after the other."""
-        self.world.perform(self.world.manager.offer_again(self.world.now))
+        self.world.perform()
         for waiting, message in self.served:
             expected = self.model.get(waiting.model, waiting.wanted)
             assert isinstance(expected, Got), expected

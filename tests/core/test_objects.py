@@ -28,16 +28,19 @@ class Named:
 
     def __init__(self) -> None:
         manager = create("QMGR", "QM1", MADE)
-        self.objects = Objects(manager, Identifiers("QM1", NOW, 0, 1208), [])
-        self.triggers = Triggers("QM1", self.objects.processes)
+        self.effects = Effects()
+        self.objects = Objects(manager, Identifiers("QM1", NOW, 0, 1208), self.effects)
+        self.triggers = Triggers("QM1", self.objects.processes, self.effects)
 
     def define(self, kind: str, name: str, **attributes: int | str) -> Effects:
         change, _ = defining.freeze(self.objects, Define(create(kind, name, MADE, **attributes)))
-        return defining.apply(self.objects, self.triggers, change)
+        defining.apply(self.objects, self.triggers, change)
+        return self.effects.take()
 
     def delete(self, name: str) -> Effects:
         change, _ = defining.freeze(self.objects, Delete("QUEUE", name))
-        return defining.apply(self.objects, self.triggers, change)
+        defining.apply(self.objects, self.triggers, change)
+        return self.effects.take()
 
 
 @pytest.fixture

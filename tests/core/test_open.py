@@ -163,7 +163,8 @@ def test_a_connection_has_at_most_maxhands_handles(world: World) -> None:
 
 def test_an_open_that_asked_for_it_fails_while_the_queue_manager_quiesces(world: World) -> None:
     world.define()
-    world.perform(world.manager.quiesce())
+    world.manager.quiesce()
+    world.perform()
     with fails(MQRC.Q_MGR_QUIESCING):
         world.open("Q", MQOO.OUTPUT | MQOO.FAIL_IF_QUIESCING)
     world.open("Q", MQOO.OUTPUT)

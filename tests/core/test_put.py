@@ -269,7 +269,8 @@ def test_an_inhibited_queue_takes_no_put_until_it_is_enabled_again(world: World)
 def test_a_put_that_asked_for_it_fails_while_the_queue_manager_quiesces(world: World) -> None:
     world.define()
     access = world.open()
-    world.perform(world.manager.quiesce())
+    world.manager.quiesce()
+    world.perform()
     with fails(MQRC.Q_MGR_QUIESCING):
         access.put(b"A", MQPMO.FAIL_IF_QUIESCING)
     access.put(b"B")

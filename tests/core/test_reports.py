@@ -144,7 +144,8 @@ def test_a_get_that_is_given_back_is_not_confirmed(world: World, access: Access)
     access.put(b"other", 0, asking(MQRO.COD))
     message = access.get(MQGMO.SYNCPOINT)
     access.get(MQGMO.SYNCPOINT)
-    world.perform(world.manager.give_back(message.entry))
+    world.manager.give_back(message.entry)
+    world.perform()
     unit = access.program.hconn.unit
     assert unit is not None
     assert unit.calls == 2  # the other message and its confirmation
@@ -205,12 +206,12 @@ def test_a_report_for_another_queue_manager_waits_on_its_transmission_queue(worl
     access.put(b"hello", 0, asking(MQRO.COA, reply_to_q_mgr="QM2", correl_id=name_of("A")))
     waiting = world.open("QM2").get()
     assert waiting.data[:4] == b"XQH "
-    assert not world.manager.lost
+    assert not world.lost
 
 
 def test_a_report_without_a_route_is_lost_and_told(world: World, access: Access) -> None:
     access.put(b"hello", 0, asking(MQRO.COA, reply_to_q_mgr="QM2"))
-    [(message, error)] = world.manager.lost
+    [(message, error)] = world.lost
     assert (message.q_name, message.q_mgr_name, error.reason) == ("REPLIES", "QM2", MQRC.UNKNOWN_REMOTE_Q_MGR)
 
 
@@ -218,5 +219,5 @@ def test_a_report_that_the_dead_letter_queue_cannot_take_is_lost_and_told(world:
     world.define("DEAD", MAXMSGL=171)
     world.alter_manager(DEADQ="DEAD")
     access.put(b"hello", 0, MessageDescriptor(report=MQRO.COA, reply_to_q="NOSUCH"))
-    assert [error.reason for _, error in world.manager.lost] == [MQRC.UNKNOWN_OBJECT_NAME]
+    assert [error.reason for _, error in world.lost] == [MQRC.UNKNOWN_OBJECT_NAME]
     assert not world.manager.objects.queues["DEAD"].shelf.entries

@@ -98,14 +98,14 @@ class Served(World):
         self.alter_manager(MAXUMSGS=3)
         self.define(MAXDEPTH=1000).waiters = waiters
 
-    def perform(self, effects: Effects) -> None:
+    def serve(self, effects: Effects) -> None:
         numbers = {wait: number for number, _, wait in self.waits}
         self.log += [
             (numbers[waiter.owner], ([entry.data for entry in grant.entries], grant.reason))
             for waiter, grant in effects.grants
         ]
         self.log += [(numbers[waiter.owner], reason) for waiter, reason in effects.ended]
-        super().perform(effects)
+        super().serve(effects)
 
 
 class Walk:
@@ -123,7 +123,7 @@ class Walk:
         """What came of it."""
         for _ in range(STEPS):
             self.step()
-            self.world.perform(self.world.manager.offer_again(self.world.now))
+            self.world.perform()
             self.world.waits = [each for each in self.world.waits if each[2].waits]
             self.world.manager.check_invariants()
         return self.world.log

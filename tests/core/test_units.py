@@ -234,12 +234,14 @@ def test_what_nobody_took_goes_back_to_its_place_and_leaves_the_unit(world: Worl
     access.put_all([b"A", b"B"])
     first, second = access.get(GET).entry, access.get(GET).entry
     wait = world.open().wait()
-    world.perform(world.manager.give_back(first, world.now))
+    world.manager.give_back(first, world.now)
+    world.perform()
     assert wait.message is not None
     assert (wait.message.data, wait.message.entry.backout_count) == (b"A", 0)
     assert list(access.program.hconn.unit.gets) == [second]  # type: ignore[union-attr]
     access.program.commit()
-    world.perform(world.manager.give_back(second, world.now))
+    world.manager.give_back(second, world.now)
+    world.perform()
     assert world.open().drain() == []
 
 

@@ -144,7 +144,7 @@ def test_a_browse_that_takes_a_mark_off_lets_one_have_the_message_who_waits_for_
     one.get(BROWSE | MQGMO.MARK_BROWSE_CO_OP)
     wait = other.wait(BROWSE | MQGMO.UNMARKED_BROWSE_MSG)
     one.get(BROWSE | MQGMO.UNMARK_BROWSE_CO_OP)
-    world.perform(world.manager.offer_again(world.now))
+    world.perform()
     assert got(wait) == ["A"]
 
 
@@ -259,7 +259,8 @@ def test_a_wait_that_timed_out_is_given_nothing_any_more(access: Access) -> None
 
 def test_quiescing_ends_the_waits_that_asked_for_it(world: World, access: Access) -> None:
     waits = [world.open().wait(MQGMO.FAIL_IF_QUIESCING), world.open().wait()]
-    world.perform(world.manager.quiesce())
+    world.manager.quiesce()
+    world.perform()
     assert got(*waits) == ["Q_MGR_QUIESCING", "waits"]
     access.put(b"A")
     assert got(waits[1]) == ["A"]

@@ -176,7 +176,8 @@ class Twins:
         if model.unit is not None and model.unit.gets:
             known = self.messages[model.unit.gets[-1].number]
             self.model.give_back(model, known.model)
-            self.world.perform(self.world.manager.give_back(known.entry, self.world.now))
+            self.world.manager.give_back(known.entry, self.world.now)
+            self.world.perform()
             return
         for known in reversed(self.messages.values()):
             if known.model.state == GOT and known.model not in known.model.queue.messages:
@@ -209,7 +210,7 @@ class Twins:
             for name, queue in self.model.queues.items():
                 self.model.expire(queue)
                 self.world.manager.expire(self.world.manager.objects.queues[name], self.world.now)
-            self.world.forget_expired()
+            self.world.perform()
 
     def alter(self, name: str, *, get: bool, put: bool, fifo: bool, priority: int) -> None:
         """ALTER QLOCAL; `get` and `put` say whether these are enabled."""

@@ -19,6 +19,7 @@ from broker.commands.attributes import altered, create
 from broker.core.definitions import Clear, Define, Definition, Delete
 from broker.core.effects import Effects, Grant
 from broker.core.entry import Entry
+from broker.core.generated import Lost
 from broker.core.handles import Handle, Hconn
 from broker.core.manager import Manager
 from broker.core.moment import Moment
@@ -111,6 +112,7 @@ class World:
     store: FakeStore = field(default_factory=FakeStore)
     journal: deque[Frozen] = field(default_factory=deque)
     held: bool = False
+    lost: list[Lost] = field(default_factory=list)  # what could not be put, and why
     meanwhile: Callable[[], None] | None = None  # what others do between the steps of a get's search
 
     def __post_init__(self) -> None:
@@ -180,7 +182,8 @@ class World:
         if not isinstance(change, Clear):
             change, rows = self.manager.freeze(change)
             self.write(rows)
-        self.perform(self.manager.apply(change))
+        self.manager.apply(change)
+        self.perform()
 
     # Programs
 
@@ -204,7 +207,7 @@ class World:
             if not isinstance(found, Search):
                 return found
             for _ in found.steps:
-                self.forget_expired()
+                self.perform()
                 if self.meanwhile is not None:
                     self.meanwhile()
 
@@ -235,7 +238,8 @@ class World:
         unit, rows, committed = self.journal.popleft()
         if written:
             self.write(rows)
-        self.perform(self.manager.settle(unit, committed=committed and written, now=self.now))
+        self.manager.settle(unit, committed=committed and written, now=self.now)
+        self.perform()
 
     def write(self, rows: Rows) -> None:
         """Make rows durable, and the mark of the identifiers with them."""
@@ -243,13 +247,23 @@ class World:
             rows.high_water = self.manager.ids.reserve()
             self.store.write(rows)
 
-    def perform(self, effects: Effects) -> None:
+    def perform(self) -> None:
+        """Carry out what the steps have let happen, as the engine does; `lost` gathers what could not be put."""
+        while self.manager.effects:
+            effects = self.manager.drain(self.now)
+            self.serve(effects)
+            self.lost += effects.lost
+            if effects.expired:
+                unit, rows = write_off(self.manager, effects.expired, self.moment)
+                self.write(rows)
+                self.manager.settle(unit, committed=True, now=self.now)
+
+    def serve(self, effects: Effects) -> None:
         """Bring the effects of a step to the waits they are for."""
         for waiter, grant in effects.grants:
             waiter.owner.message = self.granted(grant)
         for waiter, reason in effects.ended:
             waiter.owner.ended = MQRC(reason)
-        self.forget_expired()
 
     def granted(self, grant: Grant) -> Message:
         """The message of a grant, its removal settled."""
@@ -257,14 +271,6 @@ class World:
         if grant.unit is not None:
             self.end_unit(grant.unit, commit=True)
         return Message(grant.entries[0].data, grant.reason, grant.entries[0])
-
-    def forget_expired(self) -> None:
-        """Expired messages leave the store, with reports on them."""
-        if self.manager.expired:
-            expired, self.manager.expired = self.manager.expired, []
-            unit, rows = write_off(self.manager, expired, self.moment)
-            self.write(rows)
-            self.perform(self.manager.settle(unit, committed=True, now=self.now))
 
 
 class Program:
@@ -318,7 +324,7 @@ class Access:
         try:
             entry, unit, reason = world.manager.put(self.put_of(md, pmo, data), world.moment)
         finally:
-            world.forget_expired()
+            world.perform()
         if unit is not None:
             world.end_unit(unit, commit=True)
         return Placed(entry, reason)
@@ -363,7 +369,7 @@ class Access:
         try:
             found = world.get(self.handle, md, gmo, max_length)
         finally:
-            world.forget_expired()
+            world.perform()
         if isinstance(found, Grant):
             return world.granted(found)
         wait = Wait()
@@ -379,8 +385,8 @@ class Access:
     def close(self) -> None:
         """MQCLOSE."""
         world = self.world
-        _, effects = world.manager.close(self.program.hconn, self.handle.hobj, world.tick)
-        world.perform(effects)
+        world.manager.close(self.program.hconn, self.handle.hobj, world.tick)
+        world.perform()
 
     def drain(self, options: int = 0) -> list[bytes]:
         """Every message that gets bring, until NO_MSG_AVAILABLE (2033)."""
