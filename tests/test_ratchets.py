@@ -1,4 +1,4 @@
-"""The limits on complexity and arguments: every file that is let off one still breaks it, so that the list shrinks."""
+"""The limits on complexity and arguments: no file is let off one that it does not break."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
     move = None if after is before else Move(handle, before, after)
     manager.events.got(queue, len(entries), now)
     reason = _TRUNCATED_ACCEPTED if truncated else reason or warning
-    return Grant(entries, reason, True, None if in_unit else unit, move, form)
+    return Grant(entries, reason, destructive=True, unit=None if in_unit else unit, move=move, form=form)
 
 
 def _length(entries: list[Entry], request: Request, form: int) -> int:

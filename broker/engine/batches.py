@@ -220,6 +220,6 @@ class GetManyCall(GettingCall[list[Delivery]]):
         entries, implicit = runs.get_run(core, handle, self._md, self._options, left, room, now)
         form = properties.form_of(handle, int(self._options.options) & properties.HOWS)
         for entry in entries:
-            self._keep(Grant([entry], 0, True, implicit, form=form))
+            self._keep(Grant([entry], destructive=True, unit=implicit, form=form))
             implicit = None  # one grant stands for all that is in it
         return room - sum(entry.length for entry in entries)

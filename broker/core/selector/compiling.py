@@ -231,7 +231,7 @@ class _Nodes(Transformer[Token, Node]):
         return _literal(NUMBER, float(token))
 
     def true(self) -> Node:
-        return _literal(CONDITION, True)
+        return _literal(CONDITION, value=True)
 
     def false(self) -> Node:
-        return _literal(CONDITION, False)
+        return _literal(CONDITION, value=False)
