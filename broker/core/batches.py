@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.core import context, reports
+from broker.core import context, placing, reports
 from broker.core.getting import remembered
 from broker.core.logical_order import CLOSED, IN_PARTS
 from broker.core.selection import ALWAYS, IF_PERSISTENT
@@ -34,7 +34,7 @@ def put_run(manager: Manager, unit: Unit, put: Put, bodies: Sequence[bytes], now
     """Put those first ones of `bodies` as part of `unit` that need nothing but their data to be told apart from the
     last put through the handle; perhaps none. `put` is the first of these puts.
     """
-    template = manager.template(put, 0)
+    template = placing.template_of(manager, put, 0)
     if template is None or manager.events.counting or manager.triggers.judges(template.queue):
         return []
     queue = template.queue

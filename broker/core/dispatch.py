@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core import granting
+from broker.core import choosing, granting
 from broker.core.entry import AVAILABLE
 from broker.core.queue import LocalQueue
 from broker.mqi.errors import MQError
@@ -77,7 +77,7 @@ class _Judge:
         if entry.state != AVAILABLE:
             return None  # it was found expired by one who wants a whole group
         if request.part_of_more:
-            found = self._manager.choose(self._queue, request, self._now)
+            found = choosing.choose(self._manager, self._queue, request, self._now)
             related = found is not None and found.key in self._queue.shelf.groups.whole_with(entry, request.whole)
             return found if related else None  # the turn of another comes when that is offered
         if request.view is not None:  # which has judged it already

@@ -19,6 +19,8 @@ from broker.mqi.structures import NO_ID, NO_TOKEN
 if TYPE_CHECKING:
     from broker.core.handles import Handle
     from broker.core.logical_order import Position
+    from broker.core.manager import Manager
+    from broker.core.queue import LocalQueue
     from broker.core.shelf import Shelf
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 
@@ -57,6 +59,38 @@ _MATCH_TOKEN = MQMO.MATCH_MSG_TOKEN.value
 _MATCH_IDS = _MATCH_MSG_ID | _MATCH_CORREL_ID
 _MATCH_ITEM = _MATCH_GROUP_ID | _MATCH_SEQ_NUMBER | _MATCH_OFFSET
 _MATCH_KNOWN = _MATCH_IDS | _MATCH_ITEM | _MATCH_TOKEN
+
+
+def request_for(
+    manager: Manager,
+    handle: Handle,
+    queue: LocalQueue,
+    md: MessageDescriptor | None,
+    gmo: GetMessageOptions,
+    max_length: int | None,
+    now: float,
+) -> Request:
+    """The first step of a get: a request that has passed all checks and says all that the other steps need. These
+    choose a message for it (`choosing.select`), which need not be at once, and give that to the getter
+    (`granting.grant`).
+    """
+    request = remembered(handle, md, gmo, max_length)
+    again = request is not None
+    if request is None:
+        md, gmo = checks.for_get(md, gmo)
+        request = make_request(handle, md, gmo, max_length)
+    if manager.quiescing and request.fail_if_quiescing:
+        raise MQError(MQRC.Q_MGR_QUIESCING, f"{manager.name} is quiescing")
+    if request.unlock:
+        return request
+    inhibited = handle.route.get_inhibited() if handle.route is not None else ""
+    if inhibited:
+        manager.events.refused(queue, handle.name, int(MQRC.GET_INHIBITED), handle.hconn, now)
+        raise MQError(MQRC.GET_INHIBITED, f"{inhibited} has GET(DISABLED)")
+    if not (again or request.under_cursor):
+        select(request, handle, md, gmo)
+        remember(request, handle, md, gmo, max_length)
+    return request
 
 
 def make_request(

@@ -5,30 +5,30 @@ pending, what it gets is out of sight. *Freeze*: `commit` or `backout` turns the
 the rows are durable, or could not be made so, `settle` lets all of the unit take effect at once and returns what
 follows from it. The caller sees to it that units settle in the order in which they were frozen (journal rule 3).
 
-Where the steps are: objects are defined in `defining`, opened in `opening` and `distribution`, closed in `closing`;
-units of work freeze and settle in `settling`; those who wait are served in `dispatch`, or end in `waiting`; expired
-messages go in `expiry`.
+Where the steps are: objects are defined in `defining`, opened in `opening` and `distribution`, closed in `closing`. A
+put is checked and completed in `putting` and placed in `placing`; a get is made a request in `getting`, its message is
+chosen in `choosing` and given in `granting`. Units of work freeze and settle in `settling`; gets that wait are served
+in `dispatch`, or end in `waiting`; expired messages go in `expiring`.
 
 Nothing here awaits or reads a clock: `now` is the wall clock in seconds, `tick` the monotonic one, a `Moment` both.
 """
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from broker.core import (
+    choosing,
     closing,
     defining,
     dispatch,
     distribution,
-    expiry,
+    expiring,
     getting,
     granting,
     locking,
     opening,
-    putting,
-    reports,
+    placing,
     settling,
     waiting,
 )
@@ -36,21 +36,14 @@ from broker.core.definitions import Define
 from broker.core.effects import Effects, Grant
 from broker.core.entry import AVAILABLE, LOCKED, Entry
 from broker.core.events import Events
-from broker.core.granting import check_room
-from broker.core.handles import CO_OPERATING
 from broker.core.identifiers import Identifiers
 from broker.core.locking import OwnLocks
-from broker.core.logical_order import CLOSED
 from broker.core.objects import Objects
 from broker.core.options import check_open
-from broker.core.put_template import PutTemplate, leaves_template
 from broker.core.rows import Rows
-from broker.core.selection import EXPIRED_AT_ONCE, choose
 from broker.core.triggering import Triggers
-from broker.core.unit import Unit
-from broker.core.views import LOOKS_AT_ONCE, Search
+from broker.core.views import Search
 from broker.core.waiters import Waiter
-from broker.mqi import checks
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQOO, MQPMO
 from broker.mqi.reasons import MQRC
@@ -61,11 +54,11 @@ if TYPE_CHECKING:
     from broker.core.definitions import Change, Definition
     from broker.core.handles import Handle, Hconn
     from broker.core.moment import Moment
-    from broker.core.putting import Prepared, Put
+    from broker.core.putting import Put
     from broker.core.queue import LocalQueue
     from broker.core.rows import ObjectRow
     from broker.core.selection import Request
-    from broker.core.shelf import Shelf
+    from broker.core.unit import Unit
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value
@@ -151,73 +144,7 @@ class Manager:
         under syncpoint of that of the connection, which it begins if there was none. Raises Q_FULL (2053),
         PUT_INHIBITED (2051) and others.
         """
-        hconn, handle = put.hconn, put.handle
-        length = len(put.data)
-        template = self.template(put, length)
-        if template is None:
-            prepared = self._prepared(put, moment.wall)
-        else:
-            prepared = template.prepared(put.data, self.ids, moment.wall)
-        in_unit = int(put.pmo.options) & _SYNCPOINT
-        unit = (hconn.unit if in_unit else implicit) or Unit()
-        if in_unit:
-            check_room(unit, self.max_calls)
-            self._check_bytes(unit, length)
-        unit.calls += 1
-        unit.bytes += length
-        self.place(prepared.entries, unit, moment)
-        if in_unit:
-            hconn.enter(unit, moment.wall)
-        if handle is not None and prepared.position is not None:
-            unit.remember_put(handle)
-            if prepared.position is not handle.position.last_put:
-                handle.position = handle.position._replace(last_put=prepared.position)
-        return prepared.shown, None if in_unit else unit, prepared.reason
-
-    def template(self, put: Put, length: int) -> PutTemplate | None:
-        """What completes a put of so many bytes that differs from the last one through its handle in its data alone;
-        None when it differs in more.
-        """
-        handle = put.handle
-        template = None if handle is None else handle.last_calls.template
-        if handle is None or template is None or self.quiescing or handle.position.last_put is not CLOSED:
-            return None
-        return template if template.fits(put, length, self.objects.changes) else None
-
-    def _prepared(self, put: Put, now: float) -> Prepared:
-        """A put that is not like the last one through its handle, once it has passed all checks of its own."""
-        handle, queue = put.handle, put.route.queue
-        if queue.room() <= 0:
-            self.expire(queue, now)
-        try:
-            prepared = putting.prepare(self, put, now)
-        except MQError as error:
-            self.events.refused(queue, put.route.first.name, int(error.reason), put.hconn, now)
-            raise
-        if handle is not None:
-            handle.last_calls.template = None
-            if not prepared.reason and leaves_template(handle, put, prepared):
-                length_max = min(queue.max_length, self.max_length)
-                handle.last_calls.template = PutTemplate(handle, put, prepared, length_max, self.objects.changes)
-        return prepared
-
-    def _check_bytes(self, unit: Unit, length: int) -> None:
-        if unit.bytes + length > self.unit_bytes_max:
-            raise MQError(MQRC.STORAGE_NOT_AVAILABLE, f"the unit of work holds {unit.bytes} bytes, its limit is near")
-
-    def place(self, entries: Iterable[Entry], unit: Unit, moment: Moment) -> None:
-        """Let completed messages for one queue join a unit."""
-        met = False
-        for entry in entries:
-            queue = entry.queue
-            queue.place(entry, unit)
-            unit.puts.append(entry)
-            self.events.put(queue, moment.wall)
-            if reports.asked(entry, reports.COA):
-                unit.confirm(entry, reports.COA)
-            met = self.triggers.meets_first(queue, entry, moment.tick) or met
-        if met:
-            unit.firsts.append(queue)
+        return placing.put(self, put, moment, implicit)
 
     def get(
         self,
@@ -231,11 +158,11 @@ class Manager:
         """MQGET: a grant, or the request to wait with; or what is to be done before the same call is made again. Raises
         NO_MSG_AVAILABLE (2033) and others.
         """
-        request = self._request(handle, queue, md, gmo, max_length, now)
+        request = getting.request_for(self, handle, queue, md, gmo, max_length, now)
         if request.unlock:
             return Grant([], 0 if locking.unlock(handle, self.effects.to_offer) else _NO_MSG_LOCKED)
         with OwnLocks(handle, self.effects.to_offer) as lock:
-            found = self._select(handle, queue, request, now)
+            found = choosing.select(self, handle, queue, request, now)
             if isinstance(found, Search):
                 return found
             grant = None if found is None else granting.grant(self, handle, queue, request, found, now)
@@ -245,84 +172,6 @@ class Manager:
         if request.may_wait:
             return request
         raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
-
-    def _request(
-        self,
-        handle: Handle,
-        queue: LocalQueue,
-        md: MessageDescriptor | None,
-        gmo: GetMessageOptions,
-        max_length: int | None,
-        now: float,
-    ) -> Request:
-        """The first step of a get: a request that has passed all checks and says all that the other steps need. These
-        choose a message for it (`_select`), which need not be at once, and give that to the getter (`granting.grant`).
-        """
-        request = getting.remembered(handle, md, gmo, max_length)
-        again = request is not None
-        if request is None:
-            md, gmo = checks.for_get(md, gmo)
-            request = getting.make_request(handle, md, gmo, max_length)
-        if self.quiescing and request.fail_if_quiescing:
-            raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
-        if request.unlock:
-            return request
-        inhibited = handle.route.get_inhibited() if handle.route is not None else ""
-        if inhibited:
-            self.events.refused(queue, handle.name, int(MQRC.GET_INHIBITED), handle.hconn, now)
-            raise MQError(MQRC.GET_INHIBITED, f"{inhibited} has GET(DISABLED)")
-        if not (again or request.under_cursor):
-            getting.select(request, handle, md, gmo)
-            getting.remember(request, handle, md, gmo, max_length)
-        return request
-
-    def _select(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry | Search | None:
-        """The message that a get is given now, if there is one; or what is to be done before that is known."""
-        shelf = queue.shelf
-        if request.under_cursor:
-            return granting.under_cursor(handle, shelf, queue.name, request, now)
-        shelf.find_view(request, handle)
-        entry, discarded = self._choose(queue, request, now, LOOKS_AT_ONCE if request.view is None else None)
-        if entry is None and discarded >= EXPIRED_AT_ONCE:
-            return Search(self.expiry((queue,), now))
-        if entry is None and request.view is None:
-            shelf.begin_search(request, handle)
-        view = request.view
-        if entry is None and view is not None and not view.complete:
-            return Search(view.steps(shelf.entries, request.after))
-        shelf.end_search(request, handle)
-        if entry is None:
-            getting.explain_none(shelf, request)
-        return entry
-
-    def choose(self, queue: LocalQueue, request: Request, now: float) -> Entry | None:
-        """The message that a request may be given now; expired ones that were in its way are discarded."""
-        return self._choose(queue, request, now)[0]
-
-    def _choose(
-        self, queue: LocalQueue, request: Request, now: float, looks: int | None = None
-    ) -> tuple[Entry | None, int]:
-        """That message, if it is among so many that are looked at, and how many were discarded: with EXPIRED_AT_ONCE
-        there may be more in its way.
-        """
-        shelf = queue.shelf
-        if request.anything:
-            first = shelf.first()
-            if first is None or first.deadline is None:
-                return first, 0
-        if request.whole:
-            self.expire(queue, now)  # an expired part makes the whole incomplete
-        if request.unmarked_by and CO_OPERATING in request.unmarked_by:
-            queue.browse_marks.drop_old(now - self.mark_seconds)
-        discarded = 0
-        while True:
-            expired: list[Entry] = []
-            entry = choose(islice(shelf.candidates(request), looks), request, shelf, now, expired)
-            parts = _expired_parts(shelf, request, entry, now)
-            self.discard((*expired, *parts))
-            discarded += len(expired) + len(parts)
-            if not parts or discarded >= EXPIRED_AT_ONCE:
-                return None if parts else entry, discarded
 
     # Locks and marks
 
@@ -394,15 +243,15 @@ class Manager:
         """Discard available messages whose time is up: all, or EXPIRED_AT_ONCE of them. A queue that is being deleted
         takes its own with it.
         """
-        expiry.expire(self, queue, now)
+        expiring.expire(self, queue, now)
 
     def expiry(self, queues: Iterable[LocalQueue], now: float) -> Iterator[None]:
         """Discard all of them, on these queues, a few in each step."""
-        return expiry.expiry(self, queues, now)
+        return expiring.expire_all(self, queues, now)
 
     def discard(self, expired: Iterable[Entry]) -> None:
         """Take expired messages off their queues, and note them for whoever writes that."""
-        expiry.discard(self, expired)
+        expiring.discard(self, expired)
 
     # Definitions
 
@@ -454,14 +303,6 @@ class Manager:
             assert (queue in self.triggers.pending()) == self.triggers.startable(queue)
             for entry in queue.shelf.entries.values():
                 assert (entry.state in (AVAILABLE, LOCKED)) == (entry.unit is None)
-
-
-def _expired_parts(shelf: Shelf, request: Request, entry: Entry | None, now: float) -> list[Entry]:
-    """What is expired of the whole that begins with `entry`, if the get wants a whole."""
-    if entry is None or not request.whole or not shelf.is_overdue(now):
-        return []
-    parts = (shelf.entries[key] for key in shelf.groups.whole_with(entry, request.whole))
-    return [part for part in parts if part.expired(now)]
 
 
 def _mark_seconds(interval_ms: int) -> float:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core import reports
+from broker.core import placing, reports
 from broker.core.dead_letter import dead_letter
 from broker.core.entry import FullEntry
 from broker.core.generated import Lost
@@ -86,7 +86,7 @@ def _put(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment
     if route.remote:
         entry = transmitted(entry, route, manager.ids, moment.wall)
     _check(route, entry, manager.max_length)
-    manager.place([entry], unit, moment)
+    placing.place(manager, [entry], unit, moment)
 
 
 def _check(route: Route, entry: Entry, max_length: int) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.core import properties
+from broker.core import choosing, properties
 from broker.core.entry import Entry
 from broker.core.manager import Manager
 from broker.core.selection import Request
@@ -42,13 +42,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
 def looked_for(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
     """The requests for which a queue was searched, one for each time."""
     looked: list[Request] = []
-    choose = Manager.choose
+    choose = choosing.choose
 
     def counted(manager: Manager, queue: LocalQueue, request: Request, now: float) -> Entry | None:
         looked.append(request)
         return choose(manager, queue, request, now)
 
-    monkeypatch.setattr(Manager, "choose", counted)
+    monkeypatch.setattr(choosing, "choose", counted)
     return looked
 
 

@@ -23,7 +23,7 @@ def expire(manager: Manager, queue: LocalQueue, now: float) -> None:
         discard(manager, list(islice(queue.shelf.overdue(now), EXPIRED_AT_ONCE)))
 
 
-def expiry(manager: Manager, queues: Iterable[LocalQueue], now: float) -> Iterator[None]:
+def expire_all(manager: Manager, queues: Iterable[LocalQueue], now: float) -> Iterator[None]:
     """Discard all of it on these queues, a few messages in each step."""
     for queue in queues:
         while not queue.deleted and queue.shelf.is_overdue(now):
