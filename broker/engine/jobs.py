@@ -15,7 +15,7 @@ call. The rules, for all of them:
 3.  Later calls of its connection wait until a job is over (`broker.engine.call_order`).
 4.  When nobody waits for the call of a job that only looks, the job is left where it is: at its next step, or at once
     where it waits for an answer. A job that may change something goes on to its end; its answer is not heard.
-5.  The end of a connection answers the call of a job that only looks, which is left for that (rule 4). A job that may
+5.  The end of a connection answers the call of a job that only looks, which is left for that (4). A job that may
     change something goes on, and sees for itself whether its connection is still there.
 6.  What its steps raise ends a job: an MQError is the answer to its call; anything else is a mistake of ours, and the
     answer UNEXPECTED_ERROR (2195). A look that cannot even begin is a look that ended with that error.
@@ -105,7 +105,7 @@ class Jobs:
         self._add(job, now=True)
 
     def end(self, error: MQError) -> None:
-        """The queue manager ends (rule 7)."""
+        """The queue manager ends (7)."""
         self._ended = error
         jobs = [*self._ready, *self._behind, *self._waiting, *([self._changing] if self._changing is not None else [])]
         self._changing = None

@@ -361,7 +361,7 @@ class SlowWalk(Walk):
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found at once."""
     monkeypatch.setattr("broker.core.shelf.LOOKS_AT_ONCE", 1)
-    monkeypatch.setattr("broker.core.manager.LOOKS_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.choosing.LOOKS_AT_ONCE", 1)
     monkeypatch.setattr("broker.core.views._STEP", 1)
 
 
