@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from broker import Message, MQError, PutResult, QueueManager
-from broker.core import batches, getting, handoff
-from broker.core.manager import Manager
+from broker.core import batches, getting, handoff, placing
 from broker.mqi import (
     MQGMO,
     MQMF,
@@ -349,7 +348,7 @@ async def seen(seed: int) -> list[object]:
 
 def take_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Switch all short cuts off."""
-    monkeypatch.setattr(Manager, "template", lambda *_: None)
+    monkeypatch.setattr(placing, "template_of", lambda *_: None)
     monkeypatch.setattr(getting, "remembered", lambda *_: None)
     monkeypatch.setattr(batches, "put_run", lambda *_: [])
     monkeypatch.setattr(batches, "get_run", lambda *_: ([], None))
@@ -389,7 +388,7 @@ async def test_the_short_cuts_are_taken(monkeypatch: pytest.MonkeyPatch) -> None
 
         monkeypatch.setattr(place, name, counting)
 
-    counted(Manager, "template", bool)
+    counted(placing, "template_of", bool)
     counted(getting, "remembered", bool)
     counted(batches, "put_run", bool)
     counted(batches, "get_run", lambda outcome: bool(outcome[0]))  # type: ignore[index]
