@@ -244,7 +244,7 @@ class CallOrder:
             self._submit(PendingUnit(unit, rows, then, committed=committed, reveals=reveals))
 
     def _submit(self, pending: PendingUnit) -> None:
-        """A commit does not take effect when an earlier call of this connection found the store full (journal rule 6)."""
+        """A commit is undone when an earlier call of this connection found the store full (journal rule 6)."""
         caller = self if pending.committed else None
         self._context.journal.submit(pending.rows, partial(self._written, pending), caller)
         self._unsettled += 1
