@@ -11,14 +11,14 @@ from broker.commands.processes import PROCESS
 from broker.commands.queue_managers import QMGR
 from broker.commands.queues import QALIAS, QLOCAL, QMODEL, QREMOTE, QUEUE_TYPES
 from broker.commands.row import Acts, Attribute, Origin
-from broker.core.definitions import Definition
+from broker.core.names.definitions import Definition
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
     from broker.commands.forms import Value
-    from broker.core.definitions import Attributes
+    from broker.core.names.definitions import Attributes
 
 TABLE: dict[str, dict[str, Attribute]] = {
     kind: {row.keyword: row for row in rows}

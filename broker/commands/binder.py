@@ -31,7 +31,7 @@ from broker.commands.words import (
     not_supported,
     syntax_error,
 )
-from broker.core.definitions import QUEUE_KINDS
+from broker.core.names.definitions import QUEUE_KINDS
 from broker.mqi.names import is_name
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from broker.commands.requests import Request
     from broker.commands.selection import Condition
     from broker.commands.words import Option
-    from broker.core.definitions import Attributes
+    from broker.core.names.definitions import Attributes
 
 COMMAND_LENGTH_MAX = 32768
 COMMAND_TOKENS_MAX = 1000

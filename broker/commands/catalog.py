@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from broker.core.definitions import Definition
+    from broker.core.names.definitions import Definition
 
 
 class Catalog(Protocol):

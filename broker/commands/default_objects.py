@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from broker.core.definitions import Definition
+    from broker.core.names.definitions import Definition
 
 Given: TypeAlias = "Mapping[str, int | str]"
 

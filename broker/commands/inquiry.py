@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.commands.forms import Value
     from broker.commands.requests import DisplayRequest
     from broker.commands.row import Attribute
-    from broker.core.definitions import Definition
+    from broker.core.names.definitions import Definition
 
 
 def display(request: DisplayRequest, catalog: Catalog) -> Iterator[CommandReply | None]:

@@ -15,8 +15,8 @@ from broker.commands.inquiry import display
 from broker.commands.kinds import KINDS
 from broker.commands.requests import AlterRequest, ClearRequest, DefineRequest, DeleteRequest, DisplayRequest
 from broker.commands.row import Origin
-from broker.core.definitions import Clear, Define, Definition, Delete
-from broker.core.resolution import DIRECTIONS
+from broker.core.names.definitions import Clear, Define, Definition, Delete
+from broker.core.names.resolution import DIRECTIONS
 from broker.mqi.replies import CommandReply, joined
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from broker.commands.catalog import Catalog
-    from broker.core.definitions import Attributes, Change
+    from broker.core.names.definitions import Attributes, Change
 
 
 @dataclass(frozen=True, slots=True)

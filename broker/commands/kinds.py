@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from broker.core.definitions import QUEUE_KINDS
+from broker.core.names.definitions import QUEUE_KINDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from broker.commands.selection import Condition
-    from broker.core.definitions import Attributes
+    from broker.core.names.definitions import Attributes
 
 
 @dataclass(frozen=True, slots=True)

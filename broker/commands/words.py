@@ -10,7 +10,7 @@ from broker.commands.attributes import TABLE
 from broker.commands.forms import Choice, Flag
 from broker.commands.kinds import SHOWN
 from broker.commands.row import Attribute, Origin
-from broker.core.definitions import QUEUE_KINDS
+from broker.core.names.definitions import QUEUE_KINDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

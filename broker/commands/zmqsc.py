@@ -19,7 +19,7 @@ from broker.commands.words import (
     syntax_error,
     zmqsc_verb,
 )
-from broker.core.definitions import QUEUE_KINDS
+from broker.core.names.definitions import QUEUE_KINDS
 
 PROGRAM_NAME_LENGTH_MAX = 4
 UNLIMITED_DEPTH = "999999999"

@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from broker.core.generated import GeneratedMessage
+from broker.core.message.generated import GeneratedMessage
 from broker.mqi.attributes import MQCA, MQIA
 from broker.mqi.descriptor import MQAT, MQFMT, UTF_8
 from broker.mqi.fields import encode_characters
@@ -28,11 +28,11 @@ from broker.mqi.structures import MessageDescriptor
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.core.definitions import Definition
-    from broker.core.effects import Effects
-    from broker.core.handles import Hconn
     from broker.core.identifiers import Identifiers
-    from broker.core.message_queue import MessageQueue
+    from broker.core.names.definitions import Definition
+    from broker.core.queues.effects import Effects
+    from broker.core.queues.handles import Hconn
+    from broker.core.queues.message_queue import MessageQueue
 
 PERFORMANCE_QUEUE = "SYSTEM.ADMIN.PERFM.EVENT"
 QUEUE_MANAGER_QUEUE = "SYSTEM.ADMIN.QMGR.EVENT"

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core import (
+from broker.core.calls import (
     choosing,
     closing,
     defining,
@@ -26,24 +26,23 @@ from broker.core import (
     expiring,
     getting,
     granting,
-    locking,
-    opening,
     placing,
     settling,
-    waiting,
 )
-from broker.core.definitions import Define
-from broker.core.effects import Effects, Grant
-from broker.core.entry import AVAILABLE, LOCKED, Entry
+from broker.core.calls.options import check_open
 from broker.core.events import Events
 from broker.core.identifiers import Identifiers
-from broker.core.locking import OwnLocks
-from broker.core.objects import Objects
-from broker.core.options import check_open
-from broker.core.rows import Rows
-from broker.core.triggering import Triggers
-from broker.core.views import Search
-from broker.core.waiters import Waiter
+from broker.core.message.entry import AVAILABLE, LOCKED, Entry
+from broker.core.message.rows import Rows
+from broker.core.names import opening
+from broker.core.names.definitions import Define
+from broker.core.names.objects import Objects
+from broker.core.queues import locking, waiting
+from broker.core.queues.effects import Effects, Grant
+from broker.core.queues.locking import OwnLocks
+from broker.core.queues.views import Search
+from broker.core.queues.waiters import Waiter
+from broker.core.triggers import Triggers
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQOO, MQPMO
 from broker.mqi.reasons import MQRC
@@ -51,14 +50,14 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from broker.core.definitions import Change, Definition
-    from broker.core.handles import Handle, Hconn
+    from broker.core.calls.putting import Put
+    from broker.core.message.rows import ObjectRow
     from broker.core.moment import Moment
-    from broker.core.putting import Put
-    from broker.core.queue import LocalQueue
-    from broker.core.rows import ObjectRow
-    from broker.core.selection import Request
-    from broker.core.unit import Unit
+    from broker.core.names.definitions import Change, Definition
+    from broker.core.queues.handles import Handle, Hconn
+    from broker.core.queues.queue import LocalQueue
+    from broker.core.queues.selection import Request
+    from broker.core.queues.unit import Unit
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value

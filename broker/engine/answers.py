@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from broker.core.distribution import DistributionList
+from broker.core.calls.distribution import DistributionList
 from broker.interface.port import Distribution, Opened, Placed
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from broker.core.entry import Entry
-    from broker.core.handles import Handle
+    from broker.core.message.entry import Entry
+    from broker.core.queues.handles import Handle
     from broker.interface.port import Call
     from broker.storage.store import Done
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from broker.core import batches as runs
-from broker.core import properties
-from broker.core.distribution import DistributionList
-from broker.core.effects import Grant
-from broker.core.putting import Put, route_of
-from broker.core.unit import Unit
-from broker.core.views import Search
+from broker.core.calls import batches as runs
+from broker.core.calls.distribution import DistributionList
+from broker.core.calls.putting import Put, route_of
+from broker.core.message import properties
+from broker.core.queues.effects import Grant
+from broker.core.queues.unit import Unit
+from broker.core.queues.views import Search
 from broker.engine.answers import fail, placed, when_written
 from broker.engine.calls import GettingCall
 from broker.engine.mistakes import mistake
@@ -28,8 +28,8 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from broker.core.handles import Handle
-    from broker.core.selection import Request
+    from broker.core.queues.handles import Handle
+    from broker.core.queues.selection import Request
     from broker.engine.conversation import Conversation
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 

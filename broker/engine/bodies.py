@@ -15,14 +15,14 @@ from collections import OrderedDict
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.core.entry import AVAILABLE, GONE
-from broker.core.queue import LocalQueue
+from broker.core.message.entry import AVAILABLE, GONE
+from broker.core.queues.queue import LocalQueue
 from broker.engine.mistakes import contained, mistake
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.core.entry import Entry
+    from broker.core.message.entry import Entry
     from broker.engine.journal import Journal
     from broker.storage.store import Done
 

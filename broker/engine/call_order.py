@@ -14,9 +14,9 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from broker.core import handoff
-from broker.core.reports import unread
-from broker.core.rows import Rows
+from broker.core.calls import handoff
+from broker.core.message.reports import unread
+from broker.core.message.rows import Rows
 from broker.engine.answers import fail
 from broker.engine.calls import ReceivingCall, spoil
 from broker.engine.jobs import Job
@@ -29,7 +29,7 @@ from broker.storage.store import StoreFullError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from broker.core.unit import Unit
+    from broker.core.queues.unit import Unit
     from broker.engine.context import EngineContext
     from broker.engine.jobs import LookingSteps, Steps
     from broker.engine.room import Room

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.clock import Timer
-    from broker.core.effects import Grant
-    from broker.core.entry import Entry
-    from broker.core.unit import Unit
-    from broker.core.waiters import Waiter
+    from broker.core.message.entry import Entry
+    from broker.core.queues.effects import Grant
+    from broker.core.queues.unit import Unit
+    from broker.core.queues.waiters import Waiter
     from broker.engine.conversation import Conversation
     from broker.engine.delivery import Form
 

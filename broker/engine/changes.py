@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.core.definitions import Clear, Define, Delete
+from broker.core.names.definitions import Clear, Define, Delete
 from broker.engine.clearing import RUN_LENGTH, Clearing
 from broker.engine.mistakes import mistake
 
 if TYPE_CHECKING:
-    from broker.core.definitions import Change
-    from broker.core.queue import LocalQueue
+    from broker.core.names.definitions import Change
+    from broker.core.queues.queue import LocalQueue
     from broker.engine.context import EngineContext
     from broker.storage.store import Done
 

@@ -15,8 +15,8 @@ from broker.storage.store import StoreFullError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from broker.core.queue import LocalQueue
-    from broker.core.unit import Unit
+    from broker.core.queues.queue import LocalQueue
+    from broker.core.queues.unit import Unit
     from broker.engine.context import EngineContext
     from broker.storage.store import Done
 

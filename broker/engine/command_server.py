@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from broker.clock import Clock
-    from broker.core.definitions import Change
+    from broker.core.names.definitions import Change
     from broker.engine.jobs import Look, Steps
     from broker.engine.objects import LiveCatalog
     from broker.engine.scripts import ScriptCall

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from broker.core import handoff
+from broker.core.calls import handoff
+from broker.core.message.rows import Rows
 from broker.core.moment import Moment
-from broker.core.rows import Rows
 from broker.engine.answers import nobody
 from broker.engine.jobs import Jobs
 from broker.engine.mark_expiry import MarkExpiry
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from broker.clock import Clock
-    from broker.core.effects import Effects
     from broker.core.manager import Manager
-    from broker.core.unit import Unit
-    from broker.core.waiters import Waiter
+    from broker.core.queues.effects import Effects
+    from broker.core.queues.unit import Unit
+    from broker.core.queues.waiters import Waiter
     from broker.engine.bodies import Bodies
     from broker.engine.call_order import CallOrder
     from broker.engine.journal import Journal

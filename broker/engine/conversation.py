@@ -10,13 +10,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.core import distribution, dynamic
-from broker.core.distribution import DistributionList, ListPut
-from broker.core.effects import Grant
-from broker.core.explaining import Wanted
-from broker.core.handles import Hconn
-from broker.core.putting import Put, route_of
-from broker.core.views import Search
+from broker.core.calls import distribution
+from broker.core.calls.distribution import DistributionList, ListPut
+from broker.core.calls.putting import Put, route_of
+from broker.core.explain.explaining import Wanted
+from broker.core.names import dynamic
+from broker.core.queues.effects import Grant
+from broker.core.queues.handles import Hconn
+from broker.core.queues.views import Search
 from broker.engine import batches, leaving, put_back, slow_calls
 from broker.engine.answers import opened, placed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
@@ -46,11 +47,11 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from broker.core.handles import Handle
     from broker.core.manager import Manager
-    from broker.core.queue import LocalQueue
-    from broker.core.selection import Request
-    from broker.core.unit import Unit
+    from broker.core.queues.handles import Handle
+    from broker.core.queues.queue import LocalQueue
+    from broker.core.queues.selection import Request
+    from broker.core.queues.unit import Unit
     from broker.engine.manager import QueueManager
     from broker.engine.room import Room
     from broker.interface.port import Port

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgpack
 
-from broker.core import assembly, mqmde, properties
-from broker.core.coding import Coding
-from broker.core.conversion import convert
+from broker.core.message import assembly, mqmde, properties
+from broker.core.message.coding import Coding
+from broker.core.message.conversion import convert
 from broker.interface.port import Delivery
 from broker.mqi.descriptor import MQCCSI, MQENC
 from broker.mqi.options import MQGMO
@@ -19,8 +19,8 @@ from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID, NO_TOKEN
 
 if TYPE_CHECKING:
-    from broker.core.effects import Grant
-    from broker.core.entry import Entry
+    from broker.core.message.entry import Entry
+    from broker.core.queues.effects import Grant
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 
 _CONVERT = MQGMO.CONVERT.value

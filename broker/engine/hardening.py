@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core import unit as units
-from broker.core.rows import Rows
+from broker.core.message.rows import Rows
+from broker.core.queues import unit as units
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.core.entry import Entry
+    from broker.core.message.entry import Entry
     from broker.engine.journal import Journal
     from broker.storage.store import Done
 

@@ -40,7 +40,7 @@ from broker.mqi.errors import MQError
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
 
-    from broker.core.definitions import Change
+    from broker.core.names.definitions import Change
     from broker.engine.context import EngineContext
     from broker.engine.slices import Work
     from broker.interface.port import Call

@@ -43,7 +43,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.rows import Rows
+from broker.core.message.rows import Rows
 from broker.engine.mistakes import contained
 from broker.storage.store import StoreFullError
 

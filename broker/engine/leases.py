@@ -9,7 +9,7 @@ from broker.interface.port import Lease, PendingQueue, PendingStarts
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from broker.core.handles import Hconn
+    from broker.core.queues.handles import Hconn
     from broker.engine.context import EngineContext
     from broker.interface.port import Call
 

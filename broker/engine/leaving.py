@@ -15,7 +15,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.core.handles import Handle
+    from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
     from broker.engine.slices import Work
     from broker.interface.port import Call

@@ -6,14 +6,14 @@ import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from broker.core.entry import Entry
-from broker.core.rows import Rows
+from broker.core.message.entry import Entry
+from broker.core.message.rows import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from broker.core.queue import LocalQueue
-    from broker.core.rows import MessageRow
+    from broker.core.message.rows import MessageRow
+    from broker.core.queues.queue import LocalQueue
     from broker.storage.store import Store
 
 

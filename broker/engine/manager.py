@@ -18,10 +18,10 @@ from broker.clock import Clock
 from broker.commands.attributes import create
 from broker.commands.default_objects import default_objects
 from broker.config import DEFAULTS, DURABLE, Config, load
-from broker.core.definitions import Define
 from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
-from broker.core.rows import Rows
+from broker.core.message.rows import Rows
+from broker.core.names.definitions import Define
 from broker.engine.bodies import Bodies
 from broker.engine.command_server import CommandServer
 from broker.engine.context import EngineContext
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
-    from broker.core.definitions import Definition
+    from broker.core.names.definitions import Definition
     from broker.engine.monitors import Monitors
     from broker.storage.store import Store
 

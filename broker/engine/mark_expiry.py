@@ -13,7 +13,7 @@ from broker.engine.mistakes import mistake
 
 if TYPE_CHECKING:
     from broker.clock import Timer
-    from broker.core.queue import LocalQueue
+    from broker.core.queues.queue import LocalQueue
     from broker.engine.context import EngineContext
 
 _AGAIN = 1.0  # seconds until the next look where one has failed

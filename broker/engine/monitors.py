@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from broker.engine.answers import fail
 
 if TYPE_CHECKING:
-    from broker.core.triggering import Triggers
+    from broker.core.triggers import Triggers
     from broker.engine.conversation import Conversation
     from broker.interface.port import Call
     from broker.mqi.errors import MQError

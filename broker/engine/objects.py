@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from broker.commands.attributes import altered, by_selector, validate, value_of
-from broker.core.definitions import Define, Definition
+from broker.core.names.definitions import Define, Definition
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from broker.commands.catalog import Catalog
-    from broker.core.objects import Objects
+    from broker.core.names.objects import Objects
 
 _SET_ERRORS = {
     "TRIGGER": MQRC.TRIGGER_CONTROL_ERROR,

@@ -11,8 +11,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.core import sending
-from broker.core.reports import EXPIRATION, unread
+from broker.core.calls import sending
+from broker.core.message.reports import EXPIRATION, unread
 from broker.engine.bodies import RUN_LENGTH
 from broker.engine.mistakes import mistake
 from broker.engine.pending_unit import PendingUnit
@@ -20,11 +20,11 @@ from broker.engine.pending_unit import PendingUnit
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from broker.core.effects import Effects
-    from broker.core.entry import Entry
-    from broker.core.generated import GeneratedMessage
-    from broker.core.rows import Rows
-    from broker.core.unit import Unit
+    from broker.core.message.entry import Entry
+    from broker.core.message.generated import GeneratedMessage
+    from broker.core.message.rows import Rows
+    from broker.core.queues.effects import Effects
+    from broker.core.queues.unit import Unit
     from broker.engine.call_order import CallOrder
     from broker.engine.context import EngineContext
 

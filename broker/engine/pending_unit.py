@@ -8,8 +8,8 @@ from broker.engine.mistakes import mistake
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from broker.core.rows import Rows
-    from broker.core.unit import Unit
+    from broker.core.message.rows import Rows
+    from broker.core.queues.unit import Unit
     from broker.engine.context import EngineContext
     from broker.storage.store import Done
 

@@ -10,18 +10,18 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.core import granting
-from broker.core import unit as units
-from broker.core.rows import Rows
-from broker.core.unit import Unit
+from broker.core.calls import granting
+from broker.core.message.rows import Rows
+from broker.core.queues import unit as units
+from broker.core.queues.unit import Unit
 from broker.engine.hardening import softened
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.core.entry import Entry
-    from broker.core.queue import LocalQueue
+    from broker.core.message.entry import Entry
+    from broker.core.queues.queue import LocalQueue
     from broker.engine.conversation import Conversation
 
 logger = logging.getLogger(__name__)

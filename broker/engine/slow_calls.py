@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from broker.core import dynamic
-from broker.core.definitions import Delete
-from broker.core.explaining import explain
+from broker.core.explain.explaining import explain
+from broker.core.names import dynamic
+from broker.core.names.definitions import Delete
 from broker.engine.answers import fail, fail_written, opened, succeed
 from broker.engine.leaving import ending_waits
 from broker.engine.objects import settings
@@ -16,9 +16,9 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from broker.core.explaining import Wanted
-    from broker.core.handles import Handle
-    from broker.core.routes import Route
+    from broker.core.explain.explaining import Wanted
+    from broker.core.names.routes import Route
+    from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
     from broker.engine.jobs import LookingSteps, Steps
     from broker.interface.port import Call, Opened

@@ -10,8 +10,8 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from broker.core.handles import Hconn
-    from broker.core.unit import Unit
+    from broker.core.queues.handles import Hconn
+    from broker.core.queues.unit import Unit
     from broker.engine.call_order import CallOrder
     from broker.interface.port import Call
 

@@ -18,7 +18,7 @@ from broker.storage.scripts import repeated, statements
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from broker.core.rows import MessageRow, Rows
+    from broker.core.message.rows import MessageRow, Rows
 
 INLINE_BYTES_MAX = 1024
 """Data up to this size lies in the row of its message, larger data in a table of its own."""

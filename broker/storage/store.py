@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from broker.core.rows import MessageRow, ObjectRow, Rows
+from broker.core.message.rows import MessageRow, ObjectRow, Rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from broker.commands.attributes import create
 from broker.commands.interpreter import interpret
 from broker.commands.script import commands_of
-from broker.core.definitions import Clear, Define, Definition, Delete
+from broker.core.names.definitions import Clear, Define, Definition, Delete
 
 if TYPE_CHECKING:
-    from broker.core.definitions import Change
+    from broker.core.names.definitions import Change
     from broker.mqi.replies import CommandReply
 
 NOON = datetime(2026, 3, 4, 12, 30, 15)

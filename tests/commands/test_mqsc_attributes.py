@@ -10,7 +10,7 @@ import pytest
 from broker.commands.attributes import TABLE, by_selector, create, defaults, validate, value_of
 from broker.commands.forms import Choice, Flag, Integer, Name, Text
 from broker.commands.row import Attribute, Origin
-from broker.core.definitions import QUEUE_KINDS
+from broker.core.names.definitions import QUEUE_KINDS
 from broker.mqi.attributes import MQCA, MQIA
 from tests.commands.catalog import NOON
 

@@ -9,7 +9,7 @@ import pytest
 
 from broker.commands.attributes import validate
 from broker.commands.default_objects import default_objects
-from broker.core.definitions import Clear, Define, Definition, Delete
+from broker.core.names.definitions import Clear, Define, Definition, Delete
 
 if TYPE_CHECKING:
     from tests.commands.catalog import Manager

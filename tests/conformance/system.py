@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from broker import MQError, QueueManager
 from broker.config import Config
-from broker.core.entry import AVAILABLE
+from broker.core.message.entry import AVAILABLE
 from broker.mqi import MQRC
 from broker.testing import VirtualClock
 from tests.conformance.ways import WAYS

@@ -10,7 +10,7 @@ from tests.core.triggered import EVERY, FIRST, TRIGGERED
 from tests.core.world import World
 
 if TYPE_CHECKING:
-    from broker.core.queue import LocalQueue
+    from broker.core.queues.queue import LocalQueue
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.core.rows import MessageRow, ObjectRow, Rows
+    from broker.core.message.rows import MessageRow, ObjectRow, Rows
 
 
 class FakeStore:

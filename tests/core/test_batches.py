@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.core import batches
-from broker.core.effects import Grant
-from broker.core.putting import Put
-from broker.core.unit import Unit
+from broker.core.calls import batches
+from broker.core.calls.putting import Put
+from broker.core.queues.effects import Grant
+from broker.core.queues.unit import Unit
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRO, GetMessageOptions, MessageDescriptor, MQError, PutMessageOptions
 from tests.core.world import ALL, World, name_of
 
 if TYPE_CHECKING:
-    from broker.core.entry import Entry
+    from broker.core.message.entry import Entry
     from tests.core.world import Access
 
 DESCRIPTORS = (

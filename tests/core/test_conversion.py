@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.coding import Coding
-from broker.core.conversion import convert
+from broker.core.message.coding import Coding
+from broker.core.message.conversion import convert
 from broker.mqi import MQFMT, MQRC, MQRFH2
 from broker.mqi.layouts import MQTM, MQTMC2
 from tests.core.effort import Effort

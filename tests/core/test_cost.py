@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.core import choosing, properties
-from broker.core.entry import Entry
+from broker.core.calls import choosing
 from broker.core.manager import Manager
-from broker.core.selection import Request
+from broker.core.message import properties
+from broker.core.message.entry import Entry
+from broker.core.queues.selection import Request
 from broker.core.selector import Selector, message
 from broker.interface.properties import with_properties
 from broker.mqi import MQGMO, MQMF, MQMO, MQPMO, MQRC, MessageDescriptor, folders
@@ -18,7 +19,7 @@ from tests.core.world import ALL, World, fails
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from broker.core.queue import LocalQueue
+    from broker.core.queues.queue import LocalQueue
     from broker.mqi.folders import Value
 
 NUMBERS = [100, 10_000]

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from broker.core.entry import (
+from broker.core.message.entry import (
     AVAILABLE,
     GET_PENDING,
     GONE,
@@ -16,8 +16,8 @@ from broker.core.entry import (
     TRANSITIONS,
     Entry,
 )
-from broker.core.queue import LocalQueue
-from broker.core.unit import Unit
+from broker.core.queues.queue import LocalQueue
+from broker.core.queues.unit import Unit
 from tests.core.world import World
 
 STEPS = sorted({step for steps in TRANSITIONS.values() for step in steps})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.effects import Grant
+from broker.core.queues.effects import Grant
 from broker.mqi import MQGMO, MQMF, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
 from tests.core.world import START_TIME, Access, Wait, World, fails, name_of
 
@@ -172,8 +172,8 @@ def _wait(access: Access, waited_for: str) -> Wait:
 def test_of_many_expired_messages_those_that_a_whole_group_lacks_are_looked_for(
     world: World, access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.core.choosing.EXPIRED_AT_ONCE", 2)
-    monkeypatch.setattr("broker.core.expiring.EXPIRED_AT_ONCE", 2)
+    monkeypatch.setattr("broker.core.calls.choosing.EXPIRED_AT_ONCE", 2)
+    monkeypatch.setattr("broker.core.calls.expiring.EXPIRED_AT_ONCE", 2)
     for data, expiry, group, number in (
         (b"1", -1, "A", 1), (b"2", 30, "A", 2), (b"3", -1, "B", 1), (b"4", -1, "B", 2),
     ):  # fmt: skip

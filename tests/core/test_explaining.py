@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.core.explaining import GETTERS_MAX, GROUPS_MAX, LOOKS_AT_ONCE, Wanted, explain
-from broker.core.gaps import in_words
-from broker.core.resolution import Resolution
-from broker.core.routes import Route
+from broker.core.explain.explaining import GETTERS_MAX, GROUPS_MAX, LOOKS_AT_ONCE, Wanted, explain
+from broker.core.explain.gaps import in_words
+from broker.core.names.resolution import Resolution
+from broker.core.names.routes import Route
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, Cause, MessageDescriptor, ObjectDescriptor
 from tests.core.world import ALL, name_of
 from tests.steps import Steps
@@ -18,7 +18,7 @@ from tests.steps import Steps
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.core.queue import LocalQueue
+    from broker.core.queues.queue import LocalQueue
     from broker.mqi import Finding
     from tests.core.world import Access, World
 

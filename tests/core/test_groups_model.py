@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from broker.core.effects import Grant
-from broker.core.entry import LOCKED, STATE_NAMES
+from broker.core.message.entry import LOCKED, STATE_NAMES
+from broker.core.queues.effects import Grant
 from broker.mqi import MQGMO, MQMF, MQMO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor, MQError
 from broker.mqi.structures import NO_ID
 from tests.core import groups_model as model
@@ -17,7 +17,7 @@ from tests.core.world import Access as CoreAccess
 from tests.core.world import World, name_of
 
 if TYPE_CHECKING:
-    from broker.core.entry import Entry
+    from broker.core.message.entry import Entry
     from tests.core.world import Message
 
 T = TypeVar("T")
@@ -360,9 +360,9 @@ class SlowWalk(Walk):
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found at once."""
-    monkeypatch.setattr("broker.core.shelf.LOOKS_AT_ONCE", 1)
-    monkeypatch.setattr("broker.core.choosing.LOOKS_AT_ONCE", 1)
-    monkeypatch.setattr("broker.core.views._STEP", 1)
+    monkeypatch.setattr("broker.core.queues.shelf.LOOKS_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.calls.choosing.LOOKS_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.queues.views._STEP", 1)
 
 
 def walk(seed: int, steps: int, check_every: int = 1, kind: type[Walk] = Walk) -> Walk:

@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import pytest
 
 from broker.commands.attributes import create
-from broker.core import defining
-from broker.core.definitions import Define, Delete
-from broker.core.effects import Effects
-from broker.core.handles import Hconn
+from broker.core.calls import defining
 from broker.core.identifiers import Identifiers
-from broker.core.objects import Objects
-from broker.core.opening import make_dynamic, open_object
-from broker.core.triggering import Triggers
+from broker.core.names.definitions import Define, Delete
+from broker.core.names.objects import Objects
+from broker.core.names.opening import make_dynamic, open_object
+from broker.core.queues.effects import Effects
+from broker.core.queues.handles import Hconn
+from broker.core.triggers import Triggers
 from broker.mqi import MQOO, MQRC, ObjectDescriptor
 from tests.core.world import fails
 

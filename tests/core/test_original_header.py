@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from broker.core import original_header, properties
-from broker.core.properties import FORMAT, HEADERS_MAX, PROPERTIES_MAX, take_properties
+from broker.core.message import original_header, properties
+from broker.core.message.properties import FORMAT, HEADERS_MAX, PROPERTIES_MAX, take_properties
 from broker.mqi import MQMF, MQRC, MessageDescriptor, MQError, folders
 from broker.mqi.rfh2 import FOLDERS_MAX, LENGTH_FIXED, MQRFH2, pack, unpack
 from tests.core.effort import Effort

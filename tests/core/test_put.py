@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.entry import rank_of
+from broker.core.message.entry import rank_of
 from broker.mqi import MQGMO, MQMF, MQMO, MQPER, MQPMO, MQPRI, MQRC, MQRO, MessageDescriptor
 from broker.mqi.packing import unpack_md
 from broker.mqi.structures import NO_ID

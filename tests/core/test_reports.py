@@ -6,8 +6,8 @@ import struct
 
 import pytest
 
-from broker.core import report_options, reports
-from broker.core.headers import headers_length
+from broker.core.message import report_options, reports
+from broker.core.message.headers import headers_length
 from broker.mqi import MQFB, MQFMT, MQGMO, MQPMO, MQRC, MQRO, MessageDescriptor
 from broker.mqi.layouts import MQDLH
 from broker.mqi.packing import unpack_md

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.entry import GET_PENDING, Entry, rank_of
-from broker.core.rows import MessageRow, Rows
+from broker.core.message.entry import GET_PENDING, Entry, rank_of
+from broker.core.message.rows import MessageRow, Rows
 from broker.mqi import MQGMO, MQPMO, MessageDescriptor, MQError
 from tests.core.world import Access, World, name_of
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.handles import Hconn
+from broker.core.queues.handles import Hconn
 from broker.core.selector import selector
 from broker.core.selector.compiling import DEPTH_MAX, LENGTH_MAX, compile_text
 from broker.mqi import MQENC, MQRC, MessageDescriptor, MQError, ObjectDescriptor

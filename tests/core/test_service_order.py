@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.core.waiters import Waiter, Waiters
+from broker.core.queues.waiters import Waiter, Waiters
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, MessageDescriptor, MQError
 from broker.mqi.structures import NO_ID
 from tests.core.world import World, name_of
@@ -15,10 +15,10 @@ from tests.core.world import World, name_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from broker.core.effects import Effects
-    from broker.core.entry import Entry
-    from broker.core.shelf import Shelf
-    from broker.core.waiters import Judge
+    from broker.core.message.entry import Entry
+    from broker.core.queues.effects import Effects
+    from broker.core.queues.shelf import Shelf
+    from broker.core.queues.waiters import Judge
     from tests.core.world import Access, Wait
 
 STEPS = 250

@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from broker.core.entry import AVAILABLE, Entry, FullEntry
-from broker.core.granting import under_cursor
-from broker.core.handles import Handle, Hconn
+from broker.core.calls.granting import under_cursor
 from broker.core.identifiers import Identifiers
-from broker.core.logical_order import Item
-from broker.core.selection import Request, choose
+from broker.core.message.entry import AVAILABLE, Entry, FullEntry
+from broker.core.message.logical_order import Item
+from broker.core.queues.handles import Handle, Hconn
+from broker.core.queues.selection import Request, choose
+from broker.core.queues.shelf import Shelf
+from broker.core.queues.views import GROUP_START, MESSAGE_START, WHOLE_GROUP, WHOLE_MESSAGE
 from broker.core.selector import selector
-from broker.core.shelf import Shelf
-from broker.core.views import GROUP_START, MESSAGE_START, WHOLE_GROUP, WHOLE_MESSAGE
 from broker.mqi import MQMF, MQOO, MQRC
 from tests.core.world import START_TIME, fails, name_of
 
 if TYPE_CHECKING:
-    from broker.core.message_queue import MessageQueue
+    from broker.core.queues.message_queue import MessageQueue
 
 GROUP, OTHER = name_of("G"), name_of("H")
 IN_GROUP = MQMF.MSG_IN_GROUP.value

@@ -10,7 +10,7 @@ from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MessageDescriptor
 from tests.core.triggered import EVERY, FIRST, OUT, SWITCHED_OFF, TRIGGERED, open_and_close, put, take
 
 if TYPE_CHECKING:
-    from broker.core.queue import LocalQueue
+    from broker.core.queues.queue import LocalQueue
     from tests.core.world import World
 
 

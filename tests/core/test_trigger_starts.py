@@ -11,7 +11,7 @@ from tests.core.triggered import EVERY, FIRST, OUT, SWITCHED_OFF, TRIGGERED, put
 from tests.steps import Steps
 
 if TYPE_CHECKING:
-    from broker.core.queue import LocalQueue
+    from broker.core.queues.queue import LocalQueue
     from tests.core.world import World
 
 

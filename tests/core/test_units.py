@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core import unit as units
-from broker.core.unit import Unit
+from broker.core.queues import unit as units
+from broker.core.queues.unit import Unit
 from broker.mqi import MQGMO, MQMF, MQMO, MQPMO, MQRC, MessageDescriptor
 from tests.core.world import World, fails, name_of
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from broker.mqi import MQOO, MQTT, MessageDescriptor
 
 if TYPE_CHECKING:
-    from broker.core.queue import LocalQueue
+    from broker.core.queues.queue import LocalQueue
     from tests.core.world import Program, World
 
 FIRST, EVERY, DEPTH = MQTT.FIRST.value, MQTT.EVERY.value, MQTT.DEPTH.value

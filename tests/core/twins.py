@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.entry import STATE_NAMES
+from broker.core.message.entry import STATE_NAMES
 from broker.mqi import MQGMO, MQPMO, MessageDescriptor, MQError
 from broker.mqi.structures import NO_ID
 from tests.core.model import GOT, Model, ModelAccess, ModelMessage, ModelProgram, ModelQueue, Outcome, Wanted
 from tests.core.world import Access, Wait, World, name_of
 
 if TYPE_CHECKING:
-    from broker.core.entry import Entry
+    from broker.core.message.entry import Entry
     from tests.core.model import ModelWait
 
 MAX_CALLS = 5

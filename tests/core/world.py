@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from broker.commands.attributes import altered, create
-from broker.core.definitions import Clear, Define, Definition, Delete
-from broker.core.effects import Effects, Grant
-from broker.core.entry import Entry
-from broker.core.generated import Lost
-from broker.core.handles import Handle, Hconn
+from broker.core.calls.putting import Put, route_of
+from broker.core.calls.sending import write_off
 from broker.core.manager import Manager
+from broker.core.message.entry import Entry
+from broker.core.message.generated import Lost
 from broker.core.moment import Moment
-from broker.core.putting import Put, route_of
-from broker.core.sending import write_off
-from broker.core.views import Search
+from broker.core.names.definitions import Clear, Define, Definition, Delete
+from broker.core.queues.effects import Effects, Grant
+from broker.core.queues.handles import Handle, Hconn
+from broker.core.queues.views import Search
 from broker.mqi import (
     MQGMO,
     MQMO,
@@ -42,12 +42,12 @@ from tests.core.fake_store import FakeStore
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from broker.core.definitions import Change
-    from broker.core.queue import LocalQueue
-    from broker.core.rows import Rows
-    from broker.core.selection import Request
-    from broker.core.unit import Unit
-    from broker.core.waiters import Waiter
+    from broker.core.message.rows import Rows
+    from broker.core.names.definitions import Change
+    from broker.core.queues.queue import LocalQueue
+    from broker.core.queues.selection import Request
+    from broker.core.queues.unit import Unit
+    from broker.core.queues.waiters import Waiter
 
 START_TIME = 1_700_000_000.0
 ALL = MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.BROWSE

@@ -16,7 +16,7 @@ from tests.engine.trial import after_turns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from broker.core.entry import Entry
+    from broker.core.message.entry import Entry
     from tests.engine.bench import Bench
 
 

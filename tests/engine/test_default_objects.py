@@ -9,7 +9,7 @@ import pytest
 
 from broker import QueueManager, StoreUnusableError
 from broker.config import Config
-from broker.core.rows import Rows
+from broker.core.message.rows import Rows
 from broker.mqi import MQCA, MQOO, MQOT, MQRC, MQError, ObjectDescriptor
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock

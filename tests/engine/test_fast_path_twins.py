@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from broker import Message, MQError, PutResult, QueueManager
-from broker.core import batches, getting, handoff, placing
+from broker.core.calls import batches, getting, handoff, placing
 from broker.mqi import (
     MQGMO,
     MQMF,

@@ -10,7 +10,7 @@ import pytest
 
 from broker import QueueManager
 from broker.commands.attributes import create
-from broker.core.rows import ObjectRow, Rows
+from broker.core.message.rows import ObjectRow, Rows
 from broker.mqi import MQGMO, MQMO, GetMessageOptions, MessageDescriptor
 from broker.storage.memory import MemoryStore
 from broker.testing import VirtualClock

@@ -11,7 +11,7 @@ import pytest
 
 from broker import MQError
 from broker.commands.attributes import altered
-from broker.core.definitions import Define
+from broker.core.names.definitions import Define
 from broker.engine.jobs import Job, Look
 from broker.interface import Call
 from broker.mqi import MQOO, MQRC, ObjectDescriptor
@@ -21,7 +21,7 @@ from tests.engine.bench import Bench, opened
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from broker.core.definitions import Definition
+    from broker.core.names.definitions import Definition
     from broker.engine.conversation import Conversation
     from broker.engine.jobs import LookingSteps, Steps
     from broker.storage.store import Done

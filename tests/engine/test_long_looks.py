@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker import MQError, QueueManager
-from broker.core.entry import Entry
-from broker.core.explaining import LOOKS_AT_ONCE as EXPLAINED_AT_ONCE
-from broker.core.queue import LocalQueue
-from broker.core.selection import EXPIRED_AT_ONCE
-from broker.core.shelf import Shelf
-from broker.core.views import LOOKS_AT_ONCE
+from broker.core.explain.explaining import LOOKS_AT_ONCE as EXPLAINED_AT_ONCE
+from broker.core.message.entry import Entry
+from broker.core.queues.queue import LocalQueue
+from broker.core.queues.selection import EXPIRED_AT_ONCE
+from broker.core.queues.shelf import Shelf
+from broker.core.queues.views import LOOKS_AT_ONCE
 from broker.engine.manager import EXPIRY_SCAN_INTERVAL
 from broker.engine.room import Room
 from broker.engine.slices import SLICE_STEPS
@@ -313,8 +313,8 @@ async def test_a_call_that_looks_at_very_much_may_end_in_the_middle(
     many: Loaded, look: Callable[[Conversation], Call[Any]], end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if end == "mistake":
-        monkeypatch.setattr("broker.core.explaining._in_steps", wrong)
-        monkeypatch.setattr("broker.core.triggering.Triggers.leased", wrong)
+        monkeypatch.setattr("broker.core.explain.explaining._in_steps", wrong)
+        monkeypatch.setattr("broker.core.triggers.Triggers.leased", wrong)
     port = many.manager.converse()
     looking, behind = look(port), port.trigger_pending()
     await asyncio.sleep(0)

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.core import batches as runs
-from broker.core import sending
-from broker.core.rows import Rows
+from broker.core.calls import batches as runs
+from broker.core.calls import sending
+from broker.core.message.rows import Rows
 from broker.engine import batches, calls
 from broker.engine.room import Room
 from broker.mqi import MQGMO, MQMO, MQOO, MQPMO, MQRC, MQRO, GetMessageOptions, MessageDescriptor, MQError

@@ -13,7 +13,7 @@ from broker.mqi import MQGMO, MQOO, MQRC, GetMessageOptions, MQError, ObjectDesc
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from broker.core.queue import LocalQueue
+    from broker.core.queues.queue import LocalQueue
     from broker.engine.conversation import Conversation
     from broker.interface.port import Call, Delivery
 

@@ -1,0 +1,1 @@
+"""The calls of the MQI, as steps on the manager."""

@@ -1,0 +1,79 @@
+"""The second step of a get: which message its request is given, and what must be done before that is known."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from broker.core.calls import expiring, getting, granting
+from broker.core.queues.handles import CO_OPERATING
+from broker.core.queues.selection import EXPIRED_AT_ONCE
+from broker.core.queues.selection import choose as choose_among
+from broker.core.queues.views import LOOKS_AT_ONCE, Search
+
+if TYPE_CHECKING:
+    from broker.core.manager import Manager
+    from broker.core.message.entry import Entry
+    from broker.core.queues.handles import Handle
+    from broker.core.queues.queue import LocalQueue
+    from broker.core.queues.selection import Request
+    from broker.core.queues.shelf import Shelf
+
+
+def select(manager: Manager, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry | Search | None:
+    """The message that a get is given now, if there is one; or what is to be done before that is known."""
+    shelf = queue.shelf
+    if request.under_cursor:
+        return granting.under_cursor(handle, shelf, queue.name, request, now)
+    shelf.find_view(request, handle)
+    entry, discarded = _choose(manager, queue, request, now, LOOKS_AT_ONCE if request.view is None else None)
+    if entry is None and discarded >= EXPIRED_AT_ONCE:
+        return Search(expiring.expire_all(manager, (queue,), now))
+    if entry is None and request.view is None:
+        shelf.begin_search(request, handle)
+    view = request.view
+    if entry is None and view is not None and not view.complete:
+        return Search(view.steps(shelf.entries, request.after))
+    shelf.end_search(request, handle)
+    if entry is None:
+        getting.explain_none(shelf, request)
+    return entry
+
+
+def choose(manager: Manager, queue: LocalQueue, request: Request, now: float) -> Entry | None:
+    """The message that a request may be given now; expired ones that were in its way are discarded."""
+    return _choose(manager, queue, request, now)[0]
+
+
+def _choose(
+    manager: Manager, queue: LocalQueue, request: Request, now: float, looks: int | None = None
+) -> tuple[Entry | None, int]:
+    """That message, if it is among so many that are looked at, and how many were discarded: with EXPIRED_AT_ONCE
+    there may be more in its way.
+    """
+    shelf = queue.shelf
+    if request.anything:
+        first = shelf.first()
+        if first is None or first.deadline is None:
+            return first, 0
+    if request.whole:
+        expiring.expire(manager, queue, now)  # an expired part makes the whole incomplete
+    if request.unmarked_by and CO_OPERATING in request.unmarked_by:
+        queue.browse_marks.drop_old(now - manager.mark_seconds)
+    discarded = 0
+    while True:
+        expired: list[Entry] = []
+        entry = choose_among(islice(shelf.candidates(request), looks), request, shelf, now, expired)
+        parts = _expired_parts(shelf, request, entry, now)
+        expiring.discard(manager, (*expired, *parts))
+        discarded += len(expired) + len(parts)
+        if not parts or discarded >= EXPIRED_AT_ONCE:
+            return None if parts else entry, discarded
+
+
+def _expired_parts(shelf: Shelf, request: Request, entry: Entry | None, now: float) -> list[Entry]:
+    """What is expired of the whole that begins with `entry`, if the get wants a whole."""
+    if entry is None or not request.whole or not shelf.is_overdue(now):
+        return []
+    parts = (shelf.entries[key] for key in shelf.groups.whole_with(entry, request.whole))
+    return [part for part in parts if part.expired(now)]

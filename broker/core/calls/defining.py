@@ -1,0 +1,164 @@
+"""Changes of definitions: what they write, and how they take effect on objects, and on what is open or waits.
+
+A change is frozen, made durable, or need not be, and applied. Whether it is allowed has been decided by the command or
+the call that asked for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import msgpack
+
+from broker.core.message.rows import ObjectRow, Rows
+from broker.core.names.definitions import Define, Definition, Delete
+from broker.core.names.dynamic import is_temporary
+from broker.core.names.indirect_queue import INDIRECT_KINDS, IndirectQueue
+from broker.core.names.routes import leads_elsewhere
+from broker.core.queues.queue import LocalQueue
+from broker.core.queues.unit import Unit
+from broker.core.queues.waiting import end_waits
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from broker.core.names.definitions import Change
+    from broker.core.names.objects import Objects
+    from broker.core.queues.handles import Handle
+    from broker.core.triggers import Triggers
+
+
+def freeze(objects: Objects, change: Change) -> tuple[Change, Rows]:
+    """What a change of definitions writes, and the change to apply when that is durable. (Clear is a unit.)"""
+    if isinstance(change, Delete):
+        queue = objects.queues.get(change.name) if change.space == "QUEUE" else None
+        gone = [entry.id for entry in queue.shelf.entries.values() if entry.persistence] if queue else []
+        return change, Rows(removals=gone, dropped=[(change.space, change.name)])
+    assert isinstance(change, Define)
+    definition = change.definition
+    queue = objects.queues.get(definition.name) if definition.space == "QUEUE" else None
+    change = replace(change, number=queue.number if queue else objects.ids.next(), alters=queue is not None)
+    if is_temporary(definition):
+        return change, Rows()
+    before = objects.definitions.get((definition.space, definition.name))
+    if before is not None and before.same_as(definition):  # as at each start with the same script
+        return replace(change, definition=before), Rows()
+    attributes: bytes = msgpack.packb(definition.attributes)
+    row = ObjectRow(definition.space, definition.name, change.number, definition.kind, attributes)
+    return change, Rows(objects=[row])
+
+
+def apply(objects: Objects, triggers: Triggers, change: Change) -> None:
+    """Let a change of definitions take effect, now that it is durable."""
+    objects.changes += 1
+    if isinstance(change, Define):
+        _define(objects, triggers, change)
+    elif isinstance(change, Delete):
+        delete(objects, triggers, change)
+    else:
+        triggers.count(objects.queues[change.name], 0)  # R-14
+
+
+def load_object(objects: Objects, triggers: Triggers, row: ObjectRow) -> None:
+    """A definition as the store kept it."""
+    attributes = msgpack.unpackb(row.attributes)
+    _define(objects, triggers, Define(Definition(row.kind, row.name, attributes), row.number))
+
+
+def clear(queue: LocalQueue, count: int) -> Unit:
+    """A unit, not frozen yet, that removes the first available messages of a queue, before Clear is applied."""
+    unit = Unit()
+    for entry in queue.shelf.heads(count):
+        queue.take(entry, unit)
+        unit.gets[entry] = True
+    return unit
+
+
+def delete(objects: Objects, triggers: Triggers, change: Delete) -> None:
+    """Forget an object. Handles that are still open on a queue find it deleted (Q_DELETED, 2052)."""
+    objects.definitions.pop((change.space, change.name), None)
+    if change.space == "PROCESS":
+        objects.processes.pop(change.name, None)
+        return
+    objects.indirect_queues.pop(change.name, None)
+    queue = objects.queues.pop(change.name, None)
+    if queue is not None:
+        queue.deleted = True
+        triggers.count(queue, 0)
+        end_waits(queue.waiters, MQRC.Q_DELETED, objects.effects)
+        objects.keep_name_of(queue)
+
+
+def _define(objects: Objects, triggers: Triggers, change: Define) -> None:
+    """Take in a definition, new or altered."""
+    definition = change.definition
+    queue = objects.queues.get(definition.name) if definition.kind == "QLOCAL" else None
+    if change.alters and (queue is None or queue.number != change.number):
+        return  # the temporary dynamic queue has gone while its alteration was on its way
+    objects.definitions[definition.space, definition.name] = definition
+    if definition.kind == "QMGR":
+        _define_manager(objects, definition)
+    elif definition.kind == "PROCESS":
+        objects.processes[definition.name] = definition
+        triggers.post()
+    elif definition.kind in INDIRECT_KINDS:
+        _define_indirect(objects, definition)
+    elif queue is not None:
+        _alter_queue(objects, triggers, queue, definition)
+    elif definition.kind == "QLOCAL":
+        queue = LocalQueue(definition, change.number, objects.ids, objects.effects)
+        objects.queues[definition.name] = queue
+
+
+def _define_manager(objects: Objects, definition: Definition) -> None:
+    """The queue manager's own definition; its other attributes are taken over by `Manager.configure`."""
+    before, by_default = objects.definition, objects.default_routes()
+    objects.definition = definition
+    if leads_elsewhere(before, definition):
+        _invalidate(objects, by_default)
+
+
+def _define_indirect(objects: Objects, definition: Definition) -> None:
+    indirect = objects.indirect_queues.get(definition.name)
+    if indirect is None:
+        objects.indirect_queues[definition.name] = IndirectQueue(definition)
+        return
+    before = indirect.definition
+    indirect.configure(definition)
+    if leads_elsewhere(before, definition):
+        _invalidate(objects, indirect.handles)
+    if indirect.get_inhibited:
+        for handle in indirect.handles:
+            end_waits(handle.waiting, MQRC.GET_INHIBITED, objects.effects)
+
+
+def _alter_queue(objects: Objects, triggers: Triggers, queue: LocalQueue, definition: Definition) -> None:
+    before = queue.definition
+    triggering = _trigger_attributes(queue)
+    was_inhibited, was_shareable = queue.get_inhibited, queue.shareable
+    queue.configure(definition)
+    if _trigger_attributes(queue) != triggering:
+        triggers.recount(queue)
+    if leads_elsewhere(before, definition):
+        _invalidate(objects, queue.handles)
+    elif was_shareable and not queue.shareable and queue.input_count > 1:
+        _invalidate(objects, [handle for handle in queue.handles if handle.removes])
+    if queue.get_inhibited and not was_inhibited:
+        end_waits(queue.waiters, MQRC.GET_INHIBITED, objects.effects)
+    if was_inhibited and not queue.get_inhibited:
+        triggers.post()  # R-11
+
+
+def _invalidate(objects: Objects, handles: Iterable[Handle]) -> None:
+    """What these handles were opened for is no longer so: all that is left is to close them (OBJECT_CHANGED, 2041)."""
+    for handle in handles:
+        handle.changed = True
+        end_waits(handle.waiting, MQRC.OBJECT_CHANGED, objects.effects)
+
+
+def _trigger_attributes(queue: LocalQueue) -> tuple[object, ...]:
+    return (
+        queue.trigger_on, queue.trigger_type, queue.trigger_priority, queue.process_name, queue.initiation_q_name,
+    )  # fmt: skip

@@ -1,0 +1,112 @@
+"""The outcome of a unit of work: it is frozen, once, and settles when its rows are durable or could not be made so."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.calls import dispatch, sending
+from broker.core.queues import unit as units
+from broker.core.queues.unit import Unit
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.core.manager import Manager
+    from broker.core.message.entry import Entry
+    from broker.core.message.rows import Rows
+    from broker.core.moment import Moment
+    from broker.core.queues.message_queue import MessageQueue
+    from broker.core.triggers import Triggers
+
+
+def commit(manager: Manager, unit: Unit, moment: Moment | None) -> Rows:
+    """Freeze a unit for its commit, with the reports that it causes."""
+    unit.become(units.COMMITTING)
+    if unit.reports:
+        assert moment is not None
+        sending.send_reports(manager, unit, moment)
+    return unit.commit_rows()
+
+
+def back_out(unit: Unit) -> Rows:
+    """Freeze a unit for its backout."""
+    unit.become(units.BACKING_OUT)
+    unit.restore()
+    return give_up(unit)
+
+
+def give_up(unit: Unit) -> Rows:
+    """Freeze the backout of a unit that was frozen for its commit and could not be written."""
+    for entry in unit.gets:
+        entry.backout_count += 1
+    return unit.backout_rows()
+
+
+def settle(manager: Manager, unit: Unit, *, committed: bool, now: float) -> None:
+    """Let a frozen unit take effect, all of it in this step."""
+    if not committed and unit.state == units.COMMITTING:
+        unit.restore()  # as a backout does when it is asked for
+    unit.become(units.COMMITTED if committed else units.BACKED_OUT)
+    if committed:
+        for entry in unit.gets:
+            entry.queue.remove(entry)
+        for queue, entries in _runs(unit.puts):
+            _arrive(manager.triggers, queue, entries)
+    else:
+        for entry in unit.puts:
+            entry.queue.withdraw(entry)
+        for entry in unit.gets:
+            _reinstate(entry)
+    dispatch.offer(manager, unit.puts if committed else unit.gets, now)
+    for queue in unit.firsts:
+        manager.triggers.fire_first(queue)
+
+
+def give_back(manager: Manager, entry: Entry, now: float) -> None:
+    """Let a message that was got leave its open unit, back to its place."""
+    unit = entry.unit
+    if unit is None or unit.state != units.ACTIVE or entry not in unit.gets:
+        return
+    unit.forget(entry)
+    _reinstate(entry)
+    dispatch.offer(manager, (entry,), now)
+
+
+def put_again(entry: Entry) -> Unit | None:
+    """An implicit unit that puts a message, whose removal has settled, back at its place."""
+    if entry.queue.deleted:
+        return None
+    unit = Unit()
+    entry.backout_count += 1
+    entry.queue.place(entry, unit)
+    unit.puts.append(entry)
+    return unit
+
+
+def _runs(entries: Sequence[Entry]) -> Sequence[tuple[MessageQueue, Sequence[Entry]]]:
+    """Messages by queue, cut where one does not stand behind the one before it."""
+    if len(entries) == 1:  # as with nearly every put outside syncpoint
+        return ((entries[0].queue, entries),)
+    runs, start = [], 0
+    for end in range(1, len(entries) + 1):
+        before = entries[end - 1]
+        if end == len(entries) or entries[end].queue is not before.queue or entries[end].key < before.key:
+            runs.append((before.queue, entries[start:end]))
+            start = end
+    return runs
+
+
+def _arrive(triggers: Triggers, queue: MessageQueue, entries: Sequence[Entry]) -> None:
+    if queue.deleted:
+        for entry in entries:
+            queue.withdraw(entry)
+    else:
+        queue.arrive(entries)
+        triggers.arrived(queue, entries)
+
+
+def _reinstate(entry: Entry) -> None:
+    if entry.queue.deleted:
+        entry.queue.remove(entry)
+    else:
+        entry.queue.reinstate(entry)

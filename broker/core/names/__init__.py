@@ -1,0 +1,1 @@
+"""Names: the definitions of objects, and where a name that is opened leads."""

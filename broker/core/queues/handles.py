@@ -1,0 +1,159 @@
+"""Connections and handles, as the core knows them: Hconn and Hobj."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.core.queues.handle_position import AT_REST
+from broker.mqi.descriptor import MQAT
+from broker.mqi.errors import MQError
+from broker.mqi.options import MQOO
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from broker.core.calls.put_template import PutTemplate
+    from broker.core.message.entry import Entry
+    from broker.core.names.routes import Route
+    from broker.core.queues.queue import LocalQueue
+    from broker.core.queues.selection import Request
+    from broker.core.queues.unit import Unit
+    from broker.core.queues.waiters import Waiter
+    from broker.core.selector import Selector
+    from broker.mqi.structures import MessageDescriptor
+
+_REMOVING = (MQOO.INPUT_AS_Q_DEF | MQOO.INPUT_SHARED | MQOO.INPUT_EXCLUSIVE).value
+_BROWSE = MQOO.BROWSE.value
+FOR_CO_OP = MQOO.CO_OP.value
+_OUTPUT = MQOO.OUTPUT.value
+
+
+class Hconn:
+    """A connection: whose messages these are, what it has open, and its unit of work (None until a call starts one)."""
+
+    def __init__(self, appl_name: str = "", user: str = "") -> None:
+        self.appl_name = appl_name[:28]
+        self.appl_type = MQAT.UNIX.value
+        self.user = user[:12]
+        self.channel = ""  # where it comes from; empty in the queue manager's own process
+        self.handles: dict[int, Handle] = {}
+        self.unit: Unit | None = None
+        self.in_lists = 0  # destinations of open distribution lists, but for one of each list
+        self._hobj = 0
+
+    @property
+    def handle_count(self) -> int:
+        """How many handles count towards MAXHANDS: each destination of a distribution list is one."""
+        return len(self.handles) + self.in_lists
+
+    def enter(self, unit: Unit, now: float) -> None:
+        """A call under syncpoint belongs to `unit`, which it begins if there was none."""
+        if self.unit is None:
+            self.unit, unit.owner, unit.since = unit, self, now
+
+    def add(self, handle: Handle) -> None:
+        """Give an object handle its number."""
+        self._hobj += 1
+        handle.hobj = self._hobj
+        self.handles[self._hobj] = handle
+
+    def handle(self, hobj: int) -> Handle:
+        """The open handle; raises HOBJ_ERROR (2019)."""
+        try:
+            return self.handles[hobj]
+        except KeyError:
+            raise MQError(MQRC.HOBJ_ERROR, f"there is no open handle {hobj} on this connection") from None
+
+    def queue(self, hobj: int) -> tuple[Handle, LocalQueue]:
+        """The handle and its queue; raises HOBJ_ERROR (2019), Q_DELETED (2052)."""
+        handle = self.handle(hobj)
+        return handle, handle.usable_queue()
+
+
+class Marker(NamedTuple):
+    """The owner of browse marks: a handle, or, for None, the co-operating handles of the queue together."""
+
+    handle: Handle | None
+
+
+CO_OPERATING = Marker(None)
+
+
+class LastCalls:
+    """The caches of a handle: what its last calls found out and the next like them need not find out again. How a call
+    ends never depends on them, only how much work it is.
+
+    `template` and `put_md` belong to the puts. A put that is made and is not like the last clears `template`, and sets
+    it if it is of the plainest kind itself (`put_template.leaves_template`, which alone reads and sets `put_md`). Only
+    `Manager.template` reads it, and says whether it still holds.
+
+    `request` and `request_of` belong to the gets. `getting.remember` sets both together; nothing clears them, since
+    `getting.remembered` reads them for a get with equal arguments only.
+
+    `search` belongs to the queue, which has a view for it just as long: `begin_search` sets it when a get is to be
+    looked for in steps, `find_view` reads it when that get is made again, `end_search` clears it when a get of the
+    handle is answered or will wait.
+    """
+
+    __slots__ = ("put_md", "request", "request_of", "search", "template")
+
+    def __init__(self) -> None:
+        self.put_md: MessageDescriptor | None = None  # of the last put, as the program gave it
+        self.template: PutTemplate | None = None  # of the last put, if it was of the plainest kind
+        self.request: Request | None = None  # of a get that may come again with the same arguments
+        self.request_of: tuple[object, ...] = ()  # these arguments
+        self.search: Request | None = None  # of a get that is being looked for, in steps
+
+
+class Handle:
+    """An open object. `queue` is the local one where messages go, None for objects that hold no messages."""
+
+    def __init__(self, hconn: Hconn, space: str, name: str, options: int, queue: LocalQueue | None) -> None:
+        self.hconn = hconn
+        self.hobj = 0
+        self.space = space
+        self.name = name
+        self.options = options
+        self.queue = queue
+        self.route: Route | None = None  # of a queue: how its name leads to `queue`
+        self.changed = False  # the name leads elsewhere now: only MQCLOSE is possible
+        self.selector: Selector | None = None  # only messages of which this is true are there for it
+        self.position = AT_REST
+        self.marked: set[Entry] = set()
+        self.marker = Marker(self)
+        self.waiting: dict[Waiter, None] = {}
+        self.last_calls = LastCalls()
+
+    def usable_queue(self) -> LocalQueue:
+        """Its queue; raises HOBJ_ERROR (2019), Q_DELETED (2052), OBJECT_CHANGED (2041)."""
+        queue = self.queue
+        if queue is None:
+            raise MQError(MQRC.HOBJ_ERROR, f"{self.name} is not a queue: nothing can be put to it or got from it")
+        if queue.deleted:
+            raise MQError(MQRC.Q_DELETED, f"{queue.name} was deleted after it was opened")
+        self.check_unchanged()
+        return queue
+
+    def output_queue(self) -> LocalQueue:
+        """Its queue, to put to; raises also NOT_OPEN_FOR_OUTPUT (2039)."""
+        queue = self.usable_queue()
+        if not self.puts:
+            raise MQError(MQRC.NOT_OPEN_FOR_OUTPUT, f"{self.name} was opened without MQOO_OUTPUT")
+        return queue
+
+    def check_unchanged(self) -> None:
+        """Raise OBJECT_CHANGED (2041) when what the handle was opened for is no longer so."""
+        if self.changed:
+            raise MQError(MQRC.OBJECT_CHANGED, f"the way from {self.name} to its queue was changed after it was opened")
+
+    @property
+    def removes(self) -> bool:
+        """Whether it is open for destructive gets."""
+        return bool(self.options & _REMOVING)
+
+    @property
+    def browses(self) -> bool:
+        return bool(self.options & _BROWSE)
+
+    @property
+    def puts(self) -> bool:
+        return bool(self.options & _OUTPUT)

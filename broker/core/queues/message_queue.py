@@ -1,0 +1,110 @@
+"""The interface of a queue on which messages, units of work, triggers and events rely, wherever its messages are."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.core.identifiers import Identifiers
+    from broker.core.message.entry import Entry
+    from broker.core.names.definitions import Definition
+    from broker.core.queues.handles import Handle
+    from broker.core.queues.unit import Unit
+    from broker.core.queues.waiters import Waiters
+
+
+class MessageQueue(Protocol):
+    """A queue that holds messages. `LocalQueue` is its first kind.
+
+    `number` is that of the queue in the store, `ids` what made the MsgIds of its messages, `deleted` says that its
+    definition has gone. The attributes of the definition are those of `LocalQueueAttributes`.
+    """
+
+    name: str
+    number: int
+    ids: Identifiers
+    deleted: bool
+    handles: set[Handle]
+    waiters: Waiters
+    input_count: int
+    depth: int
+    pending_starts: int
+    first_triggered: float | None
+
+    definition: Definition
+    put_inhibited: bool
+    get_inhibited: bool
+    default_priority: int
+    default_persistence: int
+    property_control: int
+    answers_puts_later: bool
+    max_depth: int
+    max_length: int
+    fifo: bool
+    shareable: bool
+    default_input: int
+    transmits: bool
+    hardens_backout: bool
+    trigger_on: bool
+    trigger_type: int
+    trigger_priority: int
+    trigger_data: str
+    process_name: str
+    initiation_q_name: str
+
+    # What its attributes mean for a message that is put
+
+    def room(self) -> int:
+        """How many more messages it may hold: none, or fewer than none, when it is full."""
+
+    def check_room(self) -> None:
+        """Raise Q_FULL (2053)."""
+
+    def rank(self, priority: int) -> int:
+        """The effective priority of a message."""
+
+    # The steps of a message from one state to the next (`entry.TRANSITIONS`)
+
+    def place(self, entry: Entry, unit: Unit) -> None:
+        """A put: the message is on the queue, but nobody sees it."""
+
+    def place_all(self, entries: Sequence[Entry], unit: Unit, size: int) -> None:
+        """`place` new messages of one rank, of `size` bytes together."""
+
+    def arrive(self, entries: Sequence[Entry]) -> None:
+        """Puts are committed: the messages, which stand one behind the other, are available at their places."""
+
+    def withdraw(self, entry: Entry) -> None:
+        """The put is backed out."""
+
+    def take(self, entry: Entry, unit: Unit) -> None:
+        """A destructive get: nobody sees the message, and it no longer counts."""
+
+    def remove(self, entry: Entry) -> None:
+        """The get is committed: the message is gone."""
+
+    def reinstate(self, entry: Entry) -> None:
+        """The get is undone: the message is back at its own place."""
+
+    def discard(self, entry: Entry) -> None:
+        """An available message goes, outside any unit of work: it is expired."""
+
+    def lock(self, entry: Entry) -> None:
+        """A browse with LOCK: only the handle that keeps the entry sees it."""
+
+    def unlock(self, entry: Entry) -> None:
+        """The message is available again."""
+
+    # How many messages there are
+
+    @property
+    def message_count(self) -> int:
+        """How many messages are on it, in whatever state."""
+
+    def count_available(self, priority: int) -> int:
+        """How many available messages there are of this effective priority or higher."""
+
+    def qualifying(self) -> int:
+        """How many messages count for triggering: committed or not, of effective priority TRIGMPRI or more."""

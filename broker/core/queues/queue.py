@@ -1,0 +1,228 @@
+"""A local queue: its messages, the handles that are open on it, and the getters that wait for them.
+
+Where a message is in its life is told by the methods that bring it from one state to the next (`entry.TRANSITIONS`);
+which messages a get may be given, by the shelf that holds them.
+
+Invariants (`check_invariants`): those of the shelf and of the browse marks; `depth` counts PUT_PENDING, AVAILABLE and
+LOCKED (MQ's CURDEPTH), by effective priority in `depths`; `uncommitted` counts PUT_PENDING and GET_PENDING; no waiting
+getter would be given a message that is available.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.core.message.entry import (
+    AVAILABLE,
+    GET_PENDING,
+    GONE,
+    LOCKED,
+    MAX_PRIORITY,
+    PUT_PENDING,
+    Entry,
+    order_key,
+    rank_of,
+)
+from broker.core.queues.browse_marks import BrowseMarks
+from broker.core.queues.queue_attributes import LocalQueueAttributes
+from broker.core.queues.shelf import Shelf
+from broker.core.queues.waiters import Waiters
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from broker.core.identifiers import Identifiers
+    from broker.core.names.definitions import Definition
+    from broker.core.queues.effects import Effects
+    from broker.core.queues.handles import Handle
+    from broker.core.queues.unit import Unit
+
+
+class LocalQueue(LocalQueueAttributes):
+    """A local queue: the kind of `MessageQueue` whose messages are all in memory, on its shelf."""
+
+    def __init__(self, definition: Definition, number: int, ids: Identifiers, effects: Effects) -> None:
+        super().__init__(definition)
+        self.number = number
+        self.ids = ids
+        self.deleted = False
+        self.clearing = False  # its messages are being removed: nobody may open it
+        self.shelf = Shelf(ids)
+        self.browse_marks = BrowseMarks(self.shelf)
+        self.waiters = Waiters()
+        self._effects = effects
+        self.input_count = 0
+        self.output_count = 0
+        self.exclusive: Handle | None = None
+        self.creator: Handle | None = None  # of a temporary dynamic queue, which ends with it
+        self.depth = 0
+        self.depths = [0] * (MAX_PRIORITY + 1)
+        self.uncommitted = 0
+        self.bytes = 0  # of the bodies of all entries
+        self.pending_starts = 0  # TPF's TriggerPendingCount
+        self.first_triggered: float | None = None  # when FIRST last fired, monotonic seconds
+
+    # What its attributes mean for a message that is put
+
+    def room(self) -> int:
+        """How many more messages it may hold: none, or fewer than none after MAXDEPTH was lowered, when it is full."""
+        return self.max_depth - self.depth
+
+    def check_room(self) -> None:
+        """Raise Q_FULL (2053)."""
+        if self.room() <= 0:
+            raise MQError(MQRC.Q_FULL, f"{self.name} holds {self.depth} messages, its MAXDEPTH is {self.max_depth}")
+
+    def rank(self, priority: int) -> int:
+        """The effective priority of a message: that of the queue for all, where it delivers in order of arrival."""
+        if self.fifo:
+            return self.default_priority
+        return priority if priority < MAX_PRIORITY else MAX_PRIORITY
+
+    # Where entries come from and go to
+
+    def place(self, entry: Entry, unit: Unit) -> None:
+        """A put: the message is on the queue, but nobody sees it."""
+        assert entry.state in (PUT_PENDING, GONE)
+        entry.state = PUT_PENDING
+        entry.unit = unit
+        self.shelf.entries[entry.key] = entry
+        self.bytes += entry.length
+        self.uncommitted += 1
+        self.depth += 1
+        self.depths[rank_of(entry.key)] += 1
+
+    def place_all(self, entries: Sequence[Entry], unit: Unit, size: int) -> None:
+        """`place` new messages of one rank, of `size` bytes together."""
+        on_shelf = self.shelf.entries
+        for entry in entries:
+            entry.unit = unit
+            on_shelf[entry.key] = entry
+        self.bytes += size
+        self.uncommitted += len(entries)
+        self.depth += len(entries)
+        self.depths[rank_of(entries[0].key)] += len(entries)
+
+    def arrive(self, entries: Sequence[Entry]) -> None:
+        """Puts are committed: the messages, which stand one behind the other, are available at their places."""
+        self.uncommitted -= len(entries)
+        self.shelf.show_all(entries)
+
+    def withdraw(self, entry: Entry) -> None:
+        """The put is backed out."""
+        assert entry.state == PUT_PENDING
+        self.uncommitted -= 1
+        self._count(entry, -1)
+        self._forget(entry)
+
+    def take(self, entry: Entry, unit: Unit) -> None:
+        """A destructive get: nobody sees the message, and it no longer counts."""
+        self._hide(entry)
+        if entry.marks is not None:
+            self.browse_marks.drop_on(entry)  # for good, even if the get is backed out
+        entry.state = GET_PENDING
+        entry.unit = unit
+        self.uncommitted += 1
+        self._count(entry, -1)
+
+    def take_heads(self, entries: Sequence[Entry], unit: Unit) -> None:
+        """`take` for messages that come first (`heads`) and are in no group, while there is no view."""
+        self.shelf.hide_heads(entries)
+        for entry in entries:
+            if entry.marks is not None:
+                self.browse_marks.drop_on(entry)
+            entry.state = GET_PENDING
+            entry.unit = unit
+            self._count(entry, -1)
+        self.uncommitted += len(entries)
+
+    def remove(self, entry: Entry) -> None:
+        """The get is committed: the message is gone."""
+        assert entry.state == GET_PENDING
+        self.uncommitted -= 1
+        self._forget(entry)
+
+    def reinstate(self, entry: Entry) -> None:
+        """The get is undone: the message is back at its own place."""
+        assert entry.state == GET_PENDING
+        self.uncommitted -= 1
+        self._count(entry, 1)
+        self.shelf.show(entry)
+
+    def discard(self, entry: Entry) -> None:
+        """An available message goes, outside any unit of work: it is expired."""
+        self._hide(entry)
+        self.browse_marks.drop_on(entry)
+        self._count(entry, -1)
+        self._forget(entry)
+
+    def lock(self, entry: Entry) -> None:
+        """A browse with LOCK: only the handle that keeps the entry sees it."""
+        self._hide(entry)
+        entry.state = LOCKED
+
+    def unlock(self, entry: Entry) -> None:
+        """The message is available again."""
+        assert entry.state == LOCKED
+        self.shelf.show(entry)
+
+    def load(self, entries: Sequence[Entry]) -> None:
+        """Messages that were on the queue when the queue manager ended. There are no getters and no views yet."""
+        self.shelf.load(entries)
+        self.depth += len(entries)
+        for entry in entries:
+            self.bytes += entry.length
+            self.depths[rank_of(entry.key)] += 1
+
+    def _count(self, entry: Entry, step: int) -> None:
+        self.depth += step
+        self.depths[rank_of(entry.key)] += step
+
+    def _hide(self, entry: Entry) -> None:
+        shelf = self.shelf
+        changed = shelf.hide(entry)
+        if changed and self.waiters.count and shelf.groups.first(entry.item) is not None:
+            self.offer_later(shelf.entries[each] for each in changed)  # the next in the same place counts now
+
+    def offer_later(self, entries: Iterable[Entry]) -> None:
+        """Those who wait are to be offered these messages, which something has hidden from them."""
+        self._effects.to_offer += entries
+
+    def _forget(self, entry: Entry) -> None:
+        entry.state = GONE
+        entry.unit = None
+        del self.shelf.entries[entry.key]
+        self.bytes -= entry.length
+
+    # How many there are
+
+    @property
+    def message_count(self) -> int:
+        """How many messages are on it, in whatever state."""
+        return len(self.shelf.entries)
+
+    def count_available(self, priority: int) -> int:
+        """How many available messages there are of this effective priority or higher."""
+        return self.shelf.available.count_below(order_key(priority - 1, 0))
+
+    def qualifying(self) -> int:
+        """How many messages count for triggering: committed or not, of effective priority TRIGMPRI or more."""
+        return sum(self.depths[self.trigger_priority :])
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError when a structure is broken. For tests."""
+        shelf = self.shelf
+        shelf.check_invariants()
+        entries = shelf.entries.values()
+        self.browse_marks.check_invariants(entries)
+        states = [entry.state for entry in entries]
+        assert self.depth == sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states) == sum(self.depths)
+        assert self.uncommitted == sum(state in (PUT_PENDING, GET_PENDING) for state in states)
+        assert self.bytes == sum(entry.length for entry in entries)
+        if not self.get_inhibited:
+            for waiter in self.waiters:
+                request = waiter.request
+                starved = [entry.key for entry in shelf.candidates(request) if request.accepts(entry, shelf)]
+                assert not starved, f"{waiter.request} waits beside {starved}"
