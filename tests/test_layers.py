@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,51 @@ def test_triggers_use_only_the_public_names() -> None:
     public = {"broker", "broker.mqi", "broker.testing"}
     for path in (ROOT / "triggers").rglob("*.py"):
         assert {name for name in imported(path) if name.split(".")[0] == "broker"} <= public, path
+
+
+ROOMS = ("message", "selector", "queues", "names", "calls", "explain", "")
+"""The rooms of the core, each below the next; the last are its files at the top."""
+
+
+def imported_at_run_time(path: Path) -> set[str]:
+    """The modules that a file imports when it is loaded, not for the type checker alone; a package's names as such."""
+    tree = ast.parse(path.read_text())
+    loaded = [
+        node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
+    ]
+    names = set()
+    for node in (each for top in loaded for each in ast.walk(top)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def room(module: str) -> str | None:
+    """The room of the core that a dotted name leads to; None for what is not of the core."""
+    parts = module.split(".")
+    if parts[:2] != ["broker", "core"]:
+        return None
+    return parts[2] if len(parts) > 2 and parts[2] in ROOMS else ""
+
+
+CORE = sorted(path for path in (ROOT / "broker" / "core").rglob("*.py") if path.name != "__init__.py")
+
+
+@pytest.mark.parametrize("path", CORE, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_a_room_of_the_core_imports_only_from_those_below_it(path: Path) -> None:
+    own = path.relative_to(ROOT / "broker" / "core").parts
+    height = ROOMS.index(own[0] if len(own) > 1 else "")
+    rooms = {found for module in imported_at_run_time(path) if (found := room(module)) is not None}
+    assert all(ROOMS.index(each) <= height for each in rooms), f"{path}: {rooms}"
+
+
+@pytest.mark.parametrize("package", ["core", "engine"])
+def test_the_map_of_a_package_names_each_of_its_files(package: str) -> None:
+    folder = ROOT / "broker" / package
+    text = (folder / "__init__.py").read_text()
+    files = (path.relative_to(folder) for path in folder.rglob("*.py") if path.name != "__init__.py")
+    names = {".".join(path.with_suffix("").parts) for path in files if path.parts[0] != "selector"}
+    named = set(re.findall(r"(?:^|(?<= ))[a-z_]+(?:\.[a-z_]+)?(?=,|\s{2,}|$)", text, re.MULTILINE))
+    assert names - named == set(), "not on the map"

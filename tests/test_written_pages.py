@@ -28,6 +28,12 @@ def test_a_page_is_as_its_script_writes_it(name: str, page: str, function: str) 
     assert text == getattr(script(name), function)(), f"run: python docs/scripts/{name}.py"
 
 
+def test_the_pictures_of_states_are_as_their_script_draws_them() -> None:
+    pictures = script("states_page").pictures()
+    drawn = {path.name: path.read_text("utf-8") for path in (DOCS / "states").iterdir()}
+    assert drawn == pictures, "run: python docs/scripts/states_page.py"
+
+
 @pytest.mark.parametrize("page", ["daemon.md", "tutorial.md"])
 def test_the_configuration_that_a_page_shows_is_one(page: str, tmp_path: Path) -> None:
     shown = re.findall(r'^```toml title="broker.toml"\n(.*?)^```$', (DOCS / page).read_text("utf-8"), re.M | re.S)

@@ -2,4 +2,75 @@
 
 It decides and returns what should happen outside as values. It never awaits, reads a clock, draws a random number, logs
 or touches a file; time and identifiers are given to it. On its hot path it works with plain ints.
+
+Its rooms import each other one way only: message, selector <- queues <- names <- calls <- explain <- manager. A noun is
+data; a verb form is steps on the manager. Here is what is where, in the order in which a put and a get meet it:
+
+    manager             the state of a queue manager, and the entry to every step
+    moment              the time of a step, given by the caller
+
+    names.definitions   definitions of objects, and changes of them
+    names.objects       the objects of a queue manager by name
+    names.resolution    from the two names of MQOD to a queue
+    names.routes        the way that a name has led, and the rules of a put on it
+    names.indirect_queue    alias queues, and local definitions of remote queues
+    names.opening       MQOPEN of one object
+    names.dynamic       dynamic queues, made of model queues
+
+    queues.handles      connections and handles: Hconn, Hobj
+    queues.handle_position  where a handle stands: its last put, get and browse, its cursor, its lock
+    calls.options       which options go together
+
+    calls.placing       MQPUT: a completed message joins a unit of work
+    calls.put_template  a put that is like the one before it
+    calls.putting       a put is checked, in order, and completed
+    message.context     who put it, and from where
+    message.mqmde, message.properties, message.original_header, message.headers
+                        what stands for fields and properties in front of the data
+    message.report_options  the Report field
+    message.logical_order   groups and segments: what comes next
+    message.segmentation    cutting a message that is too long
+    message.transmission    messages for other queue managers: MQXQH
+    message.entry       a message on a queue, and its states
+    message.rows        what a store keeps of it
+    identifiers         MsgIds and arrival numbers
+    calls.batches       many puts, or gets, of the plainest kind at once
+    calls.distribution  distribution lists
+
+    queues.message_queue, queues.queue, queues.queue_attributes
+                        what a queue is, and one whose messages are in memory
+    queues.shelf        the messages that can be found, and who may be given which
+    queues.sorted_keys, queues.identity_index, queues.groups, queues.views
+                        how they are found: by place, identifier, group, kind of get
+    queues.unit         a unit of work
+    calls.settling      it is frozen, and settles
+    calls.handoff       a put that meets a waiting get, without a write
+
+    calls.getting       MQGET: from options and descriptor to a request
+    calls.choosing      which message the request is given
+    queues.selection    whether a message is one that it asks for
+    selector            ... by a selection string
+    calls.granting      the message is given: cursor, lock, marks, unit of work
+    queues.locking, queues.browse_marks
+                        browse locks and browse marks
+    message.assembly    put together from its segments
+    message.conversion, message.coding, message.code_pages, message.ebcdic, message.pcf
+                        MQGMO_CONVERT
+    queues.waiters      gets that wait, found by what they wait for
+    calls.dispatch      they are offered what has become available
+    queues.waiting      they end
+    calls.closing       MQCLOSE
+
+    calls.expiring      expired messages leave their queues
+    message.generated   messages that the queue manager puts itself
+    message.reports, message.dead_letter
+                        reports, dead letters
+    calls.sending       they are put
+    events              event messages
+    triggers            trigger conditions and counts
+    queues.effects      what the engine is to carry out
+
+    calls.defining      definitions come, change and go
+    explain.explaining, explain.gaps
+                        why a message is not given to a get
 """

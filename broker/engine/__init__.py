@@ -1,3 +1,41 @@
-"""The queue manager on asyncio: it makes what the core decides durable, and brings the outcome to those who wait."""
+"""The queue manager on asyncio: it makes what the core decides durable, and brings the outcome to those who wait.
+
+What is where, in the order in which a call meets it:
+
+    manager         QueueManager: the life of a queue manager
+    loading         messages of the last life are put on their queues again
+    context         what the parts share, and what the steps of the core lead to
+
+    conversation    one connection: each call of the Port is a method
+    call_order      when each call of a connection is made
+    room            what a connection has room for
+    slow_calls      calls that take more than one step
+    jobs            who takes the steps
+    slices          long work on the event loop, a slice at a time
+
+    batches         many puts, or many gets, as one call
+    calls           a get on its way to its answer
+    hardening       HARDENBO: it is on disk that a message is in somebody's hands
+    delivery        what a getter receives
+    bodies          which message bodies are in memory
+    put_back        what was got and not taken goes back
+    mark_expiry     browse marks end in time
+    unit_of_work    MQBEGIN, MQCMIT, MQBACK
+    rollback_only   a unit of work that can only be backed out
+    pending_unit    a unit on its way to the store
+    journal         when a message is durable, visible, acknowledged: the numbered rules
+    outbox          what the queue manager puts of its own accord
+    answers         how calls are answered
+    mistakes        exceptions that are none of MQ's
+
+    leases, monitors    trigger starts, and those who wait for one
+    leaving         the end of a connection
+
+    command_server  MQSC and ZMQSC
+    scripts         the replies to a script, in parts
+    changes         changes of definitions are made durable, then applied
+    clearing        a queue is emptied
+    objects         the objects as commands, MQINQ and MQSET see them
+"""
 
 from broker.engine.manager import QueueManager as QueueManager
