@@ -210,7 +210,7 @@ class CallOrder:
         context = self._context
         if not context.journal.idle or not handoff.awaited(unit, context.clock.time()):
             return False
-        context.hand_over(unit)
+        context.settle_handoff(unit)
         self._unsettled += 1
 
         def a_turn_later() -> None:

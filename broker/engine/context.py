@@ -72,7 +72,7 @@ class EngineContext:
         else:
             self.bodies.trim()
 
-    def hand_over(self, unit: Unit) -> None:
+    def settle_handoff(self, unit: Unit) -> None:
         """Let a put and the waiting get that takes its message take effect together (journal rule 5)."""
         waiter, grant = handoff.settle_together(self.core, unit, self.clock.time())
         try:
