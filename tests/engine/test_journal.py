@@ -16,7 +16,7 @@ from broker.testing import FaultStore
 from tests.engine.bench import ALL, Bench, opened, reason_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from broker.storage.store import Done
 
@@ -447,6 +447,31 @@ async def test_rule_6_a_backout_needs_no_room(bench: Bench) -> None:
     assert (await bench.queue.get()).data == b"A"
 
 
+async def test_rule_6_a_backout_for_which_there_is_no_room_at_all_counts_once(bench: Bench) -> None:
+    await bench.queue.put(b"A")
+    await bench.queue.get(options=MQGMO.SYNCPOINT)
+    for _ in range(2):
+        bench.store.fail_next(StoreFullError("full"))
+    assert await reason_of(bench.connection.backout()) == MQRC.STORAGE_MEDIUM_FULL
+    message = await bench.queue.get(options=MQGMO.BROWSE_FIRST)
+    assert (message.data, message.md.backout_count) == (b"A", 1)
+
+
+async def test_rule_6_what_falls_together_is_answered_in_its_order(bench: Bench) -> None:
+    answered: list[str] = []
+
+    async def refused(name: str, call: Awaitable[object]) -> None:
+        assert await reason_of(call) != MQRC.NONE
+        answered.append(name)
+
+    await bench.queue.put(b"A", options=MQPMO.SYNCPOINT)
+    bench.store.fail_next(StoreFullError("full"))
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(refused("commit", bench.connection.commit()))
+        tasks.create_task(refused("put", bench.queue.put(b"B")))
+    assert answered == ["commit", "put"]
+
+
 async def test_rule_6_a_command_that_finds_no_room_changes_nothing(bench: Bench) -> None:
     for command in ("DEFINE QLOCAL(R)", "ALTER QLOCAL(Q) MAXDEPTH(1)", "DEFINE QLOCAL(Q) REPLACE MAXDEPTH(1)"):
         bench.store.fail_next(StoreFullError("full"))
@@ -509,6 +534,14 @@ async def test_rule_7_nothing_is_written_after_a_failure(bench: Bench) -> None:
     await asyncio.gather(*(reason_of(bench.connection.put1("Q", b"%d" % number)) for number in range(3)))
     await bench.idle()
     assert bench.transactions == 0
+
+
+async def test_rule_7_what_could_not_be_written_is_neither_there_nor_gone(bench: Bench) -> None:
+    queue = bench.manager.core.objects.queues["Q"]
+    await bench.queue.put(b"A", options=MQPMO.SYNCPOINT)
+    bench.store.fail_next(StoreFailedError("no answer"))
+    assert await reason_of(bench.connection.commit()) == MQRC.CONNECTION_BROKEN
+    assert (queue.depth, queue.uncommitted) == (1, 1)
 
 
 async def test_rule_7_a_get_that_cannot_read_its_message_is_told_so() -> None:
