@@ -60,3 +60,22 @@ async def test_a_post_answers_everybody_who_waits(manager: QueueManager) -> None
     assert [await call for call in waiting] == [manager.core.triggers.posts] * 5
     await asyncio.sleep(0)
     assert manager.monitors._waiting == {}  # an answered wait leaves nothing behind
+
+
+@pytest.mark.parametrize("end", ["return", "break", "abandon"])
+async def test_starts_that_are_given_back_answer_who_waits_for_a_post(manager: QueueManager, end: str) -> None:
+    async with manager.connect() as connection:
+        await connection.mqsc("DEFINE PROCESS(P)\nDEFINE QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(P)")
+        await connection.put1("Q", b"")
+        taker = manager.converse()
+        taking = taker.trigger_take("Q", 1)
+        waiting = connection.port.trigger_wait(manager.core.triggers.posts)
+        assert not waiting.done()
+        if end == "return":
+            taker.trigger_return([lease.id for lease in taking.result()])
+        elif end == "break":
+            taker.break_()
+        else:
+            taking.abandon()
+        assert waiting.result() == manager.core.triggers.posts
+        taker.break_()
