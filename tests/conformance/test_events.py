@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from broker.mqi import MQAT, MQCA, MQFMT, MQGMO, MQIA, MQMT, MQPMO, MQRC, MessageDescriptor
+from broker.mqi import MQAT, MQCA, MQFMT, MQGMO, MQIA, MQMF, MQMT, MQPMO, MQRC, MessageDescriptor
 from tests.conformance.expect import ALL, browsed, drained, fails
 
 if TYPE_CHECKING:
@@ -142,6 +142,16 @@ async def test_t13_5_the_message_that_reaches_the_high_limit_makes_an_event_and_
     await put_and_get(queue, 1, 2)
     await put_and_get(queue, 2)
     assert await reasons(events) == []
+
+
+async def test_a_message_got_whole_counts_as_all_its_segments(system: System, queue: Queue, events: Queue) -> None:
+    await system.mqsc("ALTER QLOCAL(Q) MAXDEPTH(10) QDEPTHHI(30) QDEPTHLO(0) QDPHIEV(ENABLED) QDPLOEV(ENABLED)")
+    for flags in (MQMF.SEGMENT, MQMF.SEGMENT, MQMF.LAST_SEGMENT):
+        await queue.put(b"part", MessageDescriptor(msg_flags=flags), options=MQPMO.LOGICAL_ORDER)
+    assert await reasons(events) == [MQRC.Q_DEPTH_HIGH]
+    assert (await queue.get(options=MQGMO.COMPLETE_MSG)).data == b"part" * 3
+    low = event_of(await events.get())
+    assert (low.reason, low.parameters[MQIA.MSG_DEQ_COUNT]) == (MQRC.Q_DEPTH_LOW, 3)
 
 
 async def test_depth_events_arm_one_another(system: System, queue: Queue, events: Queue) -> None:
