@@ -298,3 +298,31 @@ def test_table_3_3_a_put_or_get_that_cannot_be_written_leaves_what_is_open(world
         access.get(MQGMO.LOGICAL_ORDER)
         world.settle_next(written=False)
     assert [access.get(MQGMO.LOGICAL_ORDER).data for _ in range(2)] == [b"1", b"2"]
+
+
+@pytest.mark.parametrize(
+    ("of_queue", "of_manager", "reason"),
+    [(40_000, 50_000, MQRC.MSG_TOO_BIG_FOR_Q), (50_000, 40_000, MQRC.MSG_TOO_BIG_FOR_Q_MGR)],
+)
+def test_a_put_like_the_last_one_is_held_to_both_limits_of_its_length(
+    world: World, of_queue: int, of_manager: int, reason: MQRC
+) -> None:
+    world.alter_manager(MAXMSGL=of_manager)
+    world.define(MAXMSGL=of_queue)
+    access = world.open()
+    for _ in range(2):
+        access.put(bytes(40_000))
+        with fails(reason):
+            access.put(bytes(40_001))
+
+
+def test_a_unit_of_work_is_counted_by_its_own_puts_alone(world: World) -> None:
+    world.alter_manager(MAXUMSGS=2)
+    world.define()
+    access = world.open()
+    for _ in range(2):
+        access.put_all([b"A", b"B"], MQPMO.SYNCPOINT)
+        access.put(b"outside")
+        with fails(MQRC.SYNCPOINT_LIMIT_REACHED):
+            access.put(b"C", MQPMO.SYNCPOINT)
+        access.program.commit()
