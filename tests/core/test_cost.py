@@ -11,9 +11,10 @@ from broker.core.manager import Manager
 from broker.core.message import properties
 from broker.core.message.entry import Entry
 from broker.core.queues.selection import Request
+from broker.core.queues.views import LOOKS_AT_ONCE, Search
 from broker.core.selector import Selector, message
 from broker.interface.properties import with_properties
-from broker.mqi import MQGMO, MQMF, MQMO, MQPMO, MQRC, MessageDescriptor, folders
+from broker.mqi import MQGMO, MQMF, MQMO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor, folders
 from tests.core.world import ALL, World, fails
 
 if TYPE_CHECKING:
@@ -355,3 +356,16 @@ def test_what_a_selector_saw_last_is_all_that_is_remembered(world: World) -> Non
     for number in range(3):
         access.put(*made(b"A", {"number": number}))
     assert properties.decoded.cache_info().currsize == 1
+
+
+def test_a_call_looks_at_no_more_than_so_many_messages(world: World, asked: list[Entry]) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    for _ in range(2 * LOOKS_AT_ONCE):
+        access.put(b"", 0, MessageDescriptor(correl_id=number_id(7)))
+    asked.clear()
+    md = MessageDescriptor(correl_id=number_id(7), msg_seq_number=2)
+    gmo = GetMessageOptions(match_options=int(MQMO.MATCH_CORREL_ID | MQMO.MATCH_MSG_SEQ_NUMBER))
+    found = world.manager.get(access.handle, access.queue, md, gmo, None, world.now)
+    assert isinstance(found, Search)
+    assert len(asked) <= LOOKS_AT_ONCE

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.queues.effects import Grant
+from broker.core.queues.views import Search
 from broker.mqi import MQGMO, MQMF, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
 from tests.core.world import START_TIME, Access, Wait, World, fails, name_of
 
@@ -188,3 +189,24 @@ def test_of_many_expired_messages_those_that_a_whole_group_lacks_are_looked_for(
     assert isinstance(grant, Grant)
     assert grant.entries[0].data == b"3"
     world.granted(grant)
+
+
+def test_a_whole_group_is_not_given_when_the_look_ends_with_a_message_of_it_expired(
+    world: World, access: Access, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("broker.core.calls.choosing.EXPIRED_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.calls.expiring.EXPIRED_AT_ONCE", 1)
+    put(access, b"X", 10)
+    for data, expiry, flags in ((b"1", -1, MQMF.MSG_IN_GROUP), (b"2", 30, MQMF.LAST_MSG_IN_GROUP)):
+        number = int(data)
+        md = MessageDescriptor(expiry=expiry, group_id=name_of("A"), msg_seq_number=number, msg_flags=int(flags))
+        access.put(data, 0, md)
+    world.pass_time(5)
+    gmo = GetMessageOptions(options=int(MQGMO.ALL_MSGS_AVAILABLE))
+    found = world.manager.get(access.handle, access.queue, None, gmo, None, world.now)
+    assert isinstance(found, Search)
+    for _ in found.steps:
+        world.perform()
+    assert access.queue.depth == 1
+    with fails(MQRC.NO_MSG_AVAILABLE):
+        access.get(MQGMO.ALL_MSGS_AVAILABLE)
