@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker import MQError, QueueManager
+from broker import CommandFailedError, MQError, QueueManager
 from broker.commands import script as script_module
 from broker.config import Config
 from broker.engine import command_server
 from broker.engine.scripts import UNREAD_BYTES, ScriptCall, weight_of
 from broker.mqi import MQOO, MQRC, ObjectDescriptor
 from broker.mqi.replies import CommandReply, ReplyPart, joined, replies_of
+from broker.storage.store import StoreFullError
 from broker.testing import VirtualClock
+from tests.engine.bench import opened as opened_on_a_faulty_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -247,3 +249,23 @@ def test_parts_make_up_the_replies_that_they_are_parts_of() -> None:
     assert replies_of([ReplyPart(a), ReplyPart(b), ReplyPart(c, True)]) == [a, joined([b, c])]
     assert joined([b, c]) == CommandReply(code="AMQ8409I", text="b\nc", attributes=({"QUEUE": "b"}, {"QUEUE": "c"}))
     assert replies_of([]) == []
+
+
+# A checked script.
+
+
+async def test_a_checked_script_ends_at_a_display_of_what_is_not_there() -> None:
+    async with opened() as (_, connection):
+        with pytest.raises(CommandFailedError) as caught:
+            await connection.mqsc("DISPLAY QLOCAL(NONE)\nDEFINE QLOCAL(LATER)", check=True)
+        assert [reply.code for reply in caught.value.replies] == ["AMQ8147E"]
+        assert await codes(connection, "DISPLAY QLOCAL(LATER)") == ["AMQ8147E"]
+
+
+async def test_a_checked_script_ends_at_a_change_for_which_the_store_has_no_room() -> None:
+    async with opened_on_a_faulty_store() as bench:
+        bench.store.fail_next(StoreFullError("the disk is full"))
+        with pytest.raises(CommandFailedError) as caught:
+            await bench.connection.mqsc("DEFINE QLOCAL(FIRST)\nDEFINE QLOCAL(LATER)", check=True)
+        assert [reply.code for reply in caught.value.replies] == ["AMQ8101S"]
+        assert await codes(bench.connection, "DISPLAY QLOCAL(FIRST)\nDISPLAY QLOCAL(LATER)") == ["AMQ8147E"] * 2
