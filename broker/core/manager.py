@@ -2,8 +2,8 @@
 
 A call that changes messages goes through three steps. *Call*: it is checked and joins a unit of work; what it puts is
 pending, what it gets is out of sight. *Freeze*: `commit` or `backout` turns the unit into rows, once. *Settle*: when
-the rows are durable, or could not be made so, `settle` lets all of the unit take effect at once and returns what
-follows from it. The caller sees to it that units settle in the order in which they were frozen (journal rule 3).
+the rows are durable, or could not be made so, `settle` lets all of the unit take effect at once; what follows from it
+is among the `effects`. The caller sees to it that units settle in the order in which they were frozen (journal rule 3).
 
 Where the steps are: objects are defined in `defining`, opened in `opening` and `distribution`, closed in `closing`. A
 put is checked and completed in `putting` and placed in `placing`; a get is made a request in `getting`, its message is
@@ -44,7 +44,7 @@ from broker.core.queues.views import Search
 from broker.core.queues.waiters import Waiter
 from broker.core.triggers import Triggers
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQOO, MQPMO
+from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -60,7 +60,6 @@ if TYPE_CHECKING:
     from broker.core.queues.unit import Unit
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor
 
-_SYNCPOINT = MQPMO.SYNCPOINT.value
 _OPEN_FAIL_IF_QUIESCING = MQOO.FAIL_IF_QUIESCING.value
 INSTANCE = "INSTANCE"
 """The attribute of the queue manager's definition that tells its identifiers from those of others (`Identifiers`). No
@@ -238,19 +237,9 @@ class Manager:
 
     # Expiry (semantics 12.1)
 
-    def expire(self, queue: LocalQueue, now: float) -> None:
-        """Discard available messages whose time is up: all, or EXPIRED_AT_ONCE of them. A queue that is being deleted
-        takes its own with it.
-        """
-        expiring.expire(self, queue, now)
-
     def expiry(self, queues: Iterable[LocalQueue], now: float) -> Iterator[None]:
-        """Discard all of them, on these queues, a few in each step."""
+        """Discard the available messages of these queues whose time is up, a few in each step."""
         return expiring.expire_all(self, queues, now)
-
-    def discard(self, expired: Iterable[Entry]) -> None:
-        """Take expired messages off their queues, and note them for whoever writes that."""
-        expiring.discard(self, expired)
 
     # Definitions
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from broker.core.calls.expiring import expire
 from broker.core.queues.effects import Grant
 from broker.core.queues.views import Search
 from broker.mqi import MQGMO, MQMF, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
@@ -98,7 +99,7 @@ def test_the_scan_discards_what_is_overdue_and_nothing_else(world: World, access
         put(access, data, expiry)
     put(access, b"E", 10, MQPMO.SYNCPOINT)
     world.pass_time(2)
-    world.manager.expire(access.queue, world.now)
+    expire(world.manager, access.queue, world.now)
     assert {entry.data for entry in world.manager.effects.expired} == {b"A", b"C"}
     world.perform()
     assert access.queue.depth == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.core.calls.expiring import expire
 from broker.core.message.entry import STATE_NAMES
 from broker.mqi import MQGMO, MQPMO, MessageDescriptor, MQError
 from broker.mqi.structures import NO_ID
@@ -209,7 +210,7 @@ class Twins:
         if scan:
             for name, queue in self.model.queues.items():
                 self.model.expire(queue)
-                self.world.manager.expire(self.world.manager.objects.queues[name], self.world.now)
+                expire(self.world.manager, self.world.manager.objects.queues[name], self.world.now)
             self.world.perform()
 
     def alter(self, name: str, *, get: bool, put: bool, fifo: bool, priority: int) -> None:

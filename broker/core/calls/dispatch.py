@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.calls import choosing, granting
+from broker.core.calls import choosing, expiring, granting
 from broker.core.message.entry import AVAILABLE
 from broker.core.queues.queue import LocalQueue
+from broker.core.queues.waiting import stop_waiting
 from broker.mqi.errors import MQError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ def _offer_one(manager: Manager, entry: Entry, now: float) -> None:
     for waiter, found in queue.waiters.takers(entry, queue.shelf, _Judge(manager, queue, entry, now)):
         request = waiter.request
         if found.expired(now):
-            manager.discard((found,))
+            expiring.discard(manager, (found,))
             break
         served.append(waiter)
         try:
@@ -57,7 +58,7 @@ def _offer_one(manager: Manager, entry: Entry, now: float) -> None:
         if entry.state != AVAILABLE:
             break
     for waiter in served:
-        manager.stop_waiting(waiter)
+        stop_waiting(waiter)
 
 
 class _Judge:

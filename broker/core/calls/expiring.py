@@ -18,7 +18,9 @@ _EXPIRED_A_STEP = 50
 
 
 def expire(manager: Manager, queue: LocalQueue, now: float) -> None:
-    """Discard what is available and expired on a queue: all, or EXPIRED_AT_ONCE of it."""
+    """Discard what is available and expired on a queue: all, or EXPIRED_AT_ONCE of it. A queue that is being deleted
+    takes its own with it.
+    """
     if not queue.deleted:
         discard(manager, list(islice(queue.shelf.overdue(now), EXPIRED_AT_ONCE)))
 

@@ -70,7 +70,7 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
     if not in_unit and len(entries) > 1 and entry.persistence and handle.hconn.unit is not None:
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message in segments, outside syncpoint beside an open unit")
     unit = (handle.hconn.unit or Unit()) if in_unit else Unit()
-    check_room(unit, manager.max_calls)
+    check_calls(unit, manager.max_calls)
     warning = _get_warning(handle, request, entry, in_unit=in_unit)
     if in_unit:
         handle.hconn.enter(unit, now)
@@ -100,7 +100,7 @@ def _length(entries: list[Entry], request: Request, form: int) -> int:
     return length
 
 
-def check_room(unit: Unit, max_calls: int) -> None:
+def check_calls(unit: Unit, max_calls: int) -> None:
     """Raise SYNCPOINT_LIMIT_REACHED (2024) when the unit of work cannot take another message."""
     if unit.calls >= max_calls:
         raise MQError(

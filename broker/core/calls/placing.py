@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.calls import putting
-from broker.core.calls.granting import check_room
+from broker.core.calls import expiring, putting
+from broker.core.calls.granting import check_calls
 from broker.core.calls.put_template import PutTemplate, leaves_template
 from broker.core.message import reports
 from broker.core.message.logical_order import CLOSED
@@ -30,13 +30,7 @@ _SYNCPOINT = MQPMO.SYNCPOINT.value
 
 
 def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None) -> tuple[Entry, Unit | None, int]:
-    """MQPUT, or MQPUT1: the entry (the first, of a message that was cut, and as it will be at its destination), the
-    implicit unit to freeze (None under syncpoint), and the reason of a warning.
-
-    Outside syncpoint the message becomes part of `implicit`, of a call that puts several, or of a unit of its own;
-    under syncpoint of that of the connection, which it begins if there was none. Raises Q_FULL (2053),
-    PUT_INHIBITED (2051) and others.
-    """
+    """MQPUT, or MQPUT1 (`Manager.put`)."""
     hconn, handle = put.hconn, put.handle
     length = len(put.data)
     template = template_of(manager, put, length)
@@ -47,7 +41,7 @@ def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None
     in_unit = int(put.pmo.options) & _SYNCPOINT
     unit = (hconn.unit if in_unit else implicit) or Unit()
     if in_unit:
-        check_room(unit, manager.max_calls)
+        check_calls(unit, manager.max_calls)
         _check_bytes(manager, unit, length)
     unit.calls += 1
     unit.bytes += length
@@ -91,7 +85,7 @@ def _prepared(manager: Manager, put: Put, now: float) -> Prepared:
     """A put that is not like the last one through its handle, once it has passed all checks of its own."""
     handle, queue = put.handle, put.route.queue
     if queue.room() <= 0:
-        manager.expire(queue, now)
+        expiring.expire(manager, queue, now)
     try:
         prepared = putting.prepare(manager, put, now)
     except MQError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.calls import placing
+from broker.core.calls import expiring, placing
 from broker.core.message import reports
 from broker.core.message.dead_letter import dead_letter
 from broker.core.message.entry import FullEntry
@@ -82,7 +82,7 @@ def _refusal(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Mo
 def _put(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> None:
     route = manager.objects.destination(message.q_name, message.q_mgr_name)
     if route.queue.room() <= 0:
-        manager.expire(route.queue, moment.wall)
+        expiring.expire(manager, route.queue, moment.wall)
     entry = _entry(route, message, manager.ids.next(), moment.wall)
     if route.remote:
         entry = transmitted(entry, route, manager.ids, moment.wall)
