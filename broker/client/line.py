@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from broker.client.calls import RemoteCall, RemoteConnect, RemoteScript
 from broker.client.port import RemotePort
+from broker.clock import cancel_timer
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.wire import answers, frames
@@ -117,8 +118,7 @@ class Line(asyncio.Protocol):
             return
         self.broken = True
         self._why = why
-        if self._timer is not None:
-            self._timer.cancel()
+        cancel_timer(self._timer)
         if not self.welcomed.done():
             early = MQRC.Q_MGR_NOT_AVAILABLE if reason == MQRC.CONNECTION_BROKEN else reason
             self.welcomed.set_exception(MQError(early, f"{self._where}: {why}"))
@@ -159,8 +159,7 @@ class Line(asyncio.Protocol):
 
     def _watch(self, delay: float, callback: Callable[[], None]) -> None:
         """Run `callback` in `delay` seconds instead of what was to be run."""
-        if self._timer is not None:
-            self._timer.cancel()
+        cancel_timer(self._timer)
         self._timer = self._clock.call_later(delay, callback)
 
     # What ports and calls say.

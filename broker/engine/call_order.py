@@ -110,30 +110,20 @@ class CallOrder:
         at queues are deferred. To call it again is harmless.
         """
         self._revealing += 1
-        over = False
-
-        def revealed() -> None:
-            nonlocal over
-            if not over:
-                over = True
-                self._revealing -= 1
-                self._resume()
-
-        return revealed
+        return _once(self._revealed)
 
     def hold(self) -> Callable[[], None]:
         """Until the function returned is called, all later calls are deferred. To call it again is harmless."""
         self._held += 1
-        over = False
+        return _once(self._released)
 
-        def go_on() -> None:
-            nonlocal over
-            if not over:
-                over = True
-                self._held -= 1
-                self._resume()
+    def _revealed(self) -> None:
+        self._revealing -= 1
+        self._resume()
 
-        return go_on
+    def _released(self) -> None:
+        self._held -= 1
+        self._resume()
 
     def prepare(self, steps: Iterator[None], call: Call[Any], make: Callable[..., None], *arguments: Any) -> None:
         """Do what must be done before a call that only receives can be made, in slices; then make it, before all later
@@ -308,6 +298,19 @@ class CallOrder:
 
     def _resumed_so_far(self, _: Exception | None) -> None:
         self._resuming = False
+
+
+def _once(step: Callable[[], None]) -> Callable[[], None]:
+    """What takes a step when it is called first, and then no more."""
+    taken = False
+
+    def take() -> None:
+        nonlocal taken
+        if not taken:
+            taken = True
+            step()
+
+    return take
 
 
 def _unheard() -> Call[Any]:

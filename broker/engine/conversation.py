@@ -23,6 +23,7 @@ from broker.engine.answers import opened, placed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.call_order import CallOrder
 from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
+from broker.engine.context import WAITS_AT_ONCE
 from broker.engine.delivery import Form, form_of
 from broker.engine.leases import Leases
 from broker.engine.objects import inquire
@@ -62,7 +63,6 @@ _INQUIRE = MQOO.INQUIRE.value
 _SET = MQOO.SET.value
 _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
-_WAITS_AT_ONCE = 100  # that end in one step
 
 
 class Conversation:
@@ -205,7 +205,7 @@ class Conversation:
         handle, options = self.hconn.handle(hobj), checks.options(options)
         if dynamic.close_deletes(handle, options):
             self.call_order.change(call, slow_calls.delete_dynamic(self, call, handle, options))
-        elif len(handle.waiting) > _WAITS_AT_ONCE:
+        elif len(handle.waiting) > WAITS_AT_ONCE:
             self.call_order.change(call, slow_calls.close_with_waits(self, call, handle))
         else:
             call.set_result(self.close_handle(handle))

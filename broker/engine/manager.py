@@ -242,7 +242,7 @@ class QueueManager:
         objects, high_water = await self._store.load_objects()
         now = self.clock.time()
         kept = next((row for row in objects if row.kind == "QMGR"), None)
-        definition = create("QMGR", self.name, _moment(now), QMID=f"{self.name}_{_moment(now):%Y-%m-%d_%H.%M.%S}")
+        definition = create("QMGR", self.name, _in_utc(now), QMID=f"{self.name}_{_in_utc(now):%Y-%m-%d_%H.%M.%S}")
         if not high_water:  # nothing was ever made here: later it would change identifiers that are known already
             definition.attributes[INSTANCE] = self.random_bits(INSTANCE_BITS)
         self.core = Manager(definition, now, high_water)
@@ -270,7 +270,7 @@ class QueueManager:
         did not create. What is there stays as it is.
         """
         durable = self.config.queue_manager.defaults == DURABLE
-        wanted = (definition, *default_objects(_moment(self.clock.time()), durable=durable))
+        wanted = (definition, *default_objects(_in_utc(self.clock.time()), durable=durable))
         missing = [each for each in wanted if (each.space, each.name) not in self.core.objects.definitions]
         if not missing:
             return
@@ -343,7 +343,7 @@ class QueueManager:
         self.monitors.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
 
 
-def _moment(now: float) -> datetime:
+def _in_utc(now: float) -> datetime:
     return datetime.fromtimestamp(now, UTC)
 
 
