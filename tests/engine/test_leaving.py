@@ -116,3 +116,15 @@ async def test_what_a_wait_is_granted_while_its_connection_leaves_goes_back(benc
     assert bench.manager.core.objects.queues["Q"].uncommitted == 0
     message = await bench.queue.get()
     assert (message.data, message.md.backout_count) == (b"A", 1)
+
+
+async def test_to_let_go_twice_of_what_holds_the_calls_is_harmless() -> None:
+    async with opened() as bench:
+        order = bench.manager.converse("test").call_order
+        for hold in (order.hold, order.reveal):
+            first, second = hold(), hold()
+            first()
+            first()
+            assert order._held + order._revealing == 1
+            second()
+            assert order._held + order._revealing == 0
