@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from broker.core.message.rows import MessageRow, ObjectRow, Rows
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable
 
 Done: TypeAlias = "Callable[[Exception | None], None]"
 """To call once when something is over: with None, or with the error that it ended with."""
@@ -22,6 +22,7 @@ Done: TypeAlias = "Callable[[Exception | None], None]"
 _T = TypeVar("_T")
 
 __all__ = [
+    "DataDamagedError",
     "Done",
     "MessageRow",
     "ObjectRow",
@@ -45,8 +46,25 @@ class StoreUnusableError(Exception):
     """The store cannot be opened: another manager has it, it is of a newer version, or it is damaged."""
 
 
+class DataDamagedError(Exception):
+    """The data of some messages is not what was put. The messages stay where they are, and the store goes on.
+
+    `ids` says of which messages; the text names the file.
+    """
+
+    def __init__(self, ids: Collection[int], text: str) -> None:
+        super().__init__(text)
+        self.ids = frozenset(ids)
+
+
 class Store(Protocol):
     """Where a queue manager keeps what must survive it."""
+
+    def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
+        """Have `failed` called, on the event loop, when the store fails while nothing is submitted (journal rule 7).
+
+        A store that fails only at what it is asked for need not call it.
+        """
 
     async def open(self) -> None:
         """Get ready, creating or upgrading the store; raises StoreUnusableError."""
@@ -59,26 +77,27 @@ class Store(Protocol):
         forgotten. Raises StoreUnusableError, and what `write` raises.
         """
 
-    def submit(self, rows: Rows, done: Done) -> None:
+    def submit(self, rows: Rows, done: Done) -> bool | None:
         """Make all of `rows` durable, or none, after all that was submitted before; then call `done`.
 
         An object that is dropped takes nothing with it: the messages of a queue are removed by their ids.
 
         It is called in a later turn of the event loop, in the order of submission, whatever is cancelled meanwhile:
-        with None, with StoreFullError, or with StoreFailedError.
+        with None, with StoreFullError, or with StoreFailedError. A store that has made the rows durable at once may
+        return True instead: then `done` is not called.
         """
 
     async def write(self, rows: Rows) -> None:
         """Submit `rows` and wait until they are durable; raises what `submit` reports."""
         outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.submit(rows, partial(_settle, outcome, None))
-        await outcome
+        if not self.submit(rows, partial(_settle, outcome, None)):
+            await outcome
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Read the data of these messages, before anything that is submitted later is written; then call `done`.
 
-        It is called in a later turn of the event loop: with the data and None, or without any and StoreFailedError, as
-        when a message is missing.
+        It is called in a later turn of the event loop: with the data and None; without any and StoreFailedError; or,
+        where the data of some is damaged or missing, with that of the others and DataDamagedError.
         """
 
     async def read_data(self, ids: Iterable[int]) -> dict[int, bytes]:
