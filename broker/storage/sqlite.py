@@ -25,17 +25,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from anyio import CancelScope
 
 from broker.storage import database
-from broker.storage.ballast import Ballast
-from broker.storage.directory import DataDirectory
+from broker.storage.disk.ballast import Ballast
+from broker.storage.disk.directory import DataDirectory
 from broker.storage.store import Store, StoreFailedError, StoreFullError
-from broker.storage.thread import DatabaseThread, start_thread
-from broker.storage.upkeep import Upkeep
+from broker.storage.upkeep import Upkeep, start_thread
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
+    from broker.storage.disk.database_thread import DatabaseThread
     from broker.storage.store import Done, MessageRow, ObjectRow, Rows
 
 FILES = ("evermq.db", "evermq.db-wal", "evermq.db-shm", "ballast", "lock", "unchecked")

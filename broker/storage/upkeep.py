@@ -21,17 +21,20 @@ import shutil
 import sqlite3
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from broker.storage import database
-from broker.storage.directory import open_private
-from broker.storage.thread import DatabaseThread, start_thread
+from broker.storage.disk import database_thread
+from broker.storage.disk.directory import open_private
+from broker.storage.store import StoreUnusableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from broker.storage.disk.database_thread import DatabaseThread
     from broker.storage.store import Rows
 
 CARRY_BYTES = database.WAL_BYTES_MAX // 2
@@ -213,6 +216,14 @@ class Upkeep:
         else:
             self._last_check = f"failed: {error}"
             self._damaged(str(error))
+
+
+async def start_thread(path: Path) -> DatabaseThread:
+    """A thread with its connection to the database at `path`; raises StoreUnusableError."""
+    try:
+        return await database_thread.start(partial(database.connect, path), "evermq-database")
+    except sqlite3.Error as error:
+        raise StoreUnusableError(f"{path} cannot be opened ({error}); look at the rights of its directory") from error
 
 
 def _log_bytes(rows: Rows) -> int:

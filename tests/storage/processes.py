@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HOLDS_THE_DIRECTORY = """
 import sys
 from pathlib import Path
-from broker.storage.directory import DataDirectory
+from broker.storage.disk.directory import DataDirectory
 
 DataDirectory(Path(sys.argv[1])).claim()
 print("claimed", flush=True)
