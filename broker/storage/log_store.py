@@ -110,11 +110,11 @@ class LogStore(Store):
         Raises StoreUnusableError when one is not what was written.
         """
         opened = self._use()
-        delta = self._upkeep.delta
-        kept = await opened.database.perform(opened.snapshot.load_objects)
-        objects = {(each.space, each.name): each for each in kept} | delta.objects
-        found = [objects[key] for key in sorted(objects)]
-        high_water = max(opened.snapshot.tally.high_water, delta.high_water)
+        async with self._upkeep.standing_still() as delta:
+            kept = await opened.database.perform(opened.snapshot.load_objects)
+            objects = {(each.space, each.name): each for each in kept} | delta.objects
+            found = [objects[key] for key in sorted(objects)]
+            high_water = max(opened.snapshot.tally.high_water, delta.high_water)
         return [each for each in found if each is not None], high_water
 
     async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
@@ -126,20 +126,16 @@ class LogStore(Store):
         """
         opened = self._use()
         nonpersistent: list[int] = []
-        self._upkeep.loading = True
-        try:
-            async for rows in self._load(opened):
+        async with self._upkeep.standing_still() as delta:
+            async for rows in self._load(opened, delta):
                 lost = [row.id for row in rows if not row.persistent]
                 nonpersistent += lost
                 yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
-        finally:
-            self._upkeep.loading = False
         if nonpersistent:
             await self.write(Rows(removals=nonpersistent))
 
-    async def _load(self, opened: Opened) -> AsyncIterator[list[MessageRow]]:
+    async def _load(self, opened: Opened, delta: Delta) -> AsyncIterator[list[MessageRow]]:
         """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""
-        delta = self._upkeep.delta
         new = iter(sorted(delta.inserts))
         upcoming = next(new, None)
         last, count, total = -1, 0, 0
@@ -152,7 +148,9 @@ class LogStore(Store):
             last = page[-1].id if page else 2**63
             merged = False
             while upcoming is not None and upcoming < last:
-                rows.append(delta.inserts[upcoming]._replace(data=None))
+                row = delta.inserts.get(upcoming)
+                if row is not None:  # else it was removed while this load goes on
+                    rows.append(row._replace(data=None))
                 upcoming, merged = next(new, None), True
             if rows:
                 yield sorted(rows) if merged else rows

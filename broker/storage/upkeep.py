@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -32,7 +32,7 @@ from broker.storage.store import Rows, StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from broker.clock import Clock, Timer
     from broker.storage.disk.disk import Disk, Identity
@@ -85,10 +85,10 @@ class Upkeep:
         self._busy_since: float | None = None
         self._noting = False
         self._files = {name: disk.identity(name) for name in self._names()}
-        self._closing: Done | None = None
+        self._waiting: list[asyncio.Future[Exception | None]] = []  # for the end of the carry-over that runs
+        self._loading = False  # what the snapshot lacks stays with it until all has been read
         self._ended = False
         self.closed = False  # the database, in order
-        self.loading = False  # what the snapshot lacks stays with it until all has been read
         self.delta = opened.delta
         self.full = opened.uncarried
         self.ballast_held = False
@@ -117,6 +117,21 @@ class Upkeep:
         if row is None and self._frozen is not None:
             row = self._frozen.inserts.get(id)
         return None if row is None else row.data
+
+    @asynccontextmanager
+    async def standing_still(self) -> AsyncIterator[Delta]:
+        """What the snapshot lacks, while nothing is carried over: what runs is waited for. Not for two at a time."""
+        self._loading = True
+        try:
+            while self._carrying.running and not self._ended:
+                await self._carry_over_ended()
+            self._thaw()
+            yield self.delta
+        finally:
+            self._loading = False
+            self.writer.go_on()
+            if self._idle_timer is None and not self._ended:
+                self._watch_for_idleness()
 
     # What the writer asks and tells
 
@@ -167,8 +182,8 @@ class Upkeep:
         return self._number > self._log.snap or self._carrying.committed
 
     def _carry(self) -> None:
-        """Carry over what there is, unless that is being done."""
-        if self._carrying.running or self._ended or self.loading:
+        """Carry over what there is, unless that is being done, or all is being read."""
+        if self._carrying.running or self._ended or self._loading:
             return
         if self._carrying.committed:
             self._carrying.resume(self._carried)
@@ -191,7 +206,7 @@ class Upkeep:
             self._found_no_room(error)
         else:
             self._found_it_busy(error)
-        self._end_closing(error)
+        self._tell_ended(error)
 
     def _went_through(self) -> None:
         self._log.snap = self._carrying.number
@@ -201,14 +216,18 @@ class Upkeep:
             self._database.submit(self._occupy_or_not, self._occupied)
         self.writer.go_on()
 
+    def _thaw(self) -> None:
+        """Have what is not carried over yet in one piece."""
+        if self._frozen is not None:
+            self._frozen.follow(self.delta)
+            self.delta, self._frozen = self._frozen, None
+
     def _found_no_room(self, full: StoreFullError) -> None:
         """What was frozen is joined by what came later: messages that were got meanwhile need no room."""
         if not self.full:
             logger.warning("store full path=%s: what grows is refused until there is room: %s", self._disk.path, full)
         self.full = True
-        if self._frozen is not None:
-            self._frozen.follow(self.delta)
-            self.delta, self._frozen = self._frozen, None
+        self._thaw()
         if self.ballast_held:
             self.ballast_held = False
             self._database.submit(lambda _: self._disk.remove(BALLAST), self._ballast_given_up)
@@ -313,7 +332,7 @@ class Upkeep:
         StoreFailedError, after which nothing may be written.
         """
         self.stop()
-        self._ended = False
+        self._ended = self._loading = False
         await self._carry_last()
         self._ended = True
         await self._database.perform(self._compare_files)
@@ -335,7 +354,7 @@ class Upkeep:
         """Write nothing any more but, if it can be, why."""
         self.stop()
         self._carrying.stopped = True
-        self._end_closing(error)
+        self._tell_ended(error)
         mark = partial(note, self._manifest, state=FAILED, cause=str(error))
         if self.closed:
             with suppress(StoreFailedError):
@@ -352,17 +371,22 @@ class Upkeep:
         """Wait for the carry-over that runs, then for one of what is left; that it finds no room is no failure."""
         for _ in range(2):
             if self._behind or self._carrying.running:
-                ended: asyncio.Future[Exception | None] = self._loop.create_future()
-                self._closing = ended.set_result
                 self._carry()
-                error = await ended
+                error = await self._carry_over_ended()
                 if isinstance(error, StoreFailedError):
                     raise error
 
-    def _end_closing(self, error: Exception | None) -> None:
-        closing, self._closing = self._closing, None
-        if closing is not None:
-            closing(error)
+    async def _carry_over_ended(self) -> Exception | None:
+        """Wait for the end of the carry-over that runs, or of the store: what it ended with."""
+        ended: asyncio.Future[Exception | None] = self._loop.create_future()
+        self._waiting.append(ended)
+        return await ended
+
+    def _tell_ended(self, error: Exception | None) -> None:
+        waiting, self._waiting = self._waiting, []
+        for ended in waiting:
+            if not ended.done():
+                ended.set_result(error)
 
 
 def _same(opened: Identity, found: Identity | None) -> bool:
