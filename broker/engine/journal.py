@@ -40,20 +40,30 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.message.rows import Rows
 from broker.engine.mistakes import contained
-from broker.storage.store import StoreFullError
+from broker.storage.store import DataDamagedError, StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from broker.core.identifiers import Identifiers
+    from broker.engine.afterwards import Afterwards
     from broker.storage.store import Done, Store
 
 logger = logging.getLogger(__name__)
+
+
+class _Fate(Enum):
+    """What becomes of rows that are to be written."""
+
+    NOTHING = 0  # there are none, or no store for them
+    DURABLE = 1  # they are, at once
+    COMES = 2
 
 
 class Submission(NamedTuple):
@@ -79,11 +89,17 @@ class Journal:
     """
 
     def __init__(
-        self, store: Store, ids: Identifiers, failed: Callable[[Exception], None], batch_rows_max: int
+        self,
+        store: Store,
+        ids: Identifiers,
+        failed: Callable[[Exception], None],
+        afterwards: Afterwards,
+        batch_rows_max: int,
     ) -> None:
         self._store = store
         self._ids = ids
         self._failed = failed
+        self._afterwards = afterwards
         self._batch_rows_max = batch_rows_max
         self._loop = asyncio.get_running_loop()
         self._submissions: deque[Submission] = deque()
@@ -97,6 +113,7 @@ class Journal:
         self.error: Exception | None = None
         self.transactions = 0
         self.units = 0
+        store.watch(partial(self._step, self._stop))
 
     @property
     def waiting(self) -> int:
@@ -137,20 +154,26 @@ class Journal:
 
     def _step(self, step: Callable[..., None], *arguments: object) -> None:
         try:
-            step(*arguments)
+            self._afterwards.take(step, *arguments)
         except BaseException as mistake:
             if self._ended.done():
                 raise
             self._ended.set_exception(mistake)
 
     def _go_on(self) -> None:
-        """Write the next batch; settle those on the way to it that have nothing to write."""
+        """Write the next batch; settle those on the way to it that have nothing to write. One that is durable at once
+        is settled now, and the next begins in the next turn of the event loop, which is not held for both.
+        """
         while self._submissions or self._readings:
             batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
             self._read()
-            if self._write((submission.rows for submission in batch), partial(self._batch_written, batch)):
+            fate = self._write([submission.rows for submission in batch], partial(self._batch_written, batch))
+            if fate is _Fate.COMES:
                 return
             self._settle(batch, [self.error] * len(batch))
+            if fate is _Fate.DURABLE and (self._submissions or self._readings):
+                self._loop.call_soon(self._step, self._go_on)
+                return
         self._busy = False
         if self._closing and self.idle and not self._ended.done():
             self._ended.set_result(None)
@@ -169,32 +192,43 @@ class Journal:
 
     def _fetched(self, readings: Iterable[Reading], bodies: dict[int, bytes], error: Exception | None) -> None:
         self._reads -= 1
-        if error is not None:
-            self._stop(error)
-        _answer(readings, bodies, self.error)
+        if isinstance(error, DataDamagedError):
+            _answer(readings, bodies, self.error or error)
+        else:
+            if error is not None:
+                self._stop(error)
+            _answer(readings, bodies, self.error)
         if self._closing:
             self._wake()
 
-    def _write(self, units: Iterable[Rows], written: Done) -> bool:
-        """Have these units written in one transaction; False when there is nothing to write, or no store for it."""
+    def _write(self, units: Iterable[Rows], written: Done) -> _Fate:
+        """Have these units written in one transaction, and `written` called if its outcome `COMES`."""
         rows = Rows()
         for each in units:
             rows.extend(each)
         self._high_water = rows.high_water = self._ids.reserve() or self._high_water
         if not rows or self.error is not None:
-            return False
-        logger.debug(
-            "batch to write inserts=%d removals=%d backouts=%d hardened=%d objects=%d",
-            len(rows.inserts), len(rows.removals), len(rows.backouts), len(rows.hardened), len(rows.objects),
-        )  # fmt: skip
-        self._store.submit(rows, partial(self._step, self._answered, written))
-        return True
+            return _Fate.NOTHING
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "batch to write inserts=%d removals=%d backouts=%d hardened=%d objects=%d",
+                len(rows.inserts), len(rows.removals), len(rows.backouts), len(rows.hardened), len(rows.objects),
+            )  # fmt: skip
+        if self._store.submit(rows, partial(self._step, self._answered, written)):
+            self._is_durable()
+            return _Fate.DURABLE
+        return _Fate.COMES
+
+    def _is_durable(self) -> None:
+        """A transaction is."""
+        self.transactions += 1
+        self._high_water = 0
 
     def _answered(self, written: Done, error: Exception | None) -> None:
-        """The store has answered a transaction."""
+        """The store has answered a transaction. It may have failed meanwhile: then nothing more is acknowledged."""
+        error = self.error or error
         if error is None:
-            self.transactions += 1
-            self._high_water = 0
+            self._is_durable()
         elif not isinstance(error, StoreFullError):
             self._stop(error)
         written(error)
@@ -210,7 +244,7 @@ class Journal:
         self._refuse_later((each.caller for each, refused in zip(batch, errors, strict=True) if refused), error)
         if len(staying) == len(batch):  # it only removes: the store has tried all it can
             self._removed(batch, errors, error)
-        elif not self._write(staying, partial(self._removed, batch, errors)):
+        elif self._write(staying, partial(self._removed, batch, errors)) is not _Fate.COMES:
             self._settle(batch, errors)
             self._go_on()
 

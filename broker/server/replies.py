@@ -1,13 +1,13 @@
 """What goes out on a line: frames, and the outcomes of calls, gathered and written together.
 
-What is answered when a call is made is written when all bytes that came with it are heeded; of the others a callback
-queues the reply, and the replies of one turn of the event loop leave in one write. While the client does not read what
+What is answered when a call is made is written when all bytes that came with it are heeded; what the journal settles is
+written when it has settled all that became durable together; the other replies of one turn of the event loop leave in
+one write in the next. While the client does not read what
 is written to it, its replies wait as the futures that they are; after `send_timeout` seconds the line is cut.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
@@ -42,7 +42,7 @@ class Replies:
         self._limits = session.limits
         self._endpoint = session.endpoint
         self._flow = session.flow
-        self._loop = asyncio.get_running_loop()
+        self._afterwards = session.manager.afterwards
         self.due = False
         self.writable = True
         self._parts: list[bytes] = []  # frames to write
@@ -121,7 +121,7 @@ class Replies:
             if self._session.intake.heeding:  # and writes what is answered when it is through
                 self._clock.call_later(_WRITE_SECONDS, self.flush)
             else:
-                self._loop.call_soon(self.flush)
+                self._afterwards.leave(self.flush)
 
     def flush(self) -> None:
         """Write replies that are due, as far as the client reads them."""

@@ -16,7 +16,6 @@ from broker.wire.arguments import PUT_MANY_HEAD
 from broker.wire.frames import Frame, Verb
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from broker.interface.port import Call, Receipt
@@ -74,8 +73,8 @@ class Request:
         self.answer = 0  # of it: a long answer that is not written yet
         self.waits = False
 
-    def finished(self, call: asyncio.Future[Any]) -> None:
-        """The callback of the call."""
+    def finished(self) -> None:
+        """The call is answered, or cancelled."""
         self._replies.finished(self)
 
     def parted(self) -> None:

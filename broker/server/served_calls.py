@@ -79,7 +79,7 @@ class ServedCalls:
         else:
             request.weight = weight = weight_of(frame, self._endpoint.length)
             self._flow.add(weight)
-        call.add_done_callback(request.finished)
+        call.told = request.finished
         if verb == _MQSC:
             script = script_of(call)
             if script is not None:
