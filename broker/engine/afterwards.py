@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from broker.engine.mistakes import contained
+from broker.engine.mistakes import contained, mistake
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,7 @@ class Afterwards:
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._left: list[Callable[[], None]] | None = None  # None when no step is being taken
+        self._for_next_turn: list[Callable[[], None]] = []
 
     def leave(self, step: Callable[[], None]) -> None:
         """Take `step` when the step that is being taken is over, or in the next turn of the event loop when none is."""
@@ -26,6 +27,17 @@ class Afterwards:
             self._loop.call_soon(step)
         else:
             self._left.append(step)
+
+    def next_turn(self, step: Callable[[], None]) -> None:
+        """Take `step` in the next turn of the event loop, together with all others that are to be taken then."""
+        if not self._for_next_turn:
+            self._loop.call_soon(self.take, self._take_turn)
+        self._for_next_turn.append(step)
+
+    def _take_turn(self) -> None:
+        steps, self._for_next_turn = self._for_next_turn, []
+        for step in steps:
+            contained(step)
 
     def take(self, step: Callable[..., None], *arguments: object) -> None:
         """Take a step, then what was left in it; within another step it is a part of that. What the steps that were
@@ -41,4 +53,7 @@ class Afterwards:
         finally:
             self._left = None
             for each in left:
-                contained(each)
+                try:
+                    each()
+                except Exception as wrong:
+                    mistake(wrong, "a step")

@@ -42,10 +42,11 @@ import logging
 from collections import deque
 from enum import Enum
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.message.rows import Rows
-from broker.engine.mistakes import contained
+from broker.engine.mistakes import contained, mistake
 from broker.storage.store import DataDamagedError, StoreFullError
 
 if TYPE_CHECKING:
@@ -76,6 +77,9 @@ class Submission(NamedTuple):
     caller: object | None
 
 
+_ROWS = attrgetter("rows")
+
+
 class Reading(NamedTuple):
     """Bodies to fetch: the ids of their messages, and who takes them (or the error that left none to take)."""
 
@@ -99,7 +103,7 @@ class Journal:
         self._store = store
         self._ids = ids
         self._failed = failed
-        self._afterwards = afterwards
+        self.afterwards = afterwards
         self._batch_rows_max = batch_rows_max
         self._loop = asyncio.get_running_loop()
         self._submissions: deque[Submission] = deque()
@@ -130,7 +134,8 @@ class Journal:
         submission = Submission(rows, settled, caller)
         full = self._falling.get(caller) if self._falling else None
         self._submissions.append(submission if full is None else _undone(submission, full))
-        self._wake()
+        if not self._busy:
+            self._wake()
 
     def read(self, ids: Sequence[int], fetched: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Fetch the bodies of these messages."""
@@ -154,11 +159,11 @@ class Journal:
 
     def _step(self, step: Callable[..., None], *arguments: object) -> None:
         try:
-            self._afterwards.take(step, *arguments)
-        except BaseException as mistake:
+            self.afterwards.take(step, *arguments)
+        except BaseException as wrong:
             if self._ended.done():
                 raise
-            self._ended.set_exception(mistake)
+            self._ended.set_exception(wrong)
 
     def _go_on(self) -> None:
         """Write the next batch; settle those on the way to it that have nothing to write. One that is durable at once
@@ -166,8 +171,9 @@ class Journal:
         """
         while self._submissions or self._readings:
             batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
-            self._read()
-            fate = self._write([submission.rows for submission in batch], partial(self._batch_written, batch))
+            if self._readings:
+                self._read()
+            fate = self._write(list(map(_ROWS, batch)), partial(self._batch_written, batch))
             if fate is _Fate.COMES:
                 return
             self._settle(batch, [self.error] * len(batch))
@@ -180,8 +186,6 @@ class Journal:
 
     def _read(self) -> None:
         """Have the bodies read that are asked for, before the next batch is written."""
-        if not self._readings:
-            return
         readings, self._readings = self._readings, deque()
         if self.error is not None:
             _answer(readings, {}, self.error)
@@ -201,12 +205,18 @@ class Journal:
         if self._closing:
             self._wake()
 
-    def _write(self, units: Iterable[Rows], written: Done) -> _Fate:
+    def _write(self, units: Sequence[Rows], written: Done) -> _Fate:
         """Have these units written in one transaction, and `written` called if its outcome `COMES`."""
-        rows = Rows()
-        for each in units:
-            rows.extend(each)
-        self._high_water = rows.high_water = self._ids.reserve() or self._high_water
+        if len(units) == 1:
+            (rows,) = units  # frozen, but for the mark
+        else:
+            rows = Rows()
+            for each in units:
+                rows.extend(each)
+        ids = self._ids
+        if ids.last >= ids.low_at:
+            self._high_water = ids.reserve()
+        rows.high_water = self._high_water
         if not rows or self.error is not None:
             return _Fate.NOTHING
         if logger.isEnabledFor(logging.DEBUG):
@@ -215,20 +225,17 @@ class Journal:
                 len(rows.inserts), len(rows.removals), len(rows.backouts), len(rows.hardened), len(rows.objects),
             )  # fmt: skip
         if self._store.submit(rows, partial(self._step, self._answered, written)):
-            self._is_durable()
+            self.transactions += 1
+            self._high_water = 0
             return _Fate.DURABLE
         return _Fate.COMES
-
-    def _is_durable(self) -> None:
-        """A transaction is."""
-        self.transactions += 1
-        self._high_water = 0
 
     def _answered(self, written: Done, error: Exception | None) -> None:
         """The store has answered a transaction. It may have failed meanwhile: then nothing more is acknowledged."""
         error = self.error or error
         if error is None:
-            self._is_durable()
+            self.transactions += 1
+            self._high_water = 0
         elif not isinstance(error, StoreFullError):
             self._stop(error)
         written(error)
@@ -257,7 +264,10 @@ class Journal:
     def _settle(self, batch: list[Submission], errors: list[Exception | None]) -> None:
         self.units += len(batch)
         for submission, error in zip(batch, errors, strict=True):
-            contained(submission.settled, error)
+            try:
+                submission.settled(error)
+            except Exception as wrong:
+                mistake(wrong, "a step")
         if self._falling:
             waiting = {each.caller for each in self._submissions}
             self._falling = {caller: full for caller, full in self._falling.items() if caller in waiting}

@@ -52,24 +52,22 @@ class Call(asyncio.Future[T]):
 
     def set_result(self, result: T) -> None:
         super().set_result(result)
-        if self.told is not None:
-            self._tell()
+        if (told := self.told) is not None:
+            self.told = None  # so that it and the call do not keep each other
+            told()
 
     def set_exception(self, exception: type | BaseException) -> None:
         super().set_exception(exception)
-        if self.told is not None:
-            self._tell()
+        if (told := self.told) is not None:
+            self.told = None
+            told()
 
     def cancel(self, msg: Any = None) -> bool:
         cancelled = super().cancel(msg)
-        if cancelled and self.told is not None:
-            self._tell()
+        if cancelled and (told := self.told) is not None:
+            self.told = None
+            told()
         return cancelled
-
-    def _tell(self) -> None:
-        told, self.told = self.told, None  # so that it and the call do not keep each other
-        assert told is not None
-        told()
 
     def take(self) -> None:
         """The answer has reached the program."""

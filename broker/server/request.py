@@ -73,10 +73,6 @@ class Request:
         self.answer = 0  # of it: a long answer that is not written yet
         self.waits = False
 
-    def finished(self) -> None:
-        """The call is answered, or cancelled."""
-        self._replies.finished(self)
-
     def parted(self) -> None:
         """There are command replies to write, before the answer."""
         self._replies.parted(self)

@@ -562,7 +562,7 @@ async def test_rule_6_a_command_that_finds_no_room_changes_nothing(bench: Bench)
 async def test_rule_10_a_mark_that_found_no_room_is_written_with_the_next_batch() -> None:
     store = FaultStore(MemoryStore())
     async with opened(store) as bench:
-        bench.manager.core.ids._reserved = 0  # a million numbers later
+        bench.manager.core.ids.low_at = 0  # a million numbers later
         store.fail_next(StoreFullError("full"))
         store.fail_next(StoreFullError("full"), after=2)
         assert await reason_of(bench.queue.put(b"A")) == MQRC.STORAGE_MEDIUM_FULL
