@@ -15,12 +15,17 @@ The rules that hold here and in what hands work to it. The numbers are fixed; ot
 5.  One pair needs no write: a put outside syncpoint that meets a waiting destructive get outside syncpoint, while
     nothing else is on its way to the store. Both settle in one step. The put is acknowledged a turn of the event loop
     later: if the getter has gone by then the message is put again, in the journal, and that comes first.
-6.  A full store changes nothing. The units of the batch that only remove are written again, with the room that the
-    store keeps back for them. Those that hold a put are undone, and with them every later unsettled call of their
-    connections, so that these keep their order: STORAGE_MEDIUM_FULL (2192), or BACKED_OUT (2003) for a commit. The
-    store refuses what grows it until there is room again for that and for what it keeps back.
-7.  Any other failure of a write leaves its outcome unknown. Nothing definite is answered, the connections are broken
-    (2009), the queue manager stops. The next start takes what the store holds.
+6.  A full store changes nothing, and removals go through, at the start too: the log is preallocated, and a ballast is
+    kept back for the snapshot. The units of a refused batch that only remove are written again. Those that hold a put
+    are undone, and with them every later unsettled call of their connections, so that these keep their order:
+    STORAGE_MEDIUM_FULL (2192), or BACKED_OUT (2003) for a commit, whose gets are reinstated. What grows the store is
+    refused until there is room again for that and for the ballast.
+7.  Any other failure of a write or a sync leaves the outcome unknown, of a batch as of what the store does by itself: a
+    checkpoint, a carry-over (`Store.watch`). Nothing definite is answered from then on, the connections are broken
+    (2009), the queue manager stops, and every file stays as it is. What the page cache shows of a file whose sync has
+    failed says nothing of the disk: the next start reads the disk itself, writes what it recovers anew and syncs that,
+    before it acknowledges anything. What failed is told by its error code, not by its text; a database that somebody
+    else keeps busy has not failed.
 8.  A backout writes BackoutCount before the message is visible again. A HARDENBO queue hardens a message before its
     get is answered; a message found hardened at a start counts one backout more.
 9.  An expired message is discarded outside any unit, in one transaction with the report on it. Trigger FIRST counts
@@ -31,8 +36,16 @@ The rules that hold here and in what hands work to it. The numbers are fixed; ot
 11. Calls under syncpoint are exact under cancellation and cut lines. A destructive get outside syncpoint is at most
     once if the line is cut after it became durable; if its answer is known undelivered, the message is put back.
 12. The caller's cancellation never decides an outcome. What is submitted here is settled here, whoever has gone.
+13. What is damaged is told. Records of the log, messages, their bodies and the definitions have checks. A bad record is
+    the end of the log only where nothing valid with a higher number follows it; else the queue manager refuses to start
+    and says what would be lost, as it does when a file is missing, foreign or older than another says it must be.
+    Nothing that was changed on the disk is handed to a program: those who read such a body are told, the message stays,
+    and the queue manager goes on (`DataDamagedError`).
+14. Reuse in order: before a byte of a log file is written again, what the file still holds is in the snapshot, durably,
+    and with it the number up to which the log is obsolete.
 
-There is no artificial delay: what gathers while a write runs goes into the next transaction.
+There is no artificial delay: what gathers in a turn of the event loop, or while a write runs, goes into the next
+transaction. Where the store has made a transaction durable at once, it is settled and answered in the same turn.
 """
 
 from __future__ import annotations
