@@ -11,7 +11,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from broker.storage.directory import open_private
+from broker.storage.disk.directory import open_private
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,11 +38,9 @@ class Ballast:
     def occupy(self) -> bool:
         """Occupy the room, whatever was so before; False when there is not enough of it."""
         try:
-            with open(self._path, "ab", opener=open_private) as file:
-                _allocate(file, self._size_bytes)
-                os.fsync(file.fileno())
-        except OSError:  # Whatever the reason, the room is not there; what was got of it is given back.
-            self.release()
+            occupy(self._path, self._size_bytes)
+        except OSError:  # Whatever the reason, the room is not there.
+            self._held = False
             return False
         self._held = True
         return True
@@ -53,6 +51,18 @@ class Ballast:
         with suppress(OSError):  # Then there is no room, and whoever needed it is told so by what it tries next.
             self._path.unlink(missing_ok=True)
         return held
+
+
+def occupy(path: Path, size_bytes: int) -> None:
+    """Have a file that occupies so much of the disk; raises OSError when there is no room, and then leaves no file."""
+    try:
+        with open(path, "ab", opener=open_private) as file:
+            _allocate(file, size_bytes)
+            os.fsync(file.fileno())
+    except OSError:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        raise
 
 
 def _allocate(file: BinaryIO, size_bytes: int) -> None:
