@@ -48,7 +48,10 @@ class Intake:
 
     def feed(self, data: bytes) -> None:
         """These bytes have come."""
-        self._endpoint.feed(data)
+        if self._endpoint.unread:
+            self._endpoint.feed(data)
+        else:
+            self._endpoint.unread = data
         if self.heeding:
             return
         if self._flow.weight > FREE_BYTES and self._flow.full:

@@ -109,7 +109,11 @@ class LocalQueue(LocalQueueAttributes):
     def arrive(self, entries: Sequence[Entry]) -> None:
         """Puts are committed: the messages, which stand one behind the other, are available at their places."""
         self.uncommitted -= len(entries)
-        self.shelf.show_all(entries)
+        if len(entries) == 1:
+            assert entries[0].state == PUT_PENDING
+            self.shelf.show(entries[0])
+        else:
+            self.shelf.show_all(entries)
 
     def withdraw(self, entry: Entry) -> None:
         """The put is backed out."""
