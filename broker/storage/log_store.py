@@ -126,10 +126,14 @@ class LogStore(Store):
         """
         opened = self._use()
         nonpersistent: list[int] = []
-        async for rows in self._load(opened):
-            lost = [row.id for row in rows if not row.persistent]
-            nonpersistent += lost
-            yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
+        self._upkeep.loading = True
+        try:
+            async for rows in self._load(opened):
+                lost = [row.id for row in rows if not row.persistent]
+                nonpersistent += lost
+                yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
+        finally:
+            self._upkeep.loading = False
         if nonpersistent:
             await self.write(Rows(removals=nonpersistent))
 
@@ -144,7 +148,7 @@ class LogStore(Store):
                 partial(opened.snapshot.load_messages, after=last, limit=LOAD_CHUNK)
             )
             count, total = count + len(page), total + checks
-            rows = list(_as_left(page, delta)) if delta.removals or delta.counters else page
+            rows = list(_as_left(page, delta)) if delta.removals or delta.counters else page.copy()
             last = page[-1].id if page else 2**63
             merged = False
             while upcoming is not None and upcoming < last:
