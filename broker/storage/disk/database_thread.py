@@ -116,7 +116,11 @@ async def start(connector: Callable[[], sqlite3.Connection], name: str) -> Datab
     connection = DatabaseThread(connector, iter_chunk_size=64)
     thread: Any = getattr(connection, "_thread", connection)  # Before aiosqlite 0.22 the connection is the thread.
     thread.name = name
-    await connection
+    try:
+        await connection
+    except Exception:
+        thread.join()  # It has nothing left to do, and would have nobody to tell when the event loop ends first.
+        raise
     return connection
 
 

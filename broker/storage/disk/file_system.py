@@ -38,6 +38,14 @@ def warnings(path: Path) -> list[str]:
     return _sentences(path, _type(path))
 
 
+def refuses_full_sync(path: Path) -> str:
+    """What there is to say of a file system of macOS that does not pass a sync on to the drive."""
+    return (
+        f"{path} is on a file system that refuses F_FULLFSYNC, so what was acknowledged may still be in the drive's "
+        "own cache when the power fails; move it to a disk of format APFS"
+    )
+
+
 def copies(path: Path) -> bool:
     """Whether the file system of a directory writes a changed block to a new place."""
     return _type(path) in _COPYING

@@ -78,7 +78,12 @@ class SystemDisk:
 
     def warnings(self) -> list[str]:
         """Why the file system of the directory cannot be trusted, in words; none when it can."""
-        return file_system.warnings(self.path)
+        found = file_system.warnings(self.path)
+        if sys.platform == "darwin":
+            with _opened(self.path / "lock", os.O_RDONLY) as fd:
+                if not ways.sync_fully(fd):
+                    found.append(file_system.refuses_full_sync(self.path))
+        return found
 
     def boot(self) -> str:
         """What identifies this start of the system: "" when nobody can tell."""

@@ -44,7 +44,8 @@ class SystemFile:
         The first call of all finds out whether the file takes this way. If it does not, nothing was written, and the
         next way is taken (log rule 4.2). Any other error, and this one later, means that nobody knows what is there.
         """
-        self._check(offset, len(data))
+        if offset % self._block_bytes or len(data) % self._block_bytes:
+            raise self._misplaced(offset, len(data))
         try:
             self._way.write(offset, data)
         except OSError as error:
@@ -55,7 +56,8 @@ class SystemFile:
 
     def read(self, offset: int, size: int) -> bytes:
         """Read whole blocks of what is on the medium, not what a cache shows. Short at the end of the file."""
-        self._check(offset, size)
+        if offset % self._block_bytes or size % self._block_bytes:
+            raise self._misplaced(offset, size)
         try:
             return self._way.read(offset, size)
         except OSError as error:
@@ -73,7 +75,7 @@ class SystemFile:
         try:
             return open_in(self._path, self._flags)
         except OSError as error:
-            if error.errno != errno.EINVAL or not self._others:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP) or not self._others:
                 raise
             return self._open()
 
@@ -87,6 +89,5 @@ class SystemFile:
         logger.info("file refuses a way path=%s way=%s next=%s", self._path, refused.name, self._way.name)
         return True
 
-    def _check(self, offset: int, size: int) -> None:
-        if offset % self._block_bytes or size % self._block_bytes:
-            raise ValueError(f"{size} bytes at {offset} are not whole blocks of {self._block_bytes}")
+    def _misplaced(self, offset: int, size: int) -> ValueError:
+        return ValueError(f"{size} bytes at {offset} are not whole blocks of {self._block_bytes}")

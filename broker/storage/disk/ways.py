@@ -58,6 +58,14 @@ class _Opened:
     def size(self) -> int:
         return os.fstat(self._fd).st_size
 
+    def leave_cache(self) -> None:
+        """Have what is read next come from the medium."""
+        try:
+            sync(self._fd)  # What is not written yet would stay in the cache.
+        except OSError as error:  # Then the medium has not what was written earlier, and is read all the same.
+            logger.warning("earlier writes to a file have failed and are not read path=%s: %s", self._path, error)
+        forget(self._fd)
+
     def close(self) -> None:
         fd, self._fd = self._fd, -1
         if fd >= 0:
@@ -72,15 +80,21 @@ class DirectWay(_Opened):
     def __init__(self, path: Path, flags: int = os.O_RDWR) -> None:
         super().__init__(path, flags | os.O_DIRECT | os.O_DSYNC)
         self._buffer = memoryview(mmap.mmap(-1, 16 * mmap.PAGESIZE))
+        self._looked = False
 
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         size = len(data)
-        aligned = self._room(size)[:size]
+        aligned = (self._buffer if size <= len(self._buffer) else self._larger(size))[:size]
         aligned[:] = data
-        _whole(os.pwritev(self._fd, [aligned], offset), size)
+        written = os.pwritev(self._fd, [aligned], offset)
+        if written != size:
+            raise _short(written, size)
 
     def read(self, offset: int, size: int) -> bytes:
-        buffer = self._room(min(size, _CHUNK_BYTES))
+        if not self._looked:  # There are file systems that take from the cache what it has, all the same.
+            self.leave_cache()
+            self._looked = True
+        buffer = self._buffer if size <= len(self._buffer) else self._larger(min(size, _CHUNK_BYTES))
 
         def part(at: int, wanted: int) -> bytes:
             aligned = buffer[:wanted]
@@ -88,10 +102,8 @@ class DirectWay(_Opened):
 
         return _in_parts(part, offset, size, self.size())
 
-    def _room(self, size: int) -> memoryview:
+    def _larger(self, size: int) -> memoryview:
         """A buffer of at least `size` bytes that begins at a page."""
-        if size <= len(self._buffer):
-            return self._buffer
         larger = memoryview(mmap.mmap(-1, 1 << (size - 1).bit_length()))
         if size <= _KEPT_BYTES:
             self._buffer = larger
@@ -107,15 +119,13 @@ class BufferedWay(_Opened):
         super().__init__(path, flags)
 
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
-        _whole(os.pwritev(self._fd, [data], offset), len(data))
+        written = os.pwritev(self._fd, [data], offset)
+        if written != len(data):
+            raise _short(written, len(data))
         os.fdatasync(self._fd)
 
     def read(self, offset: int, size: int) -> bytes:
-        try:
-            os.fsync(self._fd)  # What is not written yet would stay in the cache.
-        except OSError as error:  # Then the medium has not what was written earlier, and is read all the same.
-            logger.warning("earlier writes to a file have failed and are not read path=%s: %s", self._path, error)
-        forget(self._fd)
+        self.leave_cache()
         return _in_parts(lambda at, wanted: os.pread(self._fd, wanted, at), offset, size, self.size())
 
 
@@ -125,10 +135,12 @@ class FullSyncWay(_Opened):
     def __init__(self, path: Path, flags: int = os.O_RDWR) -> None:
         super().__init__(path, flags)
         self.name = "pwrite and F_FULLFSYNC"
-        forget(self._fd)
+        self.leave_cache()
 
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
-        _whole(os.pwrite(self._fd, data, offset), len(data))
+        written = os.pwrite(self._fd, data, offset)
+        if written != len(data):
+            raise _short(written, len(data))
         if not sync_fully(self._fd):
             self.name = "pwrite and fsync"
 
@@ -172,9 +184,8 @@ def forget(fd: int) -> None:
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
 
 
-def _whole(written: int, size: int) -> None:
-    if written != size:
-        raise OSError(errno.EIO, f"only {written} of {size} bytes were written")
+def _short(written: int, size: int) -> OSError:
+    return OSError(errno.EIO, f"only {written} of {size} bytes were written")
 
 
 def _in_parts(part: Callable[[int, int], bytes], offset: int, size: int, end: int) -> bytes:

@@ -89,7 +89,11 @@ def encode(manifest: Manifest) -> bytes:
 def decode(slot: bytes) -> Manifest | None:
     """What a slot holds; None when it is not valid. Raises StoreUnusableError for one of a newer format."""
     end = len(_MAGIC) + 4 + int.from_bytes(slot[8:12], "little")
-    if not slot.startswith(_MAGIC) or len(slot) < end + 4 or crc32(slot[:end]) != int.from_bytes(slot[end : end + 4], "little"):
+    if (
+        not slot.startswith(_MAGIC)
+        or len(slot) < end + 4
+        or crc32(slot[:end]) != int.from_bytes(slot[end : end + 4], "little")
+    ):
         return None
     form, values = msgpack.unpackb(slot[12:end])
     if form > FORMAT:

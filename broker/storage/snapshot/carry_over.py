@@ -17,6 +17,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from broker.storage.snapshot.database import StoreBusyError
 from broker.storage.store import StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
@@ -40,15 +41,15 @@ class CarryOver:
     """The carry-overs of a store, one at a time.
 
     `number` is that of the last batch in the present one, `committed` whether its delta is in the database, durably,
-    and only the checkpoint (d) and the manifest (e) are left.
+    and only the checkpoint (d) and the manifest (e) are left. Once `stopped` it does nothing more, and answers nothing.
     """
 
     def __init__(self, worker: DatabaseWorker, snapshot: Snapshot, manifest: ManifestFile) -> None:
         self._worker = worker
         self._snapshot = snapshot
         self._manifest = manifest
-        self._in_transaction = False
         self.running = False
+        self.stopped = False
         self.committed = False
         self.number = snapshot.tally.number
 
@@ -72,6 +73,8 @@ class CarryOver:
     def _next(
         self, steps: Iterator[Callable[[sqlite3.Connection], None]], ended: Done, error: Exception | None
     ) -> None:
+        if self.stopped:
+            return
         if error is not None:
             self._broken_off(error, ended)
             return
@@ -82,9 +85,8 @@ class CarryOver:
             self._worker.submit(step, partial(self._next, steps, ended))
 
     def _broken_off(self, error: Exception, ended: Done) -> None:
-        """A full disk in the transaction leaves everything as it was before (b)."""
-        if isinstance(error, StoreFullError) and self._in_transaction:
-            self._in_transaction = False
+        """What found no room, or the database locked, before it was committed, leaves everything as it was before (b)."""
+        if isinstance(error, StoreFullError | StoreBusyError) and not self.committed:
             self._worker.submit(self._undo, lambda failed: self._end(ended, failed or error))
         else:
             self._end(ended, error)
@@ -98,7 +100,6 @@ class CarryOver:
         if not self._manifest.current.carrying:
             yield partial(self._note, carrying=True)
         yield snapshot.begin
-        self._in_transaction = True
         for rows in _runs(delta.inserts.values()):
             yield partial(snapshot.insert, rows=rows)
         for counters in _chunks(delta.counters.items()):
@@ -109,7 +110,6 @@ class CarryOver:
             yield partial(snapshot.define, objects=list(delta.objects.items()))
         snapshot.raise_high_water(delta.high_water)
         yield partial(snapshot.commit, number=self.number, generation=self._manifest.current.generation)
-        self._in_transaction = False
         self.committed = True
         yield from self._rest()
 

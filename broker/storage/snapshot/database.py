@@ -55,6 +55,10 @@ class Snapshot:
         self.tally = Tally()
         self._pending = Tally()
 
+    def at(self, path: Path) -> Snapshot:
+        """The same at another path, not opened yet."""
+        return Snapshot(path, self._instance, self._checks)
+
     # Opening
 
     def create(self, db: sqlite3.Connection) -> None:
@@ -139,30 +143,25 @@ class Snapshot:
         (free,) = db.execute("PRAGMA freelist_count").fetchone()
         return Room(pages * PAGE_BYTES, free * PAGE_BYTES)
 
-    def verify(self, db: sqlite3.Connection) -> Iterator[str]:
-        """Look at every page, every check and the tally: what is wrong, a line each. It takes long."""
-        (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+    def verify(self, db: sqlite3.Connection) -> list[int]:
+        """Look at every page, every check and the tally: the ids of the messages whose data is missing or not what was
+        put. It takes long; raises StoreUnusableError for all else, StoreFailedError.
+        """
+        with reading(self.path):
+            (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
         if found != "ok":
-            yield found.splitlines()[-1]  # Before it stands in which database it is.
-        try:
-            self.load_objects(db)
-        except StoreUnusableError as wrong:
-            yield str(wrong)
-        yield from self._verify_messages(db)
-
-    def _verify_messages(self, db: sqlite3.Connection) -> Iterator[str]:
+            raise self._damaged(found.splitlines()[-1])  # Before it stands in which database it is.
+        self.load_objects(db)
+        damaged: list[int] = []
         last, count, total = -1, 0, 0
-        try:
-            while True:
-                rows, checked = self.load_messages(db, last, 1000)
-                if not rows:
-                    break
-                last, count, total = rows[-1].id, count + len(rows), total + checked
-                for id in self.read_data(db, [row.id for row in rows])[1]:
-                    yield f"the data of message {id} is missing or is not what was put"
-            self.check_tally(count, total)
-        except (StoreUnusableError, StoreFailedError) as wrong:
-            yield str(wrong)
+        while True:
+            rows, checks = self.load_messages(db, last, 1000)
+            if not rows:
+                break
+            last, count, total = rows[-1].id, count + len(rows), total + checks
+            damaged += self.read_data(db, [row.id for row in rows])[1]
+        self.check_tally(count, total)
+        return damaged
 
     # Writing: between `begin` and `commit`, on one connection. Each raises StoreFullError, after which `roll_back`
     # leaves everything as it was, or StoreFailedError.
