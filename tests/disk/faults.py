@@ -48,7 +48,7 @@ class Faults:
     `syncs` counts syncs and direct writes, `reads` those from the medium or the cache. `background_failures` is how
     likely it is that dirty sectors, which the system writes back by itself, do not reach the medium: at a step, and
     when a process is killed. `thin` makes a full disk refuse room for blocks that files have, too. `struck` counts the
-    faults that came about.
+    faults that came about, `no_room` the calls that found none.
     """
 
     crash_in: int | None = None
@@ -59,6 +59,7 @@ class Faults:
     fills_in: int | None = None
     thin: bool = False
     struck: int = 0
+    no_room: int = 0
 
     def clear(self) -> None:
         """Have nothing fail any more. What has failed keeps its consequences."""

@@ -160,7 +160,7 @@ class Machine:
             return
         wanted = room_of(size) - room_of(len(inode.view))
         if wanted > self.free:
-            self.faults.struck += 1
+            self.faults.no_room += 1
             fail(errno.ENOSPC, what)
         self.free -= wanted
 

@@ -220,6 +220,7 @@ class SimulatedDisk:
             return
         try:
             self.resize(name, inode, size)
+            self.sync_inode(name, inode)
         except OSError:
             self.remove(name)
             raise

@@ -92,7 +92,7 @@ class Traffic:
         self._id += random.choice((1, 1, 1, 7))
         if length is None:
             length = random.choice((0, 10, 10, 100, 100, 600, 2000, 9000))
-        data = random.randbytes(min(length, 16)).ljust(length, b"%d " % (self._id % 10))
+        data = random.randbytes(min(length, 16)).ljust(length, b"%d" % (self._id % 10))
         descriptor = b"MD  %d" % self._id + random.randbytes(random.choice((8, 300)))
         return MessageRow(self._id, random.randrange(3), random.randrange(10), persistent, descriptor, length, data)
 
