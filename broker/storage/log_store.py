@@ -198,8 +198,9 @@ class LogStore(Store):
                     await self._settled()
                     await self._upkeep.close()
             except (OSError, StoreFailedError) as error:
-                self._fail(StoreFailedError(f"the store in {self._disk.path} could not be closed in order: {error}"))
-                raise self._failure from error
+                failure = StoreFailedError(f"the store in {self._disk.path} could not be closed in order: {error}")
+                self._fail(failure)
+                raise failure from error
             finally:
                 self._opened = opened
                 await self._let_go()

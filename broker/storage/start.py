@@ -161,8 +161,8 @@ class _Start:
         if found.beyond or found.end < expected:
             lost = expected - found.end
             raise self._unusable(
-                f"the log {self._disk.path / 'log.*'} is damaged: it ends at batch {found.end} and has held {expected}; "
-                f"{lost} batches are missing or cut off"
+                f"the log {self._disk.path / 'log.*'} is damaged: it ends at batch {found.end} and has held "
+                f"{expected}; {lost} batches are missing or cut off"
             )
         if kept.state == manifests.ORDERLY and found.end != kept.last:
             raise self._unusable(
@@ -203,7 +203,7 @@ class _Start:
     def _too_full(self) -> StoreUnusableError:
         found = self._disk.identity(self._snapshot.path.name)
         return StoreUnusableError(
-            f"{self._snapshot.path} must be written anew, because the last stop left it in doubt, and the disk is full: "
+            f"{self._snapshot.path} must be written anew, as the last stop left it in doubt, and the disk is full: "
             f"make room for {found.size if found else 0} bytes, then start again"
         )
 

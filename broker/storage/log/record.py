@@ -63,11 +63,11 @@ def encode(payload: bytes, number: int, generation: int, place: Place, *, seed: 
 
 def decode(data: memoryview, place: Place, *, seed: int, block_bytes: int) -> Record | None:
     """The record that begins at the block `place`, if there is one that counts; `data` is the file from there on."""
-    if data[:4] != MAGIC or len(data) < HEADER_BYTES:
+    if len(data) < HEADER_BYTES:
         return None
-    _, form, _, generation, file, block, length, number, _ = _HEADER.unpack_from(data)
+    magic, form, _, generation, file, block, length, number, _ = _HEADER.unpack_from(data)
     blocks = blocks_of(length, block_bytes)
-    if form != FORMAT or (file, block) != place or blocks * block_bytes > len(data):
+    if magic != MAGIC or form != FORMAT or (file, block) != place or blocks * block_bytes > len(data):
         return None
     (check,) = _CHECK.unpack_from(data, _HEADER.size)
     if crc32(data[HEADER_BYTES : blocks * block_bytes], crc32(data[: _HEADER.size], seed)) != check:

@@ -37,7 +37,7 @@ def records_in(content: bytes, file: int, *, seed: int, block_bytes: int) -> Ite
     while block * block_bytes < len(data):
         start = block * block_bytes
         record = None
-        if data[start : start + 4] == MAGIC:
+        if content.startswith(MAGIC, start):
             record = decode(data[start:], Place(file, block), seed=seed, block_bytes=block_bytes)
         if record is not None:
             yield record

@@ -130,12 +130,14 @@ class Snapshot:
         found: dict[int, bytes] = {}
         try:
             for sql, chunk in in_chunks("read_data", ids):
-                for id, data, check in db.execute(sql, chunk):
-                    if data is not None and self._checks.data(id, data) == check:
-                        found[id] = data
+                rows = db.execute(sql, chunk)
+                found |= {id: data for id, data, check in rows if self._is_whole(id, data, check)}
         except sqlite3.Error as error:
             raise StoreFailedError(f"{self.path}: the data of messages cannot be read: {error}") from error
         return found, [id for id in ids if id not in found]
+
+    def _is_whole(self, id: int, data: bytes | None, check: int | None) -> bool:
+        return data is not None and self._checks.data(id, data) == check
 
     def room(self, db: sqlite3.Connection) -> Room:
         """The room in the database."""

@@ -51,7 +51,9 @@ def inserts_of(rows: Sequence[MessageRow], checks: Checks) -> tuple[list[Stateme
         messages.append(
             (id, queue, rank, persistent, descriptor, length, data, backout_count, hardened, head, counters, check)
         )
-    written = [(sql, list(chain.from_iterable(chunk))) for sql, chunk in in_chunks("insert_body", bodies)]
+    written: list[Statement] = [
+        (sql, list(chain.from_iterable(chunk))) for sql, chunk in in_chunks("insert_body", bodies)
+    ]
     written += [(sql, list(chain.from_iterable(chunk))) for sql, chunk in in_chunks("insert_message", messages)]
     return written, total
 
