@@ -115,6 +115,11 @@ class Schedule:
         machine.faults.background = 0.02
         return machine
 
+    def _note(self, what: str) -> None:
+        """Have a trace tell it."""
+        if self.machine.trace is not None:
+            self.machine.trace.append(f"    {what}")
+
     def run(self) -> None:
         """All lives; raises Violation."""
         with patch.object(creation, "secrets", SimpleNamespace(token_bytes=self.random.randbytes)):
@@ -139,6 +144,7 @@ class Schedule:
         except Hang as hang:
             raise Violation(f"it hangs: {hang}") from hang
         self.figures["ends" if ended else "crashes"] += 1
+        self._note("the process ends" if ended else "the process crashes")
         if not ended:
             self.orderly, self.in_doubt = False, True
         machine.faults.clear()
@@ -146,9 +152,11 @@ class Schedule:
             machine.faults.background_failures = 0.3
         if random.random() < 0.4:
             self.figures["kills"] += 1
+            self._note("a kill")
             machine.kill()
         else:
             self.figures["cuts"] += 1
+            self._note("a power cut")
             machine.cut()
         machine.faults.clear()
         if random.random() < 0.5:
@@ -256,6 +264,7 @@ class Schedule:
             if not (self.damaged and any(found == state for at, state in self.history if at >= floor)):
                 raise Violation(self._difference(found))
             self.figures["damage in the window"] += 1
+        self._note(f"found {sorted(found.messages)}")
         self.state, self.unknown = found.without_nonpersistent(), None
         self.history = [(number, self.state)]
         self.orderly, self.in_doubt = False, True
@@ -294,10 +303,15 @@ class Schedule:
 
     async def _write(self, store: LogStore, rows: Rows) -> None:
         self.unknown = self.state.after(rows)
+        self._note(
+            f"put {[row.id for row in rows.inserts]} remove {rows.removals} back out {rows.backouts} mark {rows.hardened}"
+            f" define {len(rows.objects)} drop {rows.dropped} high water {rows.high_water}"
+        )
         try:
             await store.write(rows)
         except StoreFullError as error:
             self.unknown = None
+            self._note("refused")
             if not self._was_full and self.machine.free is None:
                 raise Violation(f"refused for room on a roomy disk: {error}") from error
             self.figures["batches refused" if rows.grows else "removals refused"] += 1
@@ -306,6 +320,7 @@ class Schedule:
             raise _Over from error
         else:
             self.state, self.unknown = self.unknown, None
+            self._note("acknowledged")
             self.history.append((int(store.status()["batches"]), self.state))
             self.figures["batches"] += 1
 

@@ -293,17 +293,17 @@ class SimulatedDisk:
     def sync_inode(self, name: str, inode: Inode) -> None:
         """Have the medium hold what the cache has; raises OSError, and then nobody knows what the medium has."""
         self.step(f"sync {name}")
+        try:
+            self.step(f"syncing {name}")
+        except Crash:
+            inode.write_back(self.machine.random)
+            raise
         if self.machine.sync_fails(name, inode):
             inode.fail_sync(self.machine.random)
             fail(errno.EIO, name)
         if inode.dirty and self.machine.no_room_behind():
             inode.fail_sync(self.machine.random)
             fail(errno.ENOSPC, name)
-        try:
-            self.step(f"syncing {name}")
-        except Crash:
-            inode.write_back(self.machine.random)
-            raise
         inode.sync()
         self.step(f"synced {name}")
 
