@@ -144,7 +144,7 @@ class LogStore(Store):
                 partial(opened.snapshot.load_messages, after=last, limit=LOAD_CHUNK)
             )
             count, total = count + len(page), total + checks
-            rows = list(_as_left(page, delta) if delta.removals or delta.counters else page)
+            rows = list(_as_left(page, delta)) if delta.removals or delta.counters else page.copy()
             last = page[-1].id if page else 2**63
             merged = False
             while upcoming is not None and upcoming < last:
