@@ -220,8 +220,13 @@ class _Start:
         return False
 
     def _begin(self, found: Chain, number: int, uncarried: bool) -> None:
-        """Say that a generation begins, then remove what does not count any more. It blocks."""
+        """Say that a generation begins, then remove what does not count any more. It blocks.
+
+        The write-ahead log that SQLite has just made has a durable name before the manifest may say `carrying`: a start
+        that then misses it takes that for damage.
+        """
         kept = self._manifest.current
+        self._disk.sync_names()
         self._manifest.renew()
         self._manifest.write(
             generation=kept.generation + 1, state=manifests.RUNNING, cause="", durable=found.end, db=number,
