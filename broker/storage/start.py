@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sqlite3
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -69,7 +70,7 @@ async def open_store(disk: Disk, worker: Worker, clock: Clock, name: str, settin
         await worker.perform(partial(create, disk, name, settings))
     try:
         return await _Start(disk, worker, clock, name).run()
-    except (OSError, StoreFailedError, StoreFullError, StoreBusyError) as error:
+    except (OSError, sqlite3.Error, StoreFailedError, StoreFullError, StoreBusyError) as error:
         raise StoreUnusableError(f"the store in {disk.path} cannot be opened: {error}") from error
 
 
