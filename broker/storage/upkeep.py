@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -333,7 +334,18 @@ class Upkeep:
         """Write nothing any more but, if it can be, why."""
         self.stop()
         self._carrying.stopped = True
-        self._database.submit(lambda _: note(self._manifest, state=FAILED, cause=str(error)), _ignored)
+        self._end_closing(error)
+        mark = partial(note, self._manifest, state=FAILED, cause=str(error))
+        if self.closed:
+            with suppress(StoreFailedError):
+                mark()
+        else:
+            self._database.submit(lambda _: mark(), _ignored)
+
+    async def marked(self) -> None:
+        """Wait until it is written that the store has failed, if it can be: what still waits is not written."""
+        with suppress(Exception):
+            await self._database.perform(lambda _: None)
 
     async def _carry_last(self) -> None:
         """Wait for the carry-over that runs, then for one of what is left; that it finds no room is no failure."""
@@ -342,7 +354,9 @@ class Upkeep:
                 ended: asyncio.Future[Exception | None] = self._loop.create_future()
                 self._closing = ended.set_result
                 self._carry()
-                await ended
+                error = await ended
+                if isinstance(error, StoreFailedError):
+                    raise error
 
     def _end_closing(self, error: Exception | None) -> None:
         closing, self._closing = self._closing, None
