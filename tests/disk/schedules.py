@@ -335,7 +335,7 @@ class Schedule:
 
     async def _end_failed(self, store: LogStore) -> None:
         """Nothing more is acknowledged after a failure (invariant L13), and the store can be let go."""
-        if self._failed and store._opened is not None:
+        if store._failure is not None and store._opened is not None:
             try:
                 await store.write(self.traffic.batch(State()))
             except StoreFailedError:
