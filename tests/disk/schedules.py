@@ -312,7 +312,7 @@ class Schedule:
         except StoreFullError as error:
             self.unknown = None
             self._note("refused")
-            if not self._was_full and self.machine.free is None:
+            if not self._was_full and self.machine.free is None and self.machine.faults.struck == self._struck:
                 raise Violation(f"refused for room on a roomy disk: {error}") from error
             self.figures["batches refused" if rows.grows else "removals refused"] += 1
         except StoreFailedError as error:
