@@ -327,6 +327,8 @@ def reading(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code in _BUSY:
             raise StoreBusyError(f"another program has {path} locked: {error}") from error
+        if code == sqlite3.SQLITE_FULL:
+            raise StoreFullError(f"there is no room on the disk of {path}: {error}") from error
         if code in _DAMAGED:
             advice = f"restore the directory from a backup, or see `evermq recover {path.parent} --accept-loss`"
             raise StoreUnusableError(f"{path} is damaged ({error}); {advice}") from error
