@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from functools import cache
 from random import Random
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from unittest.mock import patch
 
 from broker.storage import creation, log_store, upkeep
@@ -33,7 +33,7 @@ from tests.disk.truth import State, Traffic
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from broker.storage.store import Rows
+    from broker.storage.store import MessageRow, Rows
     from tests.disk.simulated import SimulatedDisk
 
 BLOCK = 4096
@@ -213,17 +213,29 @@ class Schedule:
             await store.open()
             self.exists = True
             objects, high_water = await store.load_objects()
-            messages = [row async for rows in store.load_messages() for row in rows]
+            messages = await self._load_messages(store)
         except StoreUnusableError as error:
             self._refused(error)
             raise _Over from error
         except (StoreFailedError, StoreFullError) as error:
             self._expect_failure(f"the start failed: {error}")
             raise _Over from error
-        found = await self._bodies(store, {row.id: row for row in messages})
+        found = messages | await self._bodies(store, {id: row for id, row in messages.items() if row.persistent})
         state = State(found, {(each.space, each.name): each for each in objects}, high_water)
         self._settle(state, int(store.status()["batches"]))
         self.figures["starts"] += 1
+
+    async def _load_messages(self, store: LogStore) -> dict[int, MessageRow]:
+        """All messages; those that are given once with their data."""
+        messages: dict[int, MessageRow] = {}
+        last = -1
+        async for rows in store.load_messages():
+            if [row.id for row in rows] != sorted({row.id for row in rows}) or rows[0].id <= last:
+                raise Violation("messages are not in the order of their ids")
+            last = rows[-1].id
+            messages |= {row.id: row for row in rows}
+            messages |= await self._bodies(store, {row.id: row for row in rows if not row.persistent})
+        return messages
 
     def _refused(self, error: StoreUnusableError) -> None:
         if self.damaged:
@@ -237,7 +249,7 @@ class Schedule:
             raise Violation(f"refused without damage: {error}")
         self.orderly = False
 
-    async def _bodies(self, store: LogStore, rows: dict[int, Any]) -> dict[int, Any]:
+    async def _bodies(self, store: LogStore, rows: dict[int, MessageRow]) -> dict[int, MessageRow]:
         """All rows with their data."""
         try:
             data = await store.read_data(list(rows))

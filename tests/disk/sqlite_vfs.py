@@ -346,7 +346,7 @@ def _raise(error: apsw.Error) -> NoReturn:
     code = getattr(error, "extendedresult", None)
     if code is None or code < 0:
         code = next((known for known, kind in _BY_CLASS.items() if type(error) is kind), apsw.SQLITE_ERROR)
-    raised = _PLAIN.get(code & 0xFF, sqlite3.OperationalError)(str(error))
+    raised = _PLAIN.get(code & 0xFF, sqlite3.OperationalError)(str(error) or _TEXTS.get(code & 0xFF, "error"))
     raised.sqlite_errorcode = code
     raised.sqlite_errorname = apsw.mapping_extended_result_codes.get(
         code, apsw.mapping_result_codes.get(code & 0xFF, "SQLITE_ERROR")
@@ -354,4 +354,10 @@ def _raise(error: apsw.Error) -> NoReturn:
     raise raised from error
 
 
+_TEXTS = {
+    apsw.SQLITE_IOERR: "disk I/O error",
+    apsw.SQLITE_FULL: "database or disk is full",
+    apsw.SQLITE_CANTOPEN: "unable to open database file",
+    apsw.SQLITE_BUSY: "database is locked",
+}
 _BY_CLASS = {code: type(apsw.exception_for(code)) for code in range(1, 27)}
