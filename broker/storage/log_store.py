@@ -126,10 +126,14 @@ class LogStore(Store):
         """
         opened = self._use()
         nonpersistent: list[int] = []
-        async for rows in self._load(opened):
-            lost = [row.id for row in rows if not row.persistent]
-            nonpersistent += lost
-            yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
+        self._upkeep.loading = True
+        try:
+            async for rows in self._load(opened):
+                lost = [row.id for row in rows if not row.persistent]
+                nonpersistent += lost
+                yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
+        finally:
+            self._upkeep.loading = False
         if nonpersistent:
             await self.write(Rows(removals=nonpersistent))
 

@@ -88,6 +88,7 @@ class Upkeep:
         self._closing: Done | None = None
         self._ended = False
         self.closed = False  # the database, in order
+        self.loading = False  # what the snapshot lacks stays with it until all has been read
         self.delta = opened.delta
         self.full = opened.uncarried
         self.ballast_held = False
@@ -167,7 +168,7 @@ class Upkeep:
 
     def _carry(self) -> None:
         """Carry over what there is, unless that is being done."""
-        if self._carrying.running or self._ended:
+        if self._carrying.running or self._ended or self.loading:
             return
         if self._carrying.committed:
             self._carrying.resume(self._carried)
