@@ -201,7 +201,9 @@ class Snapshot:
         with writing():
             found = 0
             for sql, chunk in in_chunks("read_counters", list(wanted)):
-                for id, count, check in db.execute(sql, chunk).fetchall():
+                for id, count, marked, check in db.execute(sql, chunk).fetchall():
+                    if self._checks.counters(id, count, marked) != check:
+                        raise StoreFailedError(f"{self.path} is damaged: the backout count of message {id}")
                     new, got = wanted[id]
                     count = count if new is None else new
                     changed = self._checks.counters(id, count, got)
