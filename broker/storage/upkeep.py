@@ -180,8 +180,8 @@ class Upkeep:
 
     def _carried(self, error: Exception | None) -> None:
         """A carry-over has ended, or got as far as it could."""
-        if isinstance(error, StoreFailedError):
-            self._failed(error)
+        if error is not None and not isinstance(error, StoreFullError | StoreBusyError):
+            self._failed(error if isinstance(error, StoreFailedError) else StoreFailedError(repr(error)))
             return
         if error is None or self._carrying.committed:
             self._frozen = None
