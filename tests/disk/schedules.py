@@ -230,9 +230,10 @@ class Schedule:
         messages: dict[int, MessageRow] = {}
         last = -1
         async for rows in store.load_messages():
-            if [row.id for row in rows] != sorted({row.id for row in rows}) or rows[0].id <= last:
+            ids = [last, *(row.id for row in rows)]
+            if ids != sorted(set(ids)):
                 raise Violation("messages are not in the order of their ids")
-            last = rows[-1].id
+            last = ids[-1]
             messages |= {row.id: row for row in rows}
             messages |= await self._bodies(store, {row.id: row for row in rows if not row.persistent})
         return messages
