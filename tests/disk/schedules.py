@@ -102,6 +102,8 @@ class Schedule:
         self._struck = 0
         self._was_full = False
         self._failed = False
+        self._floor = 0
+        self._watched: list[StoreFailedError] = []
 
     def _new_machine(self) -> Machine:
         setting = self.setting
@@ -201,6 +203,8 @@ class Schedule:
             ballast_bytes=2 * setting.file_blocks * BLOCK,
             disk=disk,
         )
+        self._watched.clear()
+        store.watch(self._watched.append)
         try:
             await self._start(store)
             await self._work(store)
@@ -228,14 +232,13 @@ class Schedule:
     async def _load_messages(self, store: LogStore) -> dict[int, MessageRow]:
         """All messages; those that are given once with their data."""
         messages: dict[int, MessageRow] = {}
-        last = -1
+        ids: list[int] = []
         async for rows in store.load_messages():
-            ids = [last, *(row.id for row in rows)]
-            if ids != sorted(set(ids)):
-                raise Violation("messages are not in the order of their ids")
-            last = ids[-1]
+            ids += [row.id for row in rows]
             messages |= {row.id: row for row in rows}
             messages |= await self._bodies(store, {row.id: row for row in rows if not row.persistent})
+        if ids != sorted(messages):
+            raise Violation("messages are not in the order of their ids, or twice")
         return messages
 
     def _refused(self, error: StoreUnusableError) -> None:
@@ -270,7 +273,7 @@ class Schedule:
     def _settle(self, found: State, number: int) -> None:
         """Compare what was found with what may be there; from now on it is what is there."""
         candidates = [self.state] if self.unknown is None else [self.state, self.unknown]
-        if not self.orderly:
+        if not self.orderly or self.damaged:  # damage to the manifest's newest slot looks like a write cut short
             candidates += [each.without_nonpersistent() for each in candidates]
         if found not in candidates:
             floor = self._floor
@@ -371,6 +374,9 @@ class Schedule:
             await store.close()
         except StoreFailedError as error:
             self._expect_failure(f"an end failed: {error}")
+            return
+        if self._watched:
+            self._expect_failure(f"it failed by itself: {self._watched[0]}")
             return
         self.orderly, self.in_doubt = True, False
         self.figures["orderly stops"] += 1
