@@ -200,6 +200,8 @@ class LogStore(Store):
             try:
                 if opened is not None and self._failure is None:
                     await self._settled()
+                    if self._failure is not None:
+                        raise self._failure
                     await self._upkeep.close()
             except (OSError, StoreFailedError) as error:
                 failure = StoreFailedError(f"the store in {self._disk.path} could not be closed in order: {error}")
@@ -236,6 +238,8 @@ class LogStore(Store):
         if opened is not None:
             self._upkeep.stop()
             if not self._upkeep.closed:
+                if self._failure is not None:
+                    await self._upkeep.marked()
                 await opened.database.abandon()
             opened.log.close()
             opened.manifest.close()
