@@ -9,7 +9,6 @@ has room for answers.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -168,7 +167,7 @@ class CallOrder:
 
         A unit whose reports carry data that is only on disk waits for that, and the later calls with it.
         """
-        on_disk = unread(unit.reports.items())
+        on_disk = unit.reports and unread(unit.reports.items())
         if not on_disk:
             moment = self._context.moment() if unit.reports else None
             rows = self._context.core.commit(unit, moment)
@@ -211,7 +210,7 @@ class CallOrder:
             else:
                 self.write(Rows(), then, reveals=False)
 
-        asyncio.get_running_loop().call_soon(a_turn_later)
+        context.journal.afterwards.next_turn(a_turn_later)
         return True
 
     def back_out(self, unit: Unit, then: Done) -> None:
@@ -250,7 +249,8 @@ class CallOrder:
                 pending.then(pending.settle(self._context, error))
         except Exception as wrong:
             mistake(wrong, "a step")
-        self._resume()
+        if self._deferred:
+            self._resume()
 
     def _give_up(self, pending: PendingUnit, full: StoreFullError) -> None:
         """There is no room for a commit that got messages: it is backed out, which needs none, and has failed then."""

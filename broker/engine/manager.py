@@ -22,6 +22,7 @@ from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
 from broker.core.message.rows import Rows
 from broker.core.names.definitions import Define
+from broker.engine.afterwards import Afterwards
 from broker.engine.bodies import Bodies
 from broker.engine.command_server import CommandServer
 from broker.engine.context import EngineContext
@@ -256,7 +257,10 @@ class QueueManager:
         count = await load_messages(self._store, self.core.objects.queues.values())
         logger.info("messages loaded name=%s messages=%d", self.name, count)
         self.core.start_triggers()
-        self.journal = Journal(self._store, self.core.ids, self._fail, self.config.journal.batch_rows_max)
+        self.afterwards = Afterwards()
+        self.journal = Journal(
+            self._store, self.core.ids, self._fail, self.afterwards, self.config.journal.batch_rows_max
+        )
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
         self.slices = Slices(self.clock)
         self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices)
