@@ -334,7 +334,6 @@ class Upkeep:
         self.stop()
         self._ended = self._loading = False
         await self._carry_last()
-        self._ended = True
         await self._database.perform(self._compare_files)
         number = self._number
         if self._carrying.committed:
@@ -372,9 +371,15 @@ class Upkeep:
         for _ in range(2):
             if self._behind or self._carrying.running:
                 self._carry()
-                error = await self._carry_over_ended()
-                if isinstance(error, StoreFailedError):
-                    raise error
+                await self._end_of_carry_over()
+        self._ended = True
+        while self._carrying.running:  # once more, with the room of the ballast
+            await self._end_of_carry_over()
+
+    async def _end_of_carry_over(self) -> None:
+        error = await self._carry_over_ended()
+        if isinstance(error, StoreFailedError):
+            raise error
 
     async def _carry_over_ended(self) -> Exception | None:
         """Wait for the end of the carry-over that runs, or of the store: what it ended with."""
