@@ -113,7 +113,11 @@ class Writer:
             self._loop.call_soon(call)  # after the answers that are due
 
     def refuse(self, full: StoreFullError) -> None:
-        """Answer those who wait for room that there is none, then go on."""
+        """Answer those who wait for room that there is none, then go on. What is behind a record that is on its way has
+        not found out yet whether there is room.
+        """
+        if self._busy:
+            return
         waiting, self._queue = self._queue, deque()
         for batch in waiting:
             self._loop.call_soon(batch.done, full)
