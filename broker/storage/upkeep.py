@@ -149,30 +149,40 @@ class Upkeep:
 
     def needs_room(self) -> None:
         """Batches wait for a free file of the log."""
-        self._carry()
+        if self._busy_since is None:  # else it is tried again each second
+            self._carry()
 
     def keep(self, rows: Rows, done: Done) -> bool:
         """Write a batch that no file of the log could hold to the snapshot, once the log is carried over; False when
         that is to come first.
         """
-        if self._carrying.running or self._behind:
+        if self._carrying.running or self._behind or self._loading:
             self._carry()
             return False
-        self._frozen = Delta()
-        self._frozen.apply(rows)
-        self._carrying.start(self._frozen, self._number + 1, partial(self._kept, done))
+        delta = Delta()
+        delta.apply(rows)
+        self._start_keeping(delta, done)
         return True
 
-    def _kept(self, done: Done, error: Exception | None) -> None:
-        self._frozen = None
+    def _start_keeping(self, delta: Delta, done: Done) -> None:
+        if self._carrying.running or self._loading:
+            self._clock.call_later(INTERVAL, partial(self._start_keeping, delta, done))
+        elif not self._carrying.stopped:
+            self._carrying.start(delta, self._number + 1, partial(self._kept, delta, done))
+
+    def _kept(self, delta: Delta, done: Done, error: Exception | None) -> None:
         durable = error is None or self._carrying.committed
         if durable:
             self._number = self._log.skip()
         self._carried(error)
         if durable:
             done(None)
+        elif not isinstance(error, StoreBusyError):
+            done(error)
+        elif self._busy_seconds < BUSY_SECONDS_MAX:
+            self._clock.call_later(INTERVAL, partial(self._start_keeping, delta, done))
         else:
-            done(StoreFullError(str(error)) if isinstance(error, StoreBusyError) else error)
+            done(StoreFullError(f"the batch fits no file of the log, and {error}"))
 
     # The carry-over
 
@@ -241,13 +251,18 @@ class Upkeep:
         self._carry()
 
     def _found_it_busy(self, busy: Exception | None) -> None:
-        now = self._clock.monotonic()
-        self._busy_since = now if self._busy_since is None else self._busy_since
-        waited = now - self._busy_since
+        if self._busy_since is None:
+            self._busy_since = self._clock.monotonic()
+        waited = self._busy_seconds
         if waited >= BUSY_WARNING_SECONDS:
             logger.warning("database busy path=%s seconds=%d: %s", self._disk.path, waited, busy)
         if waited >= BUSY_SECONDS_MAX:
             self.writer.refuse(StoreFullError(f"the log is full, and cannot be carried over: {busy}"))
+
+    @property
+    def _busy_seconds(self) -> float:
+        """For how long another program has kept everything from being carried over."""
+        return 0.0 if self._busy_since is None else self._clock.monotonic() - self._busy_since
 
     def _occupy(self, _: sqlite3.Connection) -> bool:
         try:
