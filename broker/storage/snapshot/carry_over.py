@@ -115,9 +115,12 @@ class CarryOver:
 
     def _rest(self) -> Iterator[Callable[[sqlite3.Connection], None]]:
         yield self._snapshot.checkpoint
-        durable = max(self.number, self._manifest.current.durable)
-        yield partial(self._note, carrying=False, snap=self.number, durable=durable)
+        yield self._note_end
         self.committed = False
+
+    def _note_end(self, db: sqlite3.Connection) -> None:
+        durable = max(self.number, self._manifest.current.durable)  # which may have been noted since this began
+        self._note(db, carrying=False, snap=self.number, durable=durable)
 
     def _undo(self, db: sqlite3.Connection) -> None:
         self._snapshot.roll_back(db)
