@@ -177,7 +177,7 @@ class _Start:
     async def _settle_database(self, kept: Manifest) -> tuple[int, bool]:
         """Make the database one file that the medium has whole: the number of it, and whether a checkpoint is due."""
         boot = self._disk.boot()
-        cut_short = kept.carrying and kept.state != manifests.ORDERLY  # else it merely found no room, and no sync failed
+        cut_short = kept.carrying and kept.state != manifests.ORDERLY  # else it merely found no room
         unsure = (kept.state == manifests.FAILED or cut_short) and (not boot or boot == kept.boot)
         if self._manifest.doubtful or unsure:
             await self._rewrite(kept.db + 1)
