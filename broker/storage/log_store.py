@@ -90,18 +90,19 @@ class LogStore(Store):
         self._failure = None
         self._disk.claim()
         try:
+            self._warnings = self._disk.warnings()
             self._worker = worker = self._disk.start_worker()
             self._opened = opened = await open_store(self._disk, worker, self._clock, self._name, self._settings)
-            self._warnings = self._disk.warnings()
             for warning in self._warnings:
                 logger.warning("file system path=%s: %s", self._disk.path, warning)
             pace = Pace(adaptive=self._settings.inline == ADAPTIVE and not self._warnings)
             self._writer = Writer(opened.log, worker, pace, self._clock, self._fail)
-            self._upkeep = Upkeep(self._disk, self._clock, opened, self._ballast_bytes, self._fail)
+            self._upkeep = Upkeep(self._disk, worker, self._clock, opened, self._ballast_bytes, self._fail)
             self._writer.keeper, self._upkeep.writer = self._upkeep, self._writer
             await self._upkeep.open()
         except BaseException:
-            await self._let_go()
+            with CancelScope(shield=True):
+                await self._let_go()
             raise
 
     async def load_objects(self) -> tuple[list[ObjectRow], int]:
@@ -239,11 +240,12 @@ class LogStore(Store):
                 if self._failure is not None:
                     await self._upkeep.marked()
                 await opened.database.abandon()
-            opened.log.close()
-            opened.manifest.close()
         worker, self._worker = self._worker, None
         if worker is not None:
             await worker.close()
+        if opened is not None:  # A record may have been on its way until here.
+            opened.log.close()
+            opened.manifest.close()
         self._disk.release()
 
     def _fail(self, error: StoreFailedError) -> None:

@@ -9,7 +9,7 @@
   keeps nothing.
 
 All time comes from the clock. Methods are called on the event loop; what blocks is done on the thread of the database,
-which also owns the manifest.
+which also owns the manifest, until it is closed; then the thread of the log does.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from broker.clock import Clock, Timer
-    from broker.storage.disk.disk import Disk, Identity
+    from broker.storage.disk.disk import Disk, Identity, Worker
     from broker.storage.log.writer import Writer
     from broker.storage.start import Opened
     from broker.storage.store import Done
@@ -62,9 +62,16 @@ class Upkeep:
     """The upkeep of an open store. `delta` is what the snapshot lacks; `full`, that what grows is refused."""
 
     def __init__(
-        self, disk: Disk, clock: Clock, opened: Opened, ballast_bytes: int, failed: Callable[[StoreFailedError], None]
+        self,
+        disk: Disk,
+        worker: Worker,
+        clock: Clock,
+        opened: Opened,
+        ballast_bytes: int,
+        failed: Callable[[StoreFailedError], None],
     ) -> None:
         self._disk = disk
+        self._worker = worker
         self._clock = clock
         self._log = opened.log
         self._manifest = opened.manifest
@@ -356,7 +363,7 @@ class Upkeep:
         else:
             await self._database.close()
         self.closed = True
-        note(self._manifest, state=ORDERLY, last=number, durable=number)
+        await self._worker.perform(partial(note, self._manifest, state=ORDERLY, last=number, durable=number))
 
     def stop(self) -> None:
         """Do nothing more at intervals; harmless when repeated."""
@@ -371,8 +378,7 @@ class Upkeep:
         self._tell_ended(error)
         mark = partial(note, self._manifest, state=FAILED, cause=str(error))
         if self.closed:
-            with suppress(StoreFailedError):
-                mark()
+            self._worker.submit(mark, _ignored)
         else:
             self._database.submit(lambda _: mark(), _ignored)
 
