@@ -77,7 +77,12 @@ class Writer:
 
     def submit(self, rows: Rows, done: Done) -> bool:
         """As `Store.submit`: True when the batch is durable already."""
-        batch = _Batch(rows, pack(rows), done)
+        try:
+            payload = pack(rows)
+        except (ValueError, TypeError, OverflowError) as error:  # A mistake of who made the rows: nothing is written.
+            self._loop.call_soon(done, StoreFailedError(f"a batch cannot be written: {error!r}"))
+            return False
+        batch = _Batch(rows, payload, done)
         if self._may_write_now(batch):
             now = self._clock.monotonic()
             try:
