@@ -197,7 +197,7 @@ class LogStore(Store):
         opened, self._opened = self._opened, None
         with CancelScope(shield=True):
             try:
-                if opened is not None and self._failure is None:
+                if opened is not None and self._failure is None and not self._upkeep.damaged:
                     await self._settled()
                     if self._failure is not None:
                         raise self._failure

@@ -28,7 +28,7 @@ from broker.storage.snapshot.carry_over import CarryOver, note
 from broker.storage.snapshot.database import StoreBusyError
 from broker.storage.snapshot.delta import Delta
 from broker.storage.start import BALLAST
-from broker.storage.store import Rows, StoreFailedError, StoreFullError
+from broker.storage.store import Rows, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -96,6 +96,7 @@ class Upkeep:
         self._loading = False  # what the snapshot lacks stays with it until all has been read
         self._ended = False
         self.closed = False  # the database, in order
+        self.damaged = False  # which a load has found; nothing more is written to it
         self.delta = opened.delta
         self.full = opened.uncarried
         self.ballast_held = False
@@ -134,6 +135,10 @@ class Upkeep:
                 await self._carry_over_ended()
             self._thaw()
             yield self.delta
+        except StoreUnusableError:
+            self.stop()
+            self.damaged = True
+            raise
         finally:
             self._loading = False
             self.writer.go_on()
