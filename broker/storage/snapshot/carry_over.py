@@ -15,9 +15,10 @@ second copy while the database is half written.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.storage.snapshot.database import StoreBusyError
+from broker.storage.snapshot.statements import STEP_ROWS_MAX, runs
 from broker.storage.store import StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
@@ -28,11 +29,7 @@ if TYPE_CHECKING:
     from broker.storage.log.manifest import ManifestFile
     from broker.storage.snapshot.database import Snapshot
     from broker.storage.snapshot.delta import Delta
-    from broker.storage.store import Done, MessageRow
-
-STEP_ROWS_MAX: Final = 256
-STEP_BYTES_MAX: Final = 512 * 1024
-"""So much is written in one piece of work; a read of bodies that comes meanwhile waits for no more."""
+    from broker.storage.store import Done
 
 _T = TypeVar("_T")
 
@@ -100,7 +97,7 @@ class CarryOver:
         if not self._manifest.current.carrying:
             yield partial(self._note, carrying=True)
         yield snapshot.begin
-        for rows in _runs(delta.inserts.values()):
+        for rows in runs(delta.inserts.values()):
             yield partial(snapshot.insert, rows=rows)
         for counters in _chunks(delta.counters.items()):
             yield partial(snapshot.count, counters=counters)
@@ -136,20 +133,6 @@ def note(manifest: ManifestFile, **changes: object) -> None:
         manifest.write(**changes)
     except OSError as error:
         raise StoreFailedError(f"the manifest cannot be written: {error}") from error
-
-
-def _runs(rows: Iterable[MessageRow]) -> Iterator[list[MessageRow]]:
-    """The rows of one step each."""
-    run: list[MessageRow] = []
-    size = 0
-    for row in rows:
-        run.append(row)
-        size += row.length
-        if len(run) == STEP_ROWS_MAX or size >= STEP_BYTES_MAX:
-            yield run
-            run, size = [], 0
-    if run:
-        yield run
 
 
 def _chunks(items: Iterable[_T]) -> Iterator[list[_T]]:

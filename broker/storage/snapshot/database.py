@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.storage.snapshot.checks import TALLY_MAX, Tally
 from broker.storage.snapshot.scripts import schema, version
-from broker.storage.snapshot.statements import in_chunks, inserts_of, statement
+from broker.storage.snapshot.statements import in_chunks, inserts_of, runs, statement
 from broker.storage.store import MessageRow, ObjectRow, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -163,7 +163,8 @@ class Snapshot:
             if not rows:
                 break
             last, count, total = rows[-1].id, count + len(rows), total + checks
-            damaged += self.read_data(db, [row.id for row in rows])[1]
+            for run in runs(rows):
+                damaged += self.read_data(db, [row.id for row in run])[1]
         self.check_tally(count, total)
         return damaged
 
