@@ -283,7 +283,7 @@ def read_log(disk: Disk, kept: Manifest) -> list[Record]:
         elif found.size != kept.file_bytes:
             what = f"has {found.size} bytes in place of {kept.file_bytes}"
         else:
-            content = disk.read(name)
+            content = _read(disk, name)
             header = record.file_header(
                 kept.instance, number, block_bytes=kept.block_bytes, file_bytes=kept.file_bytes, seed=kept.seed
             )
@@ -297,6 +297,16 @@ def read_log(disk: Disk, kept: Manifest) -> list[Record]:
                 f"`evermq recover {disk.path} --accept-loss`"
             )
     return records
+
+
+def _read(disk: Disk, name: str) -> bytes:
+    try:
+        return disk.read(name)
+    except OSError as error:
+        raise StoreUnusableError(
+            f"{disk.path / name} cannot be read: {error}; look at the disk, then restore the directory from a backup, or "
+            f"see `evermq recover {disk.path} --accept-loss`"
+        ) from error
 
 
 def _databases(names: set[str]) -> set[str]:
