@@ -237,6 +237,8 @@ class Upkeep:
         if self.full:
             self._database.submit(self._occupy_or_not, self._occupied)
         self.writer.go_on()
+        if self._idle_timer is None and not self._ended:
+            self._watch_for_idleness()
 
     def _thaw(self) -> None:
         """Have what is not carried over yet in one piece."""
