@@ -29,7 +29,7 @@ _CACHE_KIB: Final = 16 * 1024
 _APPLICATION_ID: Final = 0x45764D51
 
 _DAMAGED: Final = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # Other errors of a start are those of its disk.
-_UNREADABLE: Final = _DAMAGED | {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
+_UNREADABLE: Final = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
 _NOT_OURS: Final = (struct.error, TypeError, ValueError, AttributeError)  # what a value of another kind leads to
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -141,7 +141,8 @@ class Snapshot:
             rows = db.execute(sql, ids)
             return {id: data for id, data, check in rows if self._is_whole(id, data, check)}
         except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) not in _UNREADABLE:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            if code not in _UNREADABLE and code & 0xFF not in _DAMAGED:
                 raise StoreFailedError(f"{self.path}: the data of messages cannot be read: {error}") from error
         if len(ids) == 1:
             return {}
