@@ -110,12 +110,13 @@ class LogStore(Store):
 
         Raises StoreUnusableError when one is not what was written.
         """
-        opened = self._use()
+        self._use()
         async with self._upkeep.standing_still() as delta:
-            kept = await opened.database.perform(opened.snapshot.load_objects)
+            snapshot = self._upkeep.snapshot
+            kept = await self._upkeep.database.perform(snapshot.load_objects)
             objects = {(each.space, each.name): each for each in kept} | delta.objects
             found = [objects[key] for key in sorted(objects)]
-            high_water = max(opened.snapshot.tally.high_water, delta.high_water)
+            high_water = max(snapshot.tally.high_water, delta.high_water)
         return [each for each in found if each is not None], high_water
 
     async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
@@ -128,22 +129,21 @@ class LogStore(Store):
         opened = self._use()
         nonpersistent: list[int] = []
         async with self._upkeep.standing_still() as delta:
-            async for rows in self._load(opened, delta):
+            async for rows in self._load(delta):
                 lost = [row.id for row in rows if not row.persistent]
                 nonpersistent += lost
                 yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
         if nonpersistent:
             await self.write(Rows(removals=nonpersistent))
 
-    async def _load(self, opened: Opened, delta: Delta) -> AsyncIterator[list[MessageRow]]:
+    async def _load(self, delta: Delta) -> AsyncIterator[list[MessageRow]]:
         """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""
+        database, snapshot = self._upkeep.database, self._upkeep.snapshot
         new = iter(sorted(delta.inserts))
         upcoming = next(new, None)
         last, count, total = -1, 0, 0
         while True:
-            page, checks = await opened.database.perform(
-                partial(opened.snapshot.load_messages, after=last, limit=LOAD_CHUNK)
-            )
+            page, checks = await database.perform(partial(snapshot.load_messages, after=last, limit=LOAD_CHUNK))
             count, total = count + len(page), total + checks
             rows = list(_as_left(page, delta)) if delta.removals or delta.counters else page.copy()
             last = page[-1].id if page else 2**63
@@ -157,7 +157,7 @@ class LogStore(Store):
                 yield sorted(rows) if merged else rows
             if not page:
                 break
-        opened.snapshot.check_tally(count, total)
+        snapshot.check_tally(count, total)
 
     def submit(self, rows: Rows, done: Done) -> bool:
         """Make all of `rows` durable, or none: True when they are already, else `done` is called.
@@ -172,7 +172,7 @@ class LogStore(Store):
         """Read the data of these messages, then call `done`; it is told DataDamagedError, with the data of the others,
         when some is missing or is not what was put, and StoreFailedError when the database cannot be read.
         """
-        opened = self._use()
+        self._use()
         found: dict[int, bytes] = {}
         wanted: list[int] = []
         for id in ids:
@@ -187,8 +187,8 @@ class LogStore(Store):
         elif not wanted:
             loop.call_soon(done, found, None)
         else:
-            reading = _Reading(opened.snapshot, wanted, found, done)
-            opened.database.submit(reading.work, reading.ended)
+            reading = _Reading(self._upkeep.snapshot, wanted, found, done)
+            self._upkeep.database.submit(reading.work, reading.ended)
 
     async def close(self) -> None:
         """Stop in order, or let go after a failure; harmless when already closed. Raises StoreFailedError when the
@@ -214,7 +214,7 @@ class LogStore(Store):
         """The store in figures: its files, how they are written, whether what grows is refused."""
         opened = self._use()
         return {
-            "file": str(opened.snapshot.path),
+            "file": str(self._upkeep.snapshot.path),
             **self._upkeep.status(),
             "way": opened.log.way,
             "log_bytes_max": opened.log.capacity_bytes,
@@ -235,11 +235,7 @@ class LogStore(Store):
         """
         opened, self._opened = self._opened, None
         if opened is not None:
-            self._upkeep.stop()
-            if not self._upkeep.closed:
-                if self._failure is not None:
-                    await self._upkeep.marked()
-                await opened.database.abandon()
+            await self._upkeep.let_go()
         worker, self._worker = self._worker, None
         if worker is not None:
             await worker.close()

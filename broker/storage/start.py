@@ -304,8 +304,8 @@ def _read(disk: Disk, name: str) -> bytes:
         return disk.read(name)
     except OSError as error:
         raise StoreUnusableError(
-            f"{disk.path / name} cannot be read: {error}; look at the disk, restore the directory from a backup, or see "
-            f"`evermq recover {disk.path} --accept-loss`"
+            f"{disk.path / name} cannot be read ({error}); look at the disk, restore the directory from a backup, or "
+            f"see `evermq recover {disk.path} --accept-loss`"
         ) from error
 
 

@@ -4,6 +4,8 @@
   at an orderly stop (`broker.storage.snapshot.carry_over`).
 - A carry-over that finds no room makes the store full: what grows is refused until one went through and the ballast,
   which is given up for it, is back (log rule 9). A database that another program has locked is tried again each second.
+- When no batch comes for a while, a database that is nearly all free room is written anew
+  (`broker.storage.shrinking`).
 - The manifest learns how far the log reaches: once a second under load, and when no batch comes for a while.
 - Each second all files are compared with those that are open (log rule 9): who writes into a file that was removed
   keeps nothing.
@@ -24,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.clock import cancel_timer
 from broker.storage.log.manifest import FAILED, ORDERLY
 from broker.storage.log.manifest import FILE as MANIFEST
+from broker.storage.shrinking import Shrinking
 from broker.storage.snapshot.carry_over import CarryOver, note
 from broker.storage.snapshot.database import StoreBusyError
 from broker.storage.snapshot.delta import Delta
@@ -35,8 +38,9 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from broker.clock import Clock, Timer
-    from broker.storage.disk.disk import Disk, Identity, Worker
+    from broker.storage.disk.disk import DatabaseWorker, Disk, Identity, Worker
     from broker.storage.log.writer import Writer
+    from broker.storage.snapshot.database import Snapshot
     from broker.storage.start import Opened
     from broker.storage.store import Done
 
@@ -75,12 +79,14 @@ class Upkeep:
         self._clock = clock
         self._log = opened.log
         self._manifest = opened.manifest
-        self._snapshot = opened.snapshot
-        self._database = opened.database
+        self.snapshot = opened.snapshot
+        self.database = opened.database
         self._ballast_bytes = ballast_bytes
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._carrying = CarryOver(opened.database, opened.snapshot, opened.manifest)
+        self._shrinking = Shrinking(disk, opened.manifest, self)
+        self._may_have_shrunk = True  # since it was last looked at
         self._carrying.committed = opened.uncarried
         self._number = opened.log.number  # of the last batch that was settled
         self._frozen: Delta | None = None  # what the carry-over that runs, or is tried again, has to write
@@ -105,7 +111,7 @@ class Upkeep:
 
     async def open(self) -> None:
         """Begin: the ballast is occupied, or the store is full."""
-        self.full = not await self._database.perform(self._occupy) or self.full
+        self.full = not await self.database.perform(self._occupy) or self.full
         self._timer = self._clock.call_later(INTERVAL, self._tick)
         self._watch_for_idleness()
 
@@ -131,7 +137,7 @@ class Upkeep:
         """What the snapshot lacks, while nothing is carried over: what runs is waited for. Not for two at a time."""
         self._loading = True
         try:
-            while self._carrying.running and not self._ended:
+            while self._working and not self._ended:
                 await self._carry_over_ended()
             self._thaw()
             yield self.delta
@@ -168,7 +174,7 @@ class Upkeep:
         """Write a batch that no file of the log could hold to the snapshot, once the log is carried over; False when
         that is to come first.
         """
-        if self._carrying.running or self._behind or self._loading:
+        if self._working or self._behind or self._loading:
             self._carry()
             return False
         delta = Delta()
@@ -177,7 +183,7 @@ class Upkeep:
         return True
 
     def _start_keeping(self, delta: Delta, done: Done) -> None:
-        if self._carrying.running or self._loading:
+        if self._working or self._loading:
             self._clock.call_later(INTERVAL, partial(self._start_keeping, delta, done))
         elif not self._carrying.stopped:
             self._carrying.start(delta, self._number + 1, partial(self._kept, delta, done))
@@ -203,9 +209,14 @@ class Upkeep:
         """Whether the snapshot lacks something, or is not whole in its file."""
         return self._number > self._log.snap or self._carrying.committed
 
+    @property
+    def _working(self) -> bool:
+        """Whether the database is carried over to, or written anew."""
+        return self._carrying.running or self._shrinking.running
+
     def _carry(self) -> None:
         """Carry over what there is, unless that is being done, or all is being read."""
-        if self._carrying.running or self._ended or self._loading:
+        if self._working or self._ended or self._loading:
             return
         if self._carrying.committed:
             self._carrying.resume(self._carried)
@@ -233,9 +244,10 @@ class Upkeep:
     def _went_through(self) -> None:
         self._log.snap = self._carrying.number
         self._busy_since = None
+        self._may_have_shrunk = True
         self.last_carry_over = datetime.fromtimestamp(self._clock.time(), UTC)
         if self.full:
-            self._database.submit(self._occupy_or_not, self._occupied)
+            self.database.submit(self._occupy_or_not, self._occupied)
         self.writer.go_on()
         if self._idle_timer is None and not self._ended:
             self._watch_for_idleness()
@@ -254,7 +266,7 @@ class Upkeep:
         self._thaw()
         if self.ballast_held:
             self.ballast_held = False
-            self._database.submit(lambda _: self._disk.remove(BALLAST), self._ballast_given_up)
+            self.database.submit(lambda _: self._disk.remove(BALLAST), self._ballast_given_up)
         else:
             self.writer.refuse(full)
 
@@ -301,12 +313,12 @@ class Upkeep:
     def _tick(self) -> None:
         """Each second: look at the files, note how far the log reaches, try again what found no room."""
         self._timer = self._clock.call_later(INTERVAL, self._tick)
-        self._database.submit(self._compare_files, self._done)
+        self.database.submit(self._compare_files, self._done)
         self._note_durable()
         if self._behind and (self.full or self._busy_since is not None):
             self._carry()
         elif self.full:
-            self._database.submit(self._occupy_or_not, self._occupied)
+            self.database.submit(self._occupy_or_not, self._occupied)
 
     def _watch_for_idleness(self) -> None:
         self._idle_timer = self._clock.call_later(IDLE_SECONDS, self._look)
@@ -321,13 +333,38 @@ class Upkeep:
             self._carry()
         else:
             self._note_durable()
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Have the database written anew, if it may be nearly all free room and what is in it stands still."""
+        still = not (self._working or self._loading or self._carrying.committed or self._frozen is not None)
+        if self._may_have_shrunk and still and not (self.full or self._ended):
+            self._may_have_shrunk = False
+            self._shrinking.begin()
+
+    def go_over(self, database: DatabaseWorker, snapshot: Snapshot) -> None:
+        """Use this database from now on, which the manifest names."""
+        stopped = self._carrying.stopped
+        self.database, self.snapshot = database, snapshot
+        self._carrying = CarryOver(database, snapshot, self._manifest)
+        self._carrying.stopped = stopped
+        self._files = {name: self._disk.identity(name) for name in self._names()}
+
+    def shrunk(self, error: StoreFailedError | None) -> None:
+        """The writing anew has ended: what waits for it goes on."""
+        if error is not None:
+            self._failed(error)
+        self._tell_ended(error)
+        self.writer.go_on()
+        if self._idle_timer is None and not self._ended:
+            self._watch_for_idleness()
 
     def _note_durable(self) -> None:
         """Have the manifest say how far the log reaches, unless it says so."""
         number = self._number
-        if number > self._manifest.current.durable and not self._noting:
+        if number > self._manifest.current.durable and not (self._noting or self._shrinking.naming):
             self._noting = True
-            self._database.submit(lambda _: note(self._manifest, durable=number), self._noted)
+            self.database.submit(lambda _: note(self._manifest, durable=number), self._noted)
 
     def _noted(self, error: Exception | None) -> None:
         self._noting = False
@@ -361,20 +398,21 @@ class Upkeep:
         StoreFailedError, after which nothing may be written.
         """
         self.stop()
+        await self._shrinking.end()
         self._ended = self._loading = False
         await self._carry_last()
-        await self._database.perform(self._compare_files)
+        await self.database.perform(self._compare_files)
         number = self._number
         if self._carrying.committed:
-            await self._database.abandon()
+            await self.database.abandon()
         else:
-            await self._database.close()
+            await self.database.close()
         self.closed = True
         await self._worker.perform(partial(note, self._manifest, state=ORDERLY, last=number, durable=number))
 
     def stop(self) -> None:
         """Do nothing more at intervals; harmless when repeated."""
-        self._ended = True
+        self._ended = self._shrinking.stopped = True
         cancel_timer(self._timer)
         cancel_timer(self._idle_timer)
 
@@ -387,12 +425,21 @@ class Upkeep:
         if self.closed:
             self._worker.submit(mark, _ignored)
         else:
-            self._database.submit(lambda _: mark(), _ignored)
+            self.database.submit(lambda _: mark(), _ignored)
+
+    async def let_go(self) -> None:
+        """End, and leave the database open unless it was closed in order: SQLite would write to it."""
+        self.stop()
+        await self._shrinking.end()
+        if self._carrying.stopped:
+            await self.marked()
+        if not self.closed:
+            await self.database.abandon()
 
     async def marked(self) -> None:
         """Wait until it is written that the store has failed, if it can be: what still waits is not written."""
         with suppress(Exception):
-            await self._database.perform(lambda _: None)
+            await self.database.perform(lambda _: None)
 
     async def _carry_last(self) -> None:
         """Wait for the carry-over that runs, then for one of what is left; that it finds no room is no failure."""
@@ -400,7 +447,7 @@ class Upkeep:
             if self._behind or self._carrying.running:
                 self._carry()
                 await self._end_of_carry_over()
-        self._ended = True
+        self.stop()
         while self._carrying.running:  # once more, with the room of the ballast
             await self._end_of_carry_over()
 
