@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.message.rows import Rows
 from broker.engine.mistakes import contained
-from broker.storage.store import StoreFullError
+from broker.storage.store import DataDamagedError, StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -67,7 +67,9 @@ class Submission(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """Bodies to fetch: the ids of their messages, and who takes them (or the error that left none to take)."""
+    """Bodies to fetch: the ids of their messages, and who takes them (or the error that left none to take, or those
+    that are good and DataDamagedError, which may be about the messages of others).
+    """
 
     ids: Sequence[int]
     fetched: Callable[[dict[int, bytes], Exception | None], None]
@@ -169,9 +171,9 @@ class Journal:
 
     def _fetched(self, readings: Iterable[Reading], bodies: dict[int, bytes], error: Exception | None) -> None:
         self._reads -= 1
-        if error is not None:
+        if error is not None and not isinstance(error, DataDamagedError):
             self._stop(error)
-        _answer(readings, bodies, self.error)
+        _answer(readings, bodies, self.error or error)
         if self._closing:
             self._wake()
 
