@@ -23,13 +23,11 @@ class Timer(Protocol):
 class Clock:
     """The real clock, on the running event loop."""
 
-    def monotonic(self) -> float:
-        """Seconds that never go back, from an arbitrary start."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    """Seconds that never go back, from an arbitrary start."""
 
-    def time(self) -> float:
-        """Seconds since 1970 UTC; may step."""
-        return time.time()
+    time = staticmethod(time.time)
+    """Seconds since 1970 UTC; may step."""
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> Timer:
         """Run `callback` on the event loop in `delay` seconds."""

@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "clock": set(),
     "core": {"mqi"},
     "commands": {"core", "mqi"},
-    "storage": {"core", "mqi"},
+    "storage": {"clock", "core", "mqi"},
     "interface": {"mqi", "clock"},
     "config": {"mqi"},
     "engine": {"clock", "commands", "config", "core", "interface", "mqi", "storage"},

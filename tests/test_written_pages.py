@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+from broker.storage.scripts import migrations
 
 from broker.config import load
-from broker.storage.scripts import migrations
 from broker.wire import frames
 from tests.scripts import script
 

@@ -107,7 +107,29 @@ class JournalConfig:
 
     batch_rows_max: int = field(
         default=4096,
-        metadata=about(Whole(1, 1_000_000), "Most rows written in one transaction. A unit of work is never split."),
+        metadata=about(Whole(1, 1_000_000), "Most rows written in one batch. A unit of work is never split."),
+    )
+    files: int = field(
+        default=2,
+        metadata=about(
+            Whole(2, 64), "Files of the log of a new queue manager, written in turn. An existing one keeps its own."
+        ),
+    )
+    file_bytes: int = field(
+        default=16 * MIB,
+        metadata=about(
+            Whole(64 * KIB, 1 << 32),
+            "Length of each file of the log. An existing queue manager keeps its own.",
+            "bytes",
+        ),
+    )
+    inline: str = field(
+        default="adaptive",
+        metadata=about(
+            Choice(("adaptive", "never")),
+            "Whether short batches are written on the event loop while the disk is fast; never: always on a thread, so "
+            "that a disk that hangs does not stop the loop.",
+        ),
     )
 
 

@@ -85,23 +85,20 @@ class Events:
         self._effects = effects
         self._ids = ids
         self._gauges: dict[MessageQueue, Gauge] = {}
-        self._performance = self._inhibit = False
+        self._inhibit = False
+        self.counting = False
+        """Whether each put to a queue and each get is looked at (PERFMEV)."""
 
     def configure(self, definition: Definition) -> None:
         """Take over PERFMEV and INHIBTEV of the queue manager."""
-        self._performance = bool(definition.attributes["PERFMEV"])
+        self.counting = bool(definition.attributes["PERFMEV"])
         self._inhibit = bool(definition.attributes["INHIBTEV"])
-        if not self._performance:
+        if not self.counting:
             self._gauges.clear()
-
-    @property
-    def counting(self) -> bool:
-        """Whether each put to a queue is looked at."""
-        return self._performance
 
     def put(self, queue: MessageQueue, now: float) -> None:
         """A message was put to the queue and counts in its depth."""
-        if not self._performance:
+        if not self.counting:
             return
         gauge = self._gauge(queue, now)
         gauge.enqueued += 1
@@ -115,7 +112,7 @@ class Events:
 
     def got(self, queue: MessageQueue, messages: int, now: float) -> None:
         """A get took so many messages off the queue."""
-        if not self._performance:
+        if not self.counting:
             return
         gauge = self._gauge(queue, now)
         gauge.dequeued += messages
@@ -129,7 +126,7 @@ class Events:
 
     def refused(self, queue: MessageQueue, name: str, reason: int, hconn: Hconn, now: float) -> None:
         """A call failed with this reason, on a queue that the program knows by this name."""
-        if reason == _Q_FULL and self._performance:
+        if reason == _Q_FULL and self.counting:
             gauge = self._gauge(queue, now)
             if gauge.full:
                 gauge.full, gauge.high, gauge.low = False, False, True

@@ -23,15 +23,18 @@ class Identifiers:
     """The counter of one run of a queue manager, and what is made of it."""
 
     __slots__ = (
-        "_date", "_instance", "_last", "_prefix", "_reserved", "_tick", "_time", "coded_char_set_id", "q_mgr_name",
+        "_date", "_instance", "_prefix", "_tick", "_time", "coded_char_set_id", "last", "low_at",
+        "q_mgr_name",
     )  # fmt: skip
 
     def __init__(self, q_mgr_name: str, now: float, high_water: int, coded_char_set_id: int) -> None:
         self.q_mgr_name = q_mgr_name
         self.coded_char_set_id = coded_char_set_id
         self._prefix = b"AMQ " + q_mgr_name.encode()[:12].ljust(12)
-        self._last = max(int(now * 1_000_000), high_water)
-        self._reserved = self._last
+        self.last = max(int(now * 1_000_000), high_water)
+        """The number given out last."""
+        self.low_at = self.last
+        """When `last` has come to this, a new high-water mark is to be stored (`reserve`)."""
         self._instance = 0
         self._tick = -1
         self._date = self._time = ""
@@ -42,8 +45,8 @@ class Identifiers:
 
     def next(self) -> int:
         """A number that was never given out before, greater than all that were."""
-        self._last += 1
-        return self._last
+        self.last += 1
+        return self.last
 
     def identifier(self, number: int | None = None) -> bytes:
         """A new MsgId, CorrelId or GroupId: `AMQ `, 12 characters of the queue manager's name, 8 bytes of its
@@ -57,17 +60,12 @@ class Identifiers:
             return None
         return self._instance ^ int.from_bytes(identifier[len(self._prefix) :], "big")
 
-    @property
-    def running_low(self) -> bool:
-        """Whether a new high-water mark is to be stored."""
-        return self._last + RESERVED_AHEAD // 2 >= self._reserved
-
     def reserve(self) -> int:
         """The high-water mark to store with the next batch, or 0 when the stored one is still far ahead."""
-        if not self.running_low:
+        if self.last < self.low_at:
             return 0
-        self._reserved = self._last + RESERVED_AHEAD
-        return self._reserved
+        self.low_at = self.last + RESERVED_AHEAD - RESERVED_AHEAD // 2
+        return self.last + RESERVED_AHEAD
 
     def stamp(self, now: float) -> tuple[str, str]:
         """PutDate `YYYYMMDD` and PutTime `HHMMSSTH` of `now` (wall-clock seconds), in GMT."""

@@ -51,9 +51,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from broker.core.calls.putting import Put
     from broker.core.message.rows import ObjectRow
-    from broker.core.moment import Moment
     from broker.core.names.definitions import Change, Definition
     from broker.core.queues.handles import Handle, Hconn
     from broker.core.queues.queue import LocalQueue
@@ -135,15 +133,7 @@ class Manager:
 
     # Messages
 
-    def put(self, put: Put, moment: Moment, implicit: Unit | None = None) -> tuple[Entry, Unit | None, int]:
-        """MQPUT, or MQPUT1: the entry (the first, of a message that was cut, and as it will be at its destination), the
-        implicit unit to freeze (None under syncpoint), and the reason of a warning.
-
-        Outside syncpoint the message becomes part of `implicit`, of a call that puts several, or of a unit of its own;
-        under syncpoint of that of the connection, which it begins if there was none. Raises Q_FULL (2053),
-        PUT_INHIBITED (2051) and others.
-        """
-        return placing.put(self, put, moment, implicit)
+    put = placing.put
 
     def get(
         self,
@@ -160,17 +150,25 @@ class Manager:
         request = getting.request_for(self, handle, queue, md, gmo, max_length, now)
         if request.unlock:
             return Grant([], 0 if locking.unlock(handle, self.effects.to_offer) else _NO_MSG_LOCKED)
-        with OwnLocks(handle, self.effects.to_offer) as lock:
-            found = choosing.select(self, handle, queue, request, now)
-            if isinstance(found, Search):
-                return found
-            grant = None if found is None else granting.grant(self, handle, queue, request, found, now)
-            lock.release = request.browse and (grant is None or grant.reason != _TRUNCATED_FAILED)
+        if handle.position.locked:
+            with OwnLocks(handle, self.effects.to_offer) as lock:
+                grant = self._grant(handle, queue, request, now)
+                unread = isinstance(grant, Grant) and grant.reason == _TRUNCATED_FAILED
+                lock.release = request.browse and not (unread or isinstance(grant, Search))
+        else:
+            grant = self._grant(handle, queue, request, now)
         if grant is not None:
             return grant
         if request.may_wait:
             return request
         raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
+
+    def _grant(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Grant | Search | None:
+        """The message that a get is given now, if there is one; or what is to be done before that is known."""
+        found = choosing.select(self, handle, queue, request, now)
+        if found is None or isinstance(found, Search):
+            return found
+        return granting.grant(self, handle, queue, request, found, now)
 
     # Locks and marks
 
@@ -206,11 +204,7 @@ class Manager:
 
     # Units of work
 
-    def commit(self, unit: Unit, moment: Moment | None = None) -> Rows:
-        """Freeze a unit for its commit: what is to be made durable. The reports it causes become part of it now, and
-        only they need a `moment`; the bodies they carry must be in memory (`reports.unread`).
-        """
-        return settling.commit(self, unit, moment)
+    commit = settling.commit
 
     def backout(self, unit: Unit) -> Rows:
         """Freeze a unit for its backout: the counts that were raised."""
@@ -220,11 +214,7 @@ class Manager:
         """A unit of work that was frozen for its commit could not be written: freeze its backout."""
         return settling.give_up(unit)
 
-    def settle(self, unit: Unit, *, committed: bool, now: float = 0.0) -> None:
-        """Let a frozen unit take effect, all of it in this step. Messages whose time is up at `now` are offered to
-        nobody.
-        """
-        settling.settle(self, unit, committed=committed, now=now)
+    settle = settling.settle
 
     def give_back(self, entry: Entry, now: float = 0.0) -> None:
         """A get under syncpoint whose answer nobody took: the message leaves its unit, back to its place."""

@@ -59,7 +59,7 @@ class Triggers:
 
     def judges(self, queue: MessageQueue) -> bool:
         """Whether each put to this queue is to be judged when it is made (`meets_first`)."""
-        return queue.trigger_type == _FIRST and self.fast_path(queue)
+        return queue.trigger_on and queue.trigger_type == _FIRST and self.fast_path(queue)
 
     def meets_first(self, queue: MessageQueue, entry: Entry, tick: float) -> bool:
         """Whether this put meets FIRST (C2, C3, C4; E2 after TRIGINT). Judged when it is put, uncommitted or not."""

@@ -12,6 +12,7 @@ What is where, in the order in which a call meets it:
     slow_calls      calls that take more than one step
     jobs            who takes the steps
     slices          long work on the event loop, a slice at a time
+    afterwards      what is done once for all that settles together
 
     batches         many puts, or many gets, as one call
     calls           a get on its way to its answer

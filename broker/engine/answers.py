@@ -95,10 +95,10 @@ def when_written(call: Call[T], result: T, full: MQRC) -> Done:
     """What answers `call` when its rows are written: with `result`, or with `full` when there was no room."""
 
     def call_written(error: Exception | None) -> None:
-        if error is None:
-            succeed(call, result)
-        else:
+        if error is not None:
             fail_written(call, error, full)
+        elif not call.done():
+            call.set_result(result)
 
     return call_written
 

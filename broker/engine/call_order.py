@@ -9,7 +9,6 @@ has room for answers.
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -170,7 +169,7 @@ class CallOrder:
         with a get that is not answered yet because its data is being read: a message whose data is damaged is not
         removed (semantics 5.10).
         """
-        on_disk = unread(unit.reports.items())
+        on_disk = unread(unit.reports.items()) if unit.reports else []
         if unit.owner is not None:
             on_disk = [entry for entry in unit.gets if entry.data is None] or on_disk
         if not on_disk:
@@ -215,7 +214,7 @@ class CallOrder:
             else:
                 self.write(Rows(), then, reveals=False)
 
-        asyncio.get_running_loop().call_soon(a_turn_later)
+        context.journal.afterwards.next_turn(a_turn_later)
         return True
 
     def back_out(self, unit: Unit, then: Done) -> None:
@@ -254,7 +253,8 @@ class CallOrder:
                 pending.then(pending.settle(self._context, error))
         except Exception as wrong:
             mistake(wrong, "a step")
-        self._resume()
+        if self._deferred:
+            self._resume()
 
     def _give_up(self, pending: PendingUnit, full: StoreFullError) -> None:
         """There is no room for a commit that got messages: it is backed out, which needs none, and has failed then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from broker.engine.answers import fail, fail_written
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from broker.engine.delivery import Form
 
 _TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
+_LENGTH = attrgetter("length")
 
 
 class ReceivingCall(Call[T]):
@@ -148,8 +150,24 @@ class GettingCall(WaitingCall[T]):
         """Tell the room how much has been got."""
         room = self._conversation.room
         if room is not BOUNDLESS:
-            held, self.held = self.held, sum([grant.length for grant in self._grants])
+            held, self.held = self.held, sum(map(_LENGTH, self._grants))
             room.got(self.held - held)
+
+    def _collect_one(self, grant: Grant) -> None:
+        """`_keep` and `_collect` for a call that gets one message, in one piece."""
+        (entry,) = grant.entries
+        self._grants = [grant]
+        if entry.unit is not None:
+            self._got = [(entry, entry.unit)]
+        self._implicit = grant.unit
+        self._hold()
+        if entry.data is None:
+            self._conversation.context.bodies.fetch(grant.entries, self._fetched)
+        elif grant.unit is None:
+            self._secure()
+        else:
+            self._deliver()
+            self._conversation.call_order.commit(grant.unit, self._removed)
 
     def _collect(self) -> None:
         """Nothing more is got: one implicit unit of work for what is outside syncpoint, then the bodies."""
@@ -254,13 +272,17 @@ class GettingCall(WaitingCall[T]):
             fail_written(self, error, MQRC.STORAGE_MEDIUM_FULL)
             return
         try:
-            self._reply()
+            if not self.done():
+                self._answer()
         except Exception as wrong:
             self.spoiled(mistake(wrong, "a get"))
 
     def _deliver(self) -> None:
         now = self._conversation.context.clock.time()
-        self._deliveries = [delivery(grant, self.form, now) for grant in self._grants]
+        if len(self._grants) == 1:
+            self._deliveries = [delivery(self._grants[0], self.form, now)]
+        else:
+            self._deliveries = [delivery(grant, self.form, now) for grant in self._grants]
 
     def _reply(self) -> None:
         if not self.done():
@@ -278,8 +300,11 @@ class GetCall(GettingCall[Delivery]):
 
     def granted(self, grant: Grant) -> None:
         """A message, or the answer to UNLOCK, which is none."""
-        self._stop_waiting()
-        if grant.entries:
+        if self.waiter is not None:
+            self._stop_waiting()
+        if len(grant.entries) == 1:
+            self._collect_one(grant)
+        elif grant.entries:
             self._keep(grant)
             self._collect()
         else:

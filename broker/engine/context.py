@@ -104,7 +104,8 @@ class EngineContext:
             self._serve(effects)
             self.outbox.send(effects, caller)
             posted = posted or effects.posted
-        if self.core.ids.running_low and self.journal.idle:
+        ids = self.core.ids
+        if ids.last >= ids.low_at and self.journal.idle:
             self.journal.submit(Rows(), nobody)  # stores the mark, where all messages are nonpersistent
         if posted:
             self.monitors.wake()

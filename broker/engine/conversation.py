@@ -101,16 +101,12 @@ class Conversation:
         return issue(Call(), self._close, hobj, options)
 
     def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
-        return self.call_order.in_order(
-            Call(), self.unit_of_work.rollback_only.watched(self._put, options), hobj, md, options, data
-        )
+        return self.call_order.in_order(Call(), self._put, hobj, md, options, data)
 
     def put1(
         self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> Call[Placed]:
-        return self.call_order.in_order(
-            Call(), self.unit_of_work.rollback_only.watched(self._put1, options), descriptor, md, options, data
-        )
+        return self.call_order.in_order(Call(), self._put1, descriptor, md, options, data)
 
     def get(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
@@ -247,11 +243,15 @@ class Conversation:
     def _put(
         self, call: Call[Placed], hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
     ) -> None:
-        handle = self.hconn.handle(hobj)
-        if isinstance(handle, DistributionList):
-            self._distribute(call, ListPut(handle, md, options, data))
-        else:
-            self._place(call, Put(self.hconn, handle, route_of(handle), md, options, data))
+        try:
+            handle = self.hconn.handle(hobj)
+            if isinstance(handle, DistributionList):
+                self._distribute(call, ListPut(handle, md, options, data))
+            else:
+                self._place(call, Put(self.hconn, handle, route_of(handle), md, options, data))
+        except MQError as error:
+            self.unit_of_work.rollback_only.put_failed(options, error)
+            raise
 
     def _place(self, call: Call[Placed], put: Put) -> None:
         """Put a message to a queue."""
@@ -287,7 +287,8 @@ class Conversation:
             call.set_result(answer)
         else:
             written = when_written(call, answer, MQRC.STORAGE_MEDIUM_FULL)
-            if not self.call_order.try_handoff(unit, written):
+            awaited = unit.puts[0].queue.waiters.count
+            if not (awaited and self.call_order.try_handoff(unit, written)):
                 self.call_order.commit(unit, written)
 
     def _put1(
@@ -298,14 +299,18 @@ class Conversation:
         options: PutMessageOptions,
         data: bytes,
     ) -> None:
-        handle = self.core.open(self.hconn, checks.object_descriptor(descriptor), MQOO.OUTPUT.value)
         try:
-            if isinstance(handle, DistributionList):
-                self._distribute(call, ListPut(handle, md, options, data, once=True))
-            else:
-                self._place(call, Put(self.hconn, None, route_of(handle), md, options, data))
-        finally:
-            self.close_handle(handle)
+            handle = self.core.open(self.hconn, checks.object_descriptor(descriptor), MQOO.OUTPUT.value)
+            try:
+                if isinstance(handle, DistributionList):
+                    self._distribute(call, ListPut(handle, md, options, data, once=True))
+                else:
+                    self._place(call, Put(self.hconn, None, route_of(handle), md, options, data))
+            finally:
+                self.close_handle(handle)
+        except MQError as error:
+            self.unit_of_work.rollback_only.put_failed(options, error)
+            raise
 
     def _get(
         self,
@@ -317,7 +322,7 @@ class Conversation:
     ) -> None:
         handle, queue = self.hconn.queue(hobj)
         found = self.core.get(handle, queue, md, options, max_length, self.manager.clock.time())
-        call.form = self.form(md, options, max_length)
+        call.form = form_of(md, options, max_length, self.core.ids.coded_char_set_id)
         if isinstance(found, Grant):
             call.granted(found)
         elif isinstance(found, Search):

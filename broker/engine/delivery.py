@@ -50,8 +50,14 @@ class Form(NamedTuple):
         return self.max_length is None and self.version != 1 and self.coding is None
 
 
+PLAIN = Form(None, 2)
+"""What most getters want: the message as it is."""
+
+
 def form_of(md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None, q_mgr_ccsid: int) -> Form:
     """What the message of a get with these arguments, which have been checked, is to look like."""
+    if md is None and max_length is None and not options.options & _CONVERT:
+        return PLAIN
     coding = _wanted_coding(md, q_mgr_ccsid) if options.options & _CONVERT else None
     return Form(max_length, 2 if md is None else md.version, coding)
 
@@ -65,7 +71,7 @@ def _wanted_coding(md: MessageDescriptor | None, q_mgr_ccsid: int) -> Coding:
 def delivery(grant: Grant, form: Form, now: float) -> Delivery:
     """The answer to a get. All bodies are in memory."""
     entries, reason = grant.entries, grant.reason
-    if len(entries) == 1 and form.plain and not entries[0].properties:
+    if len(entries) == 1 and (form is PLAIN or form.plain) and not entries[0].properties:
         return _plain(entries[0], reason, now)
     first = entries[0]
     packed = first.properties
@@ -118,7 +124,7 @@ def _plain(entry: Entry, reason: int, now: float) -> Delivery:
         entry.original_length,
         entry.priority,
         entry.persistence,
-        entry.expiry_left(now),
+        -1 if entry.deadline is None else entry.expiry_left(now),
         entry.backout_count,
         entry.token,
         entry.data or b"",

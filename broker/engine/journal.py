@@ -15,12 +15,17 @@ The rules that hold here and in what hands work to it. The numbers are fixed; ot
 5.  One pair needs no write: a put outside syncpoint that meets a waiting destructive get outside syncpoint, while
     nothing else is on its way to the store. Both settle in one step. The put is acknowledged a turn of the event loop
     later: if the getter has gone by then the message is put again, in the journal, and that comes first.
-6.  A full store changes nothing. The units of the batch that only remove are written again, with the room that the
-    store keeps back for them. Those that hold a put are undone, and with them every later unsettled call of their
-    connections, so that these keep their order: STORAGE_MEDIUM_FULL (2192), or BACKED_OUT (2003) for a commit. The
-    store refuses what grows it until there is room again for that and for what it keeps back.
-7.  Any other failure of a write leaves its outcome unknown. Nothing definite is answered, the connections are broken
-    (2009), the queue manager stops. The next start takes what the store holds.
+6.  A full store changes nothing, and removals go through, at the start too: the log is preallocated, and a ballast is
+    kept back for the snapshot. The units of a refused batch that only remove are written again. Those that hold a put
+    are undone, and with them every later unsettled call of their connections, so that these keep their order:
+    STORAGE_MEDIUM_FULL (2192), or BACKED_OUT (2003) for a commit, whose gets are reinstated. What grows the store is
+    refused until there is room again for that and for the ballast.
+7.  Any other failure of a write or a sync leaves the outcome unknown, of a batch as of what the store does by itself: a
+    checkpoint, a carry-over (`Store.watch`). Nothing definite is answered from then on, the connections are broken
+    (2009), the queue manager stops, and every file stays as it is. What the page cache shows of a file whose sync has
+    failed says nothing of the disk: the next start reads the disk itself, writes what it recovers anew and syncs that,
+    before it acknowledges anything. What failed is told by its error code, not by its text; a database that somebody
+    else keeps busy has not failed.
 8.  A backout writes BackoutCount before the message is visible again. A HARDENBO queue hardens a message before its
     get is answered; a message found hardened at a start counts one backout more.
 9.  An expired message is discarded outside any unit, in one transaction with the report on it. Trigger FIRST counts
@@ -31,8 +36,16 @@ The rules that hold here and in what hands work to it. The numbers are fixed; ot
 11. Calls under syncpoint are exact under cancellation and cut lines. A destructive get outside syncpoint is at most
     once if the line is cut after it became durable; if its answer is known undelivered, the message is put back.
 12. The caller's cancellation never decides an outcome. What is submitted here is settled here, whoever has gone.
+13. What is damaged is told. Records of the log, messages, their bodies and the definitions have checks. A bad record is
+    the end of the log only where nothing valid with a higher number follows it; else the queue manager refuses to start
+    and says what would be lost, as it does when a file is missing, foreign or older than another says it must be.
+    Nothing that was changed on the disk is handed to a program: those who read such a body are told, the message stays,
+    and the queue manager goes on (`DataDamagedError`).
+14. Reuse in order: before a byte of a log file is written again, what the file still holds is in the snapshot, durably,
+    and with it the number up to which the log is obsolete.
 
-There is no artificial delay: what gathers while a write runs goes into the next transaction.
+There is no artificial delay: what gathers in a turn of the event loop, or while a write runs, goes into the next
+transaction. Where the store has made a transaction durable at once, it is settled and answered in the same turn.
 """
 
 from __future__ import annotations
@@ -40,20 +53,31 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from enum import Enum
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.message.rows import Rows
-from broker.engine.mistakes import contained
+from broker.engine.mistakes import contained, mistake
 from broker.storage.store import DataDamagedError, StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from broker.core.identifiers import Identifiers
+    from broker.engine.afterwards import Afterwards
     from broker.storage.store import Done, Store
 
 logger = logging.getLogger(__name__)
+
+
+class _Fate(Enum):
+    """What becomes of rows that are to be written."""
+
+    NOTHING = 0  # there are none, or no store for them
+    DURABLE = 1  # they are, at once
+    COMES = 2
 
 
 class Submission(NamedTuple):
@@ -64,6 +88,9 @@ class Submission(NamedTuple):
     rows: Rows
     settled: Done
     caller: object | None
+
+
+_ROWS = attrgetter("rows")
 
 
 class Reading(NamedTuple):
@@ -81,11 +108,17 @@ class Journal:
     """
 
     def __init__(
-        self, store: Store, ids: Identifiers, failed: Callable[[Exception], None], batch_rows_max: int
+        self,
+        store: Store,
+        ids: Identifiers,
+        failed: Callable[[Exception], None],
+        afterwards: Afterwards,
+        batch_rows_max: int,
     ) -> None:
         self._store = store
         self._ids = ids
         self._failed = failed
+        self.afterwards = afterwards
         self._batch_rows_max = batch_rows_max
         self._loop = asyncio.get_running_loop()
         self._submissions: deque[Submission] = deque()
@@ -99,6 +132,7 @@ class Journal:
         self.error: Exception | None = None
         self.transactions = 0
         self.units = 0
+        store.watch(partial(self._step, self._stop))
 
     @property
     def waiting(self) -> int:
@@ -115,7 +149,8 @@ class Journal:
         submission = Submission(rows, settled, caller)
         full = self._falling.get(caller) if self._falling else None
         self._submissions.append(submission if full is None else _undone(submission, full))
-        self._wake()
+        if not self._busy:
+            self._wake()
 
     def read(self, ids: Sequence[int], fetched: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Fetch the bodies of these messages."""
@@ -139,28 +174,33 @@ class Journal:
 
     def _step(self, step: Callable[..., None], *arguments: object) -> None:
         try:
-            step(*arguments)
-        except BaseException as mistake:
+            self.afterwards.take(step, *arguments)
+        except BaseException as wrong:
             if self._ended.done():
                 raise
-            self._ended.set_exception(mistake)
+            self._ended.set_exception(wrong)
 
     def _go_on(self) -> None:
-        """Write the next batch; settle those on the way to it that have nothing to write."""
+        """Write the next batch; settle those on the way to it that have nothing to write. One that is durable at once
+        is settled now, and the next begins in the next turn of the event loop, which is not held for both.
+        """
         while self._submissions or self._readings:
             batch = self._next_batch()  # before the reading: what it removes, nobody asks for any more
-            self._read()
-            if self._write((submission.rows for submission in batch), partial(self._batch_written, batch)):
+            if self._readings:
+                self._read()
+            fate = self._write(list(map(_ROWS, batch)), partial(self._batch_written, batch))
+            if fate is _Fate.COMES:
                 return
             self._settle(batch, [self.error] * len(batch))
+            if fate is _Fate.DURABLE and (self._submissions or self._readings):
+                self._loop.call_soon(self._step, self._go_on)
+                return
         self._busy = False
         if self._closing and self.idle and not self._ended.done():
             self._ended.set_result(None)
 
     def _read(self) -> None:
         """Have the bodies read that are asked for, before the next batch is written."""
-        if not self._readings:
-            return
         readings, self._readings = self._readings, deque()
         if self.error is not None:
             _answer(readings, {}, self.error)
@@ -171,29 +211,43 @@ class Journal:
 
     def _fetched(self, readings: Iterable[Reading], bodies: dict[int, bytes], error: Exception | None) -> None:
         self._reads -= 1
-        if error is not None and not isinstance(error, DataDamagedError):
-            self._stop(error)
-        _answer(readings, bodies, self.error or error)
+        if isinstance(error, DataDamagedError):
+            _answer(readings, bodies, self.error or error)
+        else:
+            if error is not None:
+                self._stop(error)
+            _answer(readings, bodies, self.error)
         if self._closing:
             self._wake()
 
-    def _write(self, units: Iterable[Rows], written: Done) -> bool:
-        """Have these units written in one transaction; False when there is nothing to write, or no store for it."""
-        rows = Rows()
-        for each in units:
-            rows.extend(each)
-        self._high_water = rows.high_water = self._ids.reserve() or self._high_water
+    def _write(self, units: Sequence[Rows], written: Done) -> _Fate:
+        """Have these units written in one transaction, and `written` called if its outcome `COMES`."""
+        if len(units) == 1:
+            (rows,) = units  # frozen, but for the mark
+        else:
+            rows = Rows()
+            for each in units:
+                rows.extend(each)
+        ids = self._ids
+        if ids.last >= ids.low_at:
+            self._high_water = ids.reserve()
+        rows.high_water = self._high_water
         if not rows or self.error is not None:
-            return False
-        logger.debug(
-            "batch to write inserts=%d removals=%d backouts=%d hardened=%d objects=%d",
-            len(rows.inserts), len(rows.removals), len(rows.backouts), len(rows.hardened), len(rows.objects),
-        )  # fmt: skip
-        self._store.submit(rows, partial(self._step, self._answered, written))
-        return True
+            return _Fate.NOTHING
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "batch to write inserts=%d removals=%d backouts=%d hardened=%d objects=%d",
+                len(rows.inserts), len(rows.removals), len(rows.backouts), len(rows.hardened), len(rows.objects),
+            )  # fmt: skip
+        if self._store.submit(rows, partial(self._step, self._answered, written)):
+            self.transactions += 1
+            self._high_water = 0
+            return _Fate.DURABLE
+        return _Fate.COMES
 
     def _answered(self, written: Done, error: Exception | None) -> None:
-        """The store has answered a transaction."""
+        """The store has answered a transaction. It may have failed meanwhile: then nothing more is acknowledged."""
+        error = self.error or error
         if error is None:
             self.transactions += 1
             self._high_water = 0
@@ -212,7 +266,7 @@ class Journal:
         self._refuse_later((each.caller for each, refused in zip(batch, errors, strict=True) if refused), error)
         if len(staying) == len(batch):  # it only removes: the store has tried all it can
             self._removed(batch, errors, error)
-        elif not self._write(staying, partial(self._removed, batch, errors)):
+        elif self._write(staying, partial(self._removed, batch, errors)) is not _Fate.COMES:
             self._settle(batch, errors)
             self._go_on()
 
@@ -225,7 +279,10 @@ class Journal:
     def _settle(self, batch: list[Submission], errors: list[Exception | None]) -> None:
         self.units += len(batch)
         for submission, error in zip(batch, errors, strict=True):
-            contained(submission.settled, error)
+            try:
+                submission.settled(error)
+            except Exception as wrong:
+                mistake(wrong, "a step")
         if self._falling:
             waiting = {each.caller for each in self._submissions}
             self._falling = {caller: full for caller, full in self._falling.items() if caller in waiting}

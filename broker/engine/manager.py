@@ -22,6 +22,7 @@ from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
 from broker.core.message.rows import Rows
 from broker.core.names.definitions import Define
+from broker.engine.afterwards import Afterwards
 from broker.engine.bodies import Bodies
 from broker.engine.command_server import CommandServer
 from broker.engine.context import EngineContext
@@ -36,8 +37,9 @@ from broker.interface.users import process_user
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_name
 from broker.mqi.reasons import MQRC
+from broker.storage.creation import LogSettings
+from broker.storage.log_store import LogStore
 from broker.storage.memory import MemoryStore
-from broker.storage.sqlite import SqliteStore
 from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -108,15 +110,14 @@ class QueueManager:
             )
         if isinstance(config, str | Path):
             config = load(Path(config), os.environ)
-        if store is None:
-            kept = data if config is None else config.queue_manager.data
-            store = MemoryStore() if kept is None else SqliteStore(Path(kept))
         if config is None:
             config = Config()
             own = config.queue_manager
-            own = replace(own, name=name or own.name, defaults=defaults or own.defaults)
+            kept = None if data is None else Path(data)
+            own = replace(own, name=name or own.name, data=kept, defaults=defaults or own.defaults)
             config = replace(config, queue_manager=own)
-        return cls(config, store, clock or Clock())
+        clock = clock or Clock()
+        return cls(config, _store_for(config, clock) if store is None else store, clock)
 
     # Connections
 
@@ -257,7 +258,10 @@ class QueueManager:
         count = await load_messages(self._store, self.core.objects.queues.values())
         logger.info("messages loaded name=%s messages=%d", self.name, count)
         self.core.start_triggers()
-        self.journal = Journal(self._store, self.core.ids, self._fail, self.config.journal.batch_rows_max)
+        self.afterwards = Afterwards()
+        self.journal = Journal(
+            self._store, self.core.ids, self._fail, self.afterwards, self.config.journal.batch_rows_max
+        )
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
         self.slices = Slices(self.clock)
         self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices)
@@ -342,6 +346,15 @@ class QueueManager:
         self.context.mark_expiry.end()
         self.slices.end()
         self.monitors.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
+
+
+def _store_for(config: Config, clock: Clock) -> Store:
+    """Where a queue manager with this configuration keeps its rows."""
+    own, journal = config.queue_manager, config.journal
+    if own.data is None:
+        return MemoryStore()
+    settings = LogSettings(journal.files, journal.file_bytes, journal.inline)
+    return LogStore(own.data, name=own.name, clock=clock, settings=settings)
 
 
 def _in_utc(now: float) -> datetime:

@@ -4,18 +4,14 @@ commit backs it out and says so (semantics 14.2).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQCC, MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from broker.mqi.structures import PutMessageOptions
-
-    Make: TypeAlias = Callable[..., None]
 
 _UNHEARD_IN_UNIT = (MQPMO.SYNCPOINT | MQPMO.ASYNC_RESPONSE).value
 
@@ -26,22 +22,11 @@ class RollbackOnly:
     def __init__(self) -> None:
         self._cause: MQError | None = None
 
-    def watched(self, make: Make, options: PutMessageOptions) -> Make:
-        """What makes a put, so that its failure counts where nobody waits for it."""
+    def put_failed(self, options: PutMessageOptions, error: MQError) -> None:
+        """A put with these options has failed, which counts where nobody waits for it."""
         given = options.options
-        if (
-            not isinstance(given, int) or int(given) & _UNHEARD_IN_UNIT != _UNHEARD_IN_UNIT
-        ):  # what is wrong is found when it is made
-            return make
-
-        def put(*arguments: Any) -> None:
-            try:
-                make(*arguments)
-            except MQError as error:
-                self._cause = self._cause or error
-                raise
-
-        return put
+        if isinstance(given, int) and int(given) & _UNHEARD_IN_UNIT == _UNHEARD_IN_UNIT:
+            self._cause = self._cause or error
 
     def end(self) -> MQError | None:
         """The unit of work ends: what its commit must answer when it can only be backed out."""

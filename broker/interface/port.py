@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 from broker.mqi.reasons import MQCC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from broker.mqi.errors import MQError
     from broker.mqi.explanations import Explanation
@@ -44,6 +44,30 @@ class Call(asyncio.Future[T]):
 
     held = 0
     """How many bytes of messages the call has got on the way to its answer."""
+
+    told: Callable[[], None] | None = None
+    """Called once when the call is answered or cancelled: in that step, which it must not lead away from, where the
+    callbacks of a future wait for the next turn of the event loop.
+    """
+
+    def set_result(self, result: T) -> None:
+        super().set_result(result)
+        if (told := self.told) is not None:
+            self.told = None  # so that it and the call do not keep each other
+            told()
+
+    def set_exception(self, exception: type | BaseException) -> None:
+        super().set_exception(exception)
+        if (told := self.told) is not None:
+            self.told = None
+            told()
+
+    def cancel(self, msg: Any = None) -> bool:
+        cancelled = super().cancel(msg)
+        if cancelled and (told := self.told) is not None:
+            self.told = None
+            told()
+        return cancelled
 
     def take(self) -> None:
         """The answer has reached the program."""

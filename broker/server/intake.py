@@ -48,7 +48,10 @@ class Intake:
 
     def feed(self, data: bytes) -> None:
         """These bytes have come."""
-        self._endpoint.feed(data)
+        if self._endpoint.unread:
+            self._endpoint.feed(data)
+        else:
+            self._endpoint.unread = data
         if self.heeding:
             return
         if self._flow.weight > FREE_BYTES and self._flow.full:
@@ -62,14 +65,17 @@ class Intake:
 
     def _heed(self) -> None:
         """Heed frames that are here, for the time of a slice now, and write what is answered by then."""
-        self._session.replies.due = True
+        replies = self._session.replies
+        replies.due = True
         if self._heed_some(_FRAMES_AT_ONCE, self._clock.monotonic() + SLICE_SECONDS):
             self.heeding = True
             self._session.manager.slices.run(self._rest(), self._rest_heeded)
             self.regulate()
-        elif self._admitted or self._endpoint.kept or self._flow.weight > FREE_BYTES:
+        elif self._admitted or self._endpoint.unread or self._flow.weight > FREE_BYTES:
             self._heeded()
-        self._session.replies.flush()
+        replies.due = False
+        if replies.to_answer or replies.parts or replies.streams or not self.reading or self._flow.held_back:
+            replies.flush()
 
     def _rest(self) -> Work:
         while self._heed_some(_FRAMES_A_STEP, 0.0):
@@ -83,7 +89,7 @@ class Intake:
             return False
         recorded = logger.isEnabledFor(logging.DEBUG)
         try:
-            while (frame := endpoint.next()) is not None:
+            while endpoint.unread and (frame := endpoint.next()) is not None:
                 self._frame_is_new = True
                 verb = frame[0]
                 if recorded:

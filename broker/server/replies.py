@@ -1,13 +1,13 @@
 """What goes out on a line: frames, and the outcomes of calls, gathered and written together.
 
-What is answered when a call is made is written when all bytes that came with it are heeded; of the others a callback
-queues the reply, and the replies of one turn of the event loop leave in one write. While the client does not read what
+What is answered when a call is made is written when all bytes that came with it are heeded; what the journal settles is
+written when it has settled all that became durable together; the other replies of one turn of the event loop leave in
+one write in the next. While the client does not read what
 is written to it, its replies wait as the futures that they are; after `send_timeout` seconds the line is cut.
 """
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
@@ -18,6 +18,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.server.request import LONG_ANSWERS, Request, answer_weight, script_of
 from broker.wire import answers
+from broker.wire.answers import FIELDS
 from broker.wire.frames import Verb
 
 if TYPE_CHECKING:
@@ -42,13 +43,16 @@ class Replies:
         self._limits = session.limits
         self._endpoint = session.endpoint
         self._flow = session.flow
-        self._loop = asyncio.get_running_loop()
+        self._afterwards = session.manager.afterwards
         self.due = False
         self.writable = True
-        self._parts: list[bytes] = []  # frames to write
-        self._finished: deque[Request] = deque()  # calls to answer after them
+        self.parts: list[bytes] = []
+        """Frames to write."""
+        self.to_answer: deque[Request] = deque()
+        """Calls to answer after them."""
         self._written = 0  # the weight of those answered in this write
-        self._streams: dict[Request, None] = {}  # calls with command replies to write
+        self.streams: dict[Request, None] = {}
+        """Calls with command replies to write."""
         self._send_timer: Timer | None = None
 
     def pause(self) -> None:
@@ -65,13 +69,13 @@ class Replies:
     def flush_all(self) -> None:
         """Write all replies that are there, as far as the client reads them."""
         self.flush()
-        while self.writable and self._finished and not self._session.transport.is_closing():
+        while self.writable and self.to_answer and not self._session.transport.is_closing():
             self.flush()
 
     def drop(self) -> None:
         """The line ends: nothing more is answered."""
-        self._finished.clear()
-        self._streams.clear()
+        self.to_answer.clear()
+        self.streams.clear()
 
     def end(self) -> None:
         """The line is gone."""
@@ -89,7 +93,7 @@ class Replies:
             return
         if request.verb in LONG_ANSWERS:
             self._weigh_answer(request)
-        self._finished.append(request)
+        self.to_answer.append(request)
         if not self.due:
             self._schedule()
 
@@ -108,11 +112,11 @@ class Replies:
 
     def parted(self, request: Request) -> None:
         """There are command replies to write."""
-        self._streams[request] = None
+        self.streams[request] = None
         self._schedule()
 
     def send(self, *frame: object) -> None:
-        self._parts.append(self._endpoint.send(*frame))
+        self.parts.append(self._endpoint.send(*frame))
         self._schedule()
 
     def _schedule(self) -> None:
@@ -121,7 +125,7 @@ class Replies:
             if self._session.intake.heeding:  # and writes what is answered when it is through
                 self._clock.call_later(_WRITE_SECONDS, self.flush)
             else:
-                self._loop.call_soon(self.flush)
+                self._afterwards.leave(self.flush)
 
     def flush(self) -> None:
         """Write replies that are due, as far as the client reads them."""
@@ -139,28 +143,29 @@ class Replies:
         """One write; what is left is due in the next turn of the event loop."""
         if not self.writable or self._session.transport.is_closing():
             return
-        parts, self._parts = self._parts, []
+        parts, self.parts = self.parts, []
         size = sum(map(len, parts))
-        finished = self._finished
+        finished = self.to_answer
         while finished and size < _WRITE_BYTES:
             request = finished.popleft()
             if not request.answered:
                 parts.append(self._answer(request))
                 size += len(parts[-1])
-        while self._streams and size < _WRITE_BYTES:
-            request = next(iter(self._streams))
-            del self._streams[request]
+        while self.streams and size < _WRITE_BYTES:
+            request = next(iter(self.streams))
+            del self.streams[request]
             if not request.answered:
                 parts.append(self._replies(request))
                 size += len(parts[-1])
         if parts:
-            logger.debug("frames written peer=%s frames=%d bytes=%d", self._session.peer, len(parts), size)
+            if logger.isEnabledFor(logging.DEBUG):
+                logger.debug("frames written peer=%s frames=%d bytes=%d", self._session.peer, len(parts), size)
             self._session.liveness.said = True
             self._session.transport.write(b"".join(parts))
         written, self._written = self._written, 0
         if written:
             self._flow.add(-written)
-        if finished or self._streams:
+        if finished or self.streams:
             self._schedule()
 
     def _replies(self, request: Request) -> bytes:
@@ -181,7 +186,7 @@ class Replies:
         if call.cancelled() or call.exception() is not None:
             return self._failed(request)
         try:
-            fields = answers.fields(verb, call.result()) if verb != _MQSC else _replies_left(call)
+            fields = FIELDS[verb](call.result()) if verb != _MQSC else _replies_left(call)
             reply = self._endpoint.send(_ANSWER, request.conversation, request.number, *fields)
         except (TypeError, ValueError, OverflowError):
             logger.exception("the answer to %s has no form in msgpack", Verb(verb).name)

@@ -16,7 +16,6 @@ from broker.wire.arguments import PUT_MANY_HEAD
 from broker.wire.frames import Frame, Verb
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable
 
     from broker.interface.port import Call, Receipt
@@ -73,10 +72,6 @@ class Request:
         self.weight = 0
         self.answer = 0  # of it: a long answer that is not written yet
         self.waits = False
-
-    def finished(self, call: asyncio.Future[Any]) -> None:
-        """The callback of the call."""
-        self._replies.finished(self)
 
     def parted(self) -> None:
         """There are command replies to write, before the answer."""

@@ -6,6 +6,7 @@ message until the client has said TAKEN, or CANCEL, which gives it back. `CALLS_
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.engine.mistakes import mistake
@@ -51,8 +52,11 @@ class ServedCalls:
         waits = verb in WAITING
         weight = 0
         try:
-            self._check_number(number)
-            port = self._port(conversation)
+            if number == 0 or number in self._calls or len(self._calls) >= CALLS_MAX or self._stopped:
+                self._check_number(number)
+            port = self.ports.get(conversation)
+            if port is None or conversation in self._disconnecting:
+                raise MQError(MQRC.HCONN_ERROR, "the connection has ended")
             if waits:
                 weight = weight_of(frame, self._endpoint.length)
                 self._flow.check_waiting(weight)
@@ -79,7 +83,7 @@ class ServedCalls:
         else:
             request.weight = weight = weight_of(frame, self._endpoint.length)
             self._flow.add(weight)
-        call.add_done_callback(request.finished)
+        call.told = partial(self._session.replies.finished, request)
         if verb == _MQSC:
             script = script_of(call)
             if script is not None:
@@ -103,12 +107,6 @@ class ServedCalls:
     def _stop(self, number: int) -> None:
         """A message of this PUT_MANY was not put."""
         self._stopped.add(number)
-
-    def _port(self, conversation: int) -> ServedPort:
-        port = self.ports.get(conversation)
-        if port is None or conversation in self._disconnecting:
-            raise MQError(MQRC.HCONN_ERROR, "the connection has ended")
-        return port
 
     def connect(self, frame: Frame) -> None:
         _, conversation, number = frame[:3]

@@ -44,14 +44,16 @@ class MemoryStore(Store):
             if not row.persistent:
                 self._messages.pop(row.id, None)
 
-    def submit(self, rows: Rows, done: Done) -> None:
-        """Take in all of `rows`, or none; `done` is told StoreFailedError for an id or a number that is taken."""
-        error = None
+    def submit(self, rows: Rows, done: Done) -> bool:
+        """Take in all of `rows` at once, or none; `done` is told StoreFailedError for an id or a number that is
+        taken.
+        """
         try:
             self._take(rows)
         except StoreFailedError as failure:
-            error = failure
-        asyncio.get_running_loop().call_soon(done, error)
+            asyncio.get_running_loop().call_soon(done, failure)
+            return False
+        return True
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Look up the data of these messages; `done` is told StoreFailedError when one is missing."""

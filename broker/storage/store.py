@@ -65,6 +65,7 @@ class Store(Protocol):
 
         A store that fails only at what it is asked for need not call it.
         """
+        return  # for those stores
 
     async def open(self) -> None:
         """Get ready, creating or upgrading the store; raises StoreUnusableError."""

@@ -1,229 +1,373 @@
-"""What keeps the files of the SQLite store in order beside the batches.
+"""What keeps the files of a store in order beside the batches.
 
-- The write-ahead log is carried over to the database by a second connection, on a thread of its own. Batches go on
-  meanwhile; what they added is then carried over by the thread that writes, and the log begins anew. So the log stays
-  near `CARRY_BYTES`; a commit that finds it beyond `WAL_BYTES_MAX` carries it over itself. Only another program that
-  reads the database in one long transaction can let the log grow further, and only until that transaction ends.
-- When no batch comes for a while, the log is carried over, it gets the room it may take, and a database that is nearly
-  all free room is written anew without it. Otherwise free room is kept: the next messages lie there.
-- After a stop that was not orderly, every page of the database is looked at while the queue manager works. The file
-  `unchecked` is there until that has ended well. Damage stops the queue manager.
+- The snapshot takes over what the log has gathered when a file of the log is full, when no batch comes for a while, and
+  at an orderly stop (`broker.storage.snapshot.carry_over`).
+- A carry-over that finds no room makes the store full: what grows is refused until one went through and the ballast,
+  which is given up for it, is back (log rule 9). A database that another program has locked is tried again each second.
+- The manifest learns how far the log reaches: once a second under load, and when no batch comes for a while.
+- Each second all files are compared with those that are open (log rule 9): who writes into a file that was removed
+  keeps nothing.
 
-Methods are called on the event loop, unless they say otherwise.
+All time comes from the clock. Methods are called on the event loop; what blocks is done on the thread of the database,
+which also owns the manifest.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import shutil
-import sqlite3
 from contextlib import suppress
 from datetime import UTC, datetime
-from threading import Lock
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
 
-from broker.storage import database
-from broker.storage.directory import open_private
-from broker.storage.thread import DatabaseThread, start_thread
+from broker.clock import cancel_timer
+from broker.storage.log.manifest import FAILED, ORDERLY
+from broker.storage.log.manifest import FILE as MANIFEST
+from broker.storage.snapshot.carry_over import CarryOver, note
+from broker.storage.snapshot.database import StoreBusyError
+from broker.storage.snapshot.delta import Delta
+from broker.storage.start import BALLAST
+from broker.storage.store import Rows, StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable
-    from pathlib import Path
 
-    from broker.storage.store import Rows
+    from broker.clock import Clock, Timer
+    from broker.storage.disk.disk import Disk, Identity
+    from broker.storage.log.writer import Writer
+    from broker.storage.start import Opened
+    from broker.storage.store import Done
 
-CARRY_BYTES = database.WAL_BYTES_MAX // 2
-"""What a log has when it is carried over although batches come: while that goes on, it grows as much again."""
+IDLE_SECONDS: Final = 0.1
+"""After so long without a batch, nobody is likely to wait for what is done."""
 
-SHRINK_FREE_BYTES = 64 * 1024 * 1024
-"""A database with less free room than this is left as it is."""
+IDLE_BYTES: Final = 256 * 1024
+"""With less than this in the log, a carry-over is not worth its syncs."""
 
-SHRINK_USED_BYTES = 16 * 1024 * 1024
-"""A database with more in it than this is left as it is: a batch may have to wait while it is written anew."""
+INTERVAL: Final = 1.0
+"""Seconds between two looks at the files, two notes of how far the log reaches, two tries when there is no room."""
 
-_IDLE_SECONDS = 0.1  # After so long without a batch, nobody is likely to wait for what is done.
-_IDLE_BYTES = 256 * 1024  # Less than this in the log is not worth two syncs.
-_ROOMY_BYTES = 64 * database.WAL_BYTES_MAX  # On a disk with less room left, the log takes only what it needs.
+BUSY_WARNING_SECONDS: Final = 10.0
+BUSY_SECONDS_MAX: Final = 30.0
+"""How long another program may keep the log from being carried over before it is named, and before batches that wait
+for that are refused.
+"""
 
 logger = logging.getLogger(__name__)
 
 
 class Upkeep:
-    """The upkeep of the database in `directory`. `damaged` is told, on the loop, what a check found to be wrong."""
+    """The upkeep of an open store. `delta` is what the snapshot lacks; `full`, that what grows is refused."""
 
-    def __init__(self, directory: Path, damaged: Callable[[str], None]) -> None:
-        self._file = directory / "evermq.db"
-        self._log = directory / "evermq.db-wal"
-        self._unchecked = directory / "unchecked"
-        self._damaged = damaged
-        self._turn = Lock()  # SQLite lets one connection carry the log over, and the other find nothing to do.
-        self._writer: DatabaseThread | None = None
-        self._thread: DatabaseThread | None = None
-        self._timer: asyncio.TimerHandle | None = None
-        self._batches = self._batches_seen = 0
-        self._grown = 0  # by about so many bytes since the log was carried over
-        self._carrying = False
-        self._rested = False
-        self._check_owed = False
-        self._room = database.Room(0, 0)
-        self._last_checkpoint: datetime | None = None
-        self._last_check = "not needed"
+    def __init__(
+        self, disk: Disk, clock: Clock, opened: Opened, ballast_bytes: int, failed: Callable[[StoreFailedError], None]
+    ) -> None:
+        self._disk = disk
+        self._clock = clock
+        self._log = opened.log
+        self._manifest = opened.manifest
+        self._snapshot = opened.snapshot
+        self._database = opened.database
+        self._ballast_bytes = ballast_bytes
+        self._failed = failed
+        self._loop = asyncio.get_running_loop()
+        self._carrying = CarryOver(opened.database, opened.snapshot, opened.manifest)
+        self._carrying.committed = opened.uncarried
+        self._number = opened.log.number  # of the last batch that was settled
+        self._frozen: Delta | None = None  # what the carry-over that runs, or is tried again, has to write
+        self._frozen_number = self._number
+        self._gathered = sum(len(each.data or b"") for each in opened.delta.inserts.values())  # bytes, about
+        self._timer: Timer | None = None
+        self._idle_timer: Timer | None = None
+        self._number_seen = self._number
+        self._busy_since: float | None = None
+        self._noting = False
+        self._files = {name: disk.identity(name) for name in self._names()}
+        self._closing: Done | None = None
+        self._ended = False
+        self.closed = False  # the database, in order
+        self.loading = False  # what the snapshot lacks stays with it until all has been read
+        self.delta = opened.delta
+        self.full = opened.uncarried
+        self.ballast_held = False
+        self.last_carry_over: datetime | None = None
+        self.writer: Writer
 
-    def note_last_stop(self) -> None:
-        """See whether the last stop was orderly: it leaves no log. Comes before the database is opened."""
-        self._check_owed = self._unchecked.exists() or _size(self._log) > 0
-        if self._check_owed:
-            with suppress(OSError):  # On a full disk the check is made, and merely forgotten if it is broken off.
-                os.close(open_private(self._unchecked, os.O_WRONLY | os.O_CREAT))
-
-    async def open(self, writer: DatabaseThread) -> None:
-        """Begin, beside the thread that writes. Raises StoreUnusableError."""
-        self._thread = await start_thread(self._file)
-        await self._thread.perform(database.sync_fully)
-        self._room = await writer.perform(database.room)
-        self._writer = writer
-        self._wait_for_idleness()
-
-    async def close(self) -> None:
-        """End, while the thread that writes still runs; a check is broken off. Harmless when already closed."""
-        self._writer = None
-        if self._timer is not None:
-            self._timer.cancel()
-        thread, self._thread = self._thread, None
-        if thread is not None:
-            if self._last_check == "running":
-                await thread.interrupt()
-            await thread.close()
+    async def open(self) -> None:
+        """Begin: the ballast is occupied, or the store is full."""
+        self.full = not await self._database.perform(self._occupy) or self.full
+        self._timer = self._clock.call_later(INTERVAL, self._tick)
+        self._watch_for_idleness()
 
     def status(self) -> dict[str, Any]:
-        """The files in figures, `free_bytes` as of the last checkpoint."""
+        """In figures, for people."""
         return {
-            "file": str(self._file),
-            "bytes": _size(self._file),
-            "free_bytes": self._room.free,
-            "log_bytes": _size(self._log),
-            "log_bytes_max": database.WAL_BYTES_MAX,
-            "last_checkpoint": self._last_checkpoint and self._last_checkpoint.isoformat(timespec="seconds"),
-            "last_check": self._last_check,
+            "full": self.full,
+            "ballast_held": self.ballast_held,
+            "last_carry_over": self.last_carry_over and self.last_carry_over.isoformat(timespec="seconds"),
+            "batches": self._number,
+            "batches_in_snapshot": self._log.snap,
         }
 
-    # The log
+    def row_data(self, id: int) -> bytes | None:
+        """The data of a message that is not in the snapshot yet."""
+        row = self.delta.inserts.get(id)
+        if row is None and self._frozen is not None:
+            row = self._frozen.inserts.get(id)
+        return None if row is None else row.data
 
-    def written(self, rows: Rows) -> None:
-        """A batch was written, or was to be."""
-        self._batches += 1
-        self._rested = False
-        self._grown += _log_bytes(rows)
-        if self._grown >= CARRY_BYTES:
+    # What the writer asks and tells
+
+    def settled(self, rows: Rows, size: int) -> None:
+        """A batch has become durable, as a record of so many bytes."""
+        self.delta.apply(rows)
+        self._number += 1
+        self._gathered += size
+        if self._idle_timer is None and not self._ended:
+            self._watch_for_idleness()
+
+    def file_full(self) -> None:
+        """The log goes on in another file: what is in the one before comes into the snapshot."""
+        self._carry()
+
+    def needs_room(self) -> None:
+        """Batches wait for a free file of the log."""
+        self._carry()
+
+    def keep(self, rows: Rows, done: Done) -> bool:
+        """Write a batch that no file of the log could hold to the snapshot, once the log is carried over; False when
+        that is to come first.
+        """
+        if self._carrying.running or self._behind:
             self._carry()
-        if self._timer is None:
-            self._wait_for_idleness()
+            return False
+        self._frozen = Delta()
+        self._frozen.apply(rows)
+        self._carrying.start(self._frozen, self._number + 1, partial(self._kept, done))
+        return True
 
-    def make_way(self) -> None:
-        """Wait, on the thread that writes, while the log grows faster than it is carried over."""
-        if self._carrying and self._grown >= CARRY_BYTES:
-            self._turn.acquire()
-            self._turn.release()
+    def _kept(self, done: Done, error: Exception | None) -> None:
+        self._frozen = None
+        durable = error is None or self._carrying.committed
+        if durable:
+            self._number = self._log.skip()
+        self._carried(error)
+        if durable:
+            done(None)
+        else:
+            done(StoreFullError(str(error)) if isinstance(error, StoreBusyError) else error)
 
-    def checkpoint(self, db: sqlite3.Connection) -> None:
-        """Carry the log over, on the thread of `db`. An error loses nothing: the log keeps what it has."""
-        with self._turn:
-            try:
-                database.checkpoint(db)
-            except sqlite3.Error as error:
-                logger.warning("checkpoint failed path=%s: %s", self._file, error)
+    # The carry-over
+
+    @property
+    def _behind(self) -> bool:
+        """Whether the snapshot lacks something, or is not whole in its file."""
+        return self._number > self._log.snap or self._carrying.committed
 
     def _carry(self) -> None:
-        if self._thread is not None and not self._carrying:
-            self._carrying = True
-            self._grown = 0
-            self._thread.submit(self.checkpoint, self._carried)
+        """Carry over what there is, unless that is being done."""
+        if self._carrying.running or self._ended or self.loading:
+            return
+        if self._carrying.committed:
+            self._carrying.resume(self._carried)
+            return
+        if self._frozen is None:
+            self._frozen, self.delta = self.delta, Delta()
+            self._frozen_number, self._gathered = self._number, 0
+        self._carrying.start(self._frozen, self._frozen_number, self._carried)
 
-    def _carried(self, _: Exception | None) -> None:
-        if self._writer is not None:
-            self._writer.submit(self._finish, self._finished)
+    def _carried(self, error: Exception | None) -> None:
+        """A carry-over has ended, or got as far as it could."""
+        if error is not None and not isinstance(error, StoreFullError | StoreBusyError):
+            self._failed(error if isinstance(error, StoreFailedError) else StoreFailedError(repr(error)))
+            return
+        if error is None or self._carrying.committed:
+            self._frozen = None
+        if error is None:
+            self._went_through()
+        elif isinstance(error, StoreFullError):
+            self._found_no_room(error)
+        else:
+            self._found_it_busy(error)
+        self._end_closing(error)
 
-    def _finish(self, db: sqlite3.Connection) -> None:
-        """Carry over what came meanwhile, on the thread that writes: then the log begins anew."""
-        self.checkpoint(db)
-        self._room = database.room(db)
+    def _went_through(self) -> None:
+        self._log.snap = self._carrying.number
+        self._busy_since = None
+        self.last_carry_over = datetime.fromtimestamp(self._clock.time(), UTC)
+        if self.full:
+            self._database.submit(self._occupy_or_not, self._occupied)
+        self.writer.go_on()
 
-    def _finished(self, _: Exception | None) -> None:
-        self._carrying = False
-        self._last_checkpoint = datetime.now(UTC)
+    def _found_no_room(self, full: StoreFullError) -> None:
+        """What was frozen is joined by what came later: messages that were got meanwhile need no room."""
+        if not self.full:
+            logger.warning("store full path=%s: what grows is refused until there is room: %s", self._disk.path, full)
+        self.full = True
+        if self._frozen is not None:
+            self._frozen.follow(self.delta)
+            self.delta, self._frozen = self._frozen, None
+        if self.ballast_held:
+            self.ballast_held = False
+            self._database.submit(lambda _: self._disk.remove(BALLAST), self._ballast_given_up)
+        else:
+            self.writer.refuse(full)
 
-    # When no batch comes
+    def _ballast_given_up(self, error: Exception | None) -> None:
+        if error is not None:
+            logger.warning("ballast not removed path=%s: %s", self._disk.path, error)
+        logger.warning("store full path=%s: removals take the room of the ballast", self._disk.path)
+        self._carry()
 
-    def _wait_for_idleness(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_IDLE_SECONDS, self._look)
+    def _found_it_busy(self, busy: Exception | None) -> None:
+        now = self._clock.monotonic()
+        self._busy_since = now if self._busy_since is None else self._busy_since
+        waited = now - self._busy_since
+        if waited >= BUSY_WARNING_SECONDS:
+            logger.warning("database busy path=%s seconds=%d: %s", self._disk.path, waited, busy)
+        if waited >= BUSY_SECONDS_MAX:
+            self.writer.refuse(StoreFullError(f"the log is full, and cannot be carried over: {busy}"))
+
+    def _occupy(self, _: sqlite3.Connection) -> bool:
+        try:
+            self._disk.occupy(BALLAST, self._ballast_bytes)
+        except OSError as error:
+            logger.info("no room for the ballast path=%s: %s", self._disk.path, error)
+            return False
+        self.ballast_held = True
+        return True
+
+    def _occupy_or_not(self, db: sqlite3.Connection) -> None:
+        self._occupy(db)
+
+    def _occupied(self, _: Exception | None) -> None:
+        if self.ballast_held and not self._carrying.committed:
+            self.full = False
+            logger.warning("store has room again path=%s", self._disk.path)
+            self.writer.go_on()
+
+    # At intervals
+
+    def _tick(self) -> None:
+        """Each second: look at the files, note how far the log reaches, try again what found no room."""
+        self._timer = self._clock.call_later(INTERVAL, self._tick)
+        self._database.submit(self._compare_files, self._done)
+        self._note_durable()
+        if self._behind and (self.full or self._busy_since is not None):
+            self._carry()
+        elif self.full:
+            self._database.submit(self._occupy_or_not, self._occupied)
+
+    def _watch_for_idleness(self) -> None:
+        self._idle_timer = self._clock.call_later(IDLE_SECONDS, self._look)
 
     def _look(self) -> None:
         """Use the time if there was no batch since the last look."""
-        self._timer = None
-        if self._writer is None:
-            return
-        if self._batches != self._batches_seen:
-            self._batches_seen = self._batches
-            self._wait_for_idleness()
-        elif self._carrying or self._grown >= _IDLE_BYTES:
+        self._idle_timer = None
+        if self._number != self._number_seen:
+            self._number_seen = self._number
+            self._watch_for_idleness()
+        elif self._gathered >= IDLE_BYTES and not self.full:
             self._carry()
-            self._wait_for_idleness()
-        elif not self._rested:
-            self._rested = True
-            self._writer.submit(self._rest, self._rest_ended)
-
-    def _rest(self, db: sqlite3.Connection) -> None:
-        """Give the log its room, and free room back to the disk, on the thread that writes."""
-        if shutil.disk_usage(self._file).free > _ROOMY_BYTES and _size(self._log) < database.WAL_BYTES_MAX:
-            database.occupy_log(db, self._log)
-        total, free = database.room(db)
-        if free >= SHRINK_FREE_BYTES and total - free <= SHRINK_USED_BYTES:
-            database.shrink(db)
-            self._finish(db)
-            logger.info("database shrunk path=%s from=%d to=%d bytes", self._file, total, self._room.total)
-
-    def _rest_ended(self, error: Exception | None) -> None:
-        if error is not None:  # Nothing is lost by it, and the next time may be better.
-            logger.warning("upkeep failed path=%s: %s", self._file, error)
-
-    # The check
-
-    def check(self) -> None:
-        """Look for damage, if the last stop was not orderly."""
-        if self._check_owed and self._thread is not None:
-            self._check_owed = False
-            self._last_check = "running"
-            logger.info("check started path=%s: the last stop was not orderly", self._file)
-            self._thread.submit(self._look_for_damage, self._checked)
-
-    def _look_for_damage(self, db: sqlite3.Connection) -> None:
-        """Look at every page, on the second thread; raises DatabaseError when something is wrong."""
-        if self._writer is not None and (damage := database.find_damage(db)):
-            raise sqlite3.DatabaseError(damage)
-
-    def _checked(self, error: Exception | None) -> None:
-        if self._writer is None:  # The end came first, and the file `unchecked` stays.
-            self._last_check = "broken off"
-        elif error is None:
-            self._last_check = "passed"
-            self._unchecked.unlink(missing_ok=True)
-            logger.info("check passed path=%s", self._file)
         else:
-            self._last_check = f"failed: {error}"
-            self._damaged(str(error))
+            self._note_durable()
+
+    def _note_durable(self) -> None:
+        """Have the manifest say how far the log reaches, unless it says so."""
+        number = self._number
+        if number > self._manifest.current.durable and not self._noting:
+            self._noting = True
+            self._database.submit(lambda _: note(self._manifest, durable=number), self._noted)
+
+    def _noted(self, error: Exception | None) -> None:
+        self._noting = False
+        self._done(error)
+
+    def _done(self, error: Exception | None) -> None:
+        if error is not None:
+            failure = error if isinstance(error, StoreFailedError) else StoreFailedError(str(error))
+            self._failed(failure)
+
+    def _names(self) -> list[str]:
+        kept = self._manifest.current
+        return ["", MANIFEST, kept.database, *kept.logs]
+
+    def _compare_files(self, _: sqlite3.Connection) -> None:
+        """See that the names still lead to the files that are open; raises StoreFailedError."""
+        held = self._disk.held_lock()
+        if held is None or not _same(held, self._disk.identity("lock")):
+            raise StoreFailedError(f"{self._disk.path / 'lock'} was removed or replaced while the queue manager runs")
+        for name, opened in self._files.items():
+            found = self._disk.identity(name)
+            if opened is None or not _same(opened, found):
+                raise StoreFailedError(f"{self._disk.path / name} was removed or replaced while the queue manager runs")
+            if name.startswith(("log.", MANIFEST)) and found is not None and found.size != opened.size:
+                raise StoreFailedError(f"{self._disk.path / name} has {found.size} bytes in place of {opened.size}")
+
+    # The end
+
+    async def close(self) -> None:
+        """Stop in order: carry over what there is, as far as there is room, and say so in the manifest. Raises
+        StoreFailedError, after which nothing may be written.
+        """
+        self.stop()
+        self._ended = False
+        await self._carry_last()
+        self._ended = True
+        await self._database.perform(self._compare_files)
+        number = self._number
+        if self._carrying.committed:
+            await self._database.abandon()
+        else:
+            await self._database.close()
+        self.closed = True
+        note(self._manifest, state=ORDERLY, last=number, durable=number)
+
+    def stop(self) -> None:
+        """Do nothing more at intervals; harmless when repeated."""
+        self._ended = True
+        cancel_timer(self._timer)
+        cancel_timer(self._idle_timer)
+
+    def fail(self, error: StoreFailedError) -> None:
+        """Write nothing any more but, if it can be, why."""
+        self.stop()
+        self._carrying.stopped = True
+        self._end_closing(error)
+        mark = partial(note, self._manifest, state=FAILED, cause=str(error))
+        if self.closed:
+            with suppress(StoreFailedError):
+                mark()
+        else:
+            self._database.submit(lambda _: mark(), _ignored)
+
+    async def marked(self) -> None:
+        """Wait until it is written that the store has failed, if it can be: what still waits is not written."""
+        with suppress(Exception):
+            await self._database.perform(lambda _: None)
+
+    async def _carry_last(self) -> None:
+        """Wait for the carry-over that runs, then for one of what is left; that it finds no room is no failure."""
+        for _ in range(2):
+            if self._behind or self._carrying.running:
+                ended: asyncio.Future[Exception | None] = self._loop.create_future()
+                self._closing = ended.set_result
+                self._carry()
+                error = await ended
+                if isinstance(error, StoreFailedError):
+                    raise error
+
+    def _end_closing(self, error: Exception | None) -> None:
+        closing, self._closing = self._closing, None
+        if closing is not None:
+            closing(error)
 
 
-def _log_bytes(rows: Rows) -> int:
-    """About how much these rows add to the log: more often too much than too little."""
-    changed = len(rows.removals) + len(rows.hardened) + len(rows.backouts)
-    return database.PAGE_BYTES + sum(row.length + 512 for row in rows.inserts) * 4 // 3 + changed * 1024
+def _same(opened: Identity, found: Identity | None) -> bool:
+    return found is not None and (opened.device, opened.inode) == (found.device, found.inode)
 
 
-def _size(path: Path) -> int:
-    """How long a file is; 0 when it is not there."""
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+def _ignored(_: Exception | None) -> None:
+    """It could not be written, and nothing else can be done about that."""

@@ -63,6 +63,7 @@ class FaultStore(Store):
         self._held_answer = False  # whether that one waits for its answer only
         self._waiting: list[Callable[[], None]] = []
         self._damaged: set[bytes] = set()  # data that is
+        self._unanswered = 0  # writes that the inner store has, or has had, and nobody has been told of
         self._some_held = asyncio.Event()
 
     @property
@@ -144,16 +145,23 @@ class FaultStore(Store):
         """What the inner store has."""
         return self.inner.load_messages()
 
-    def submit(self, rows: Rows, done: Done) -> None:
-        """Have the inner store write `rows`, or do what was planned for this write."""
+    def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
+        """What the inner store tells."""
+        self.inner.watch(failed)
+
+    def submit(self, rows: Rows, done: Done) -> bool:
+        """Have the inner store write `rows`, or do what was planned for this write. They are durable at once only where
+        the inner store says so and nothing was planned.
+        """
         self.writes += 1
         fate = self._fates.pop(self.writes, None) or self._fate_by_room(rows)
         if self._held_from is None or self.writes < self._held_from:
-            self._write(rows, done, fate)
-        elif self._held_answer and self.writes == self._held_from:
-            self._write(rows, partial(self._keep_answer, done), fate)
+            return self._write(rows, done, fate)
+        if self._held_answer and self.writes == self._held_from:
+            self._write_later(rows, partial(self._keep_answer, done), fate)
         else:
-            self._keep(partial(self._write, rows, done, fate))
+            self._keep(partial(self._write_later, rows, done, fate))
+        return False
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """What the inner store has, but for what is damaged."""
@@ -191,16 +199,32 @@ class FaultStore(Store):
             return _WRITTEN
         return _Fate(StoreFullError("there is no room"), lose=True)
 
-    def _write(self, rows: Rows, done: Done, fate: _Fate) -> None:
+    def _write(self, rows: Rows, done: Done, fate: _Fate) -> bool:
+        """Whether it is there at once, and as it should be; else `done` is called."""
         error, lose = (_dead(), True) if self.killed else fate
         self.refused += isinstance(error, StoreFullError)
 
         def written(failure: Exception | None) -> None:
+            self._unanswered -= 1
             if failure is None and not lose:
                 self.written.append(rows)
             done(failure or error)
 
-        self.inner.submit(Rows() if lose else rows, written)  # An empty batch, so that the order of answers is kept.
+        behind = self._unanswered > 0
+        self._unanswered += 1
+        at_once = self.inner.submit(Rows() if lose else rows, written)  # Empty, so that the order of answers is kept.
+        if at_once and error is None and not behind:
+            self._unanswered -= 1
+            self.written.append(rows)
+            return True
+        if at_once:
+            asyncio.get_running_loop().call_soon(written, None)
+        return False
+
+    def _write_later(self, rows: Rows, done: Done, fate: _Fate) -> None:
+        """Write, and call `done` in any case, in a later turn of the event loop."""
+        if self._write(rows, done, fate):
+            asyncio.get_running_loop().call_soon(done, None)
 
     def _keep(self, go_on: Callable[[], None]) -> None:
         self._waiting.append(go_on)

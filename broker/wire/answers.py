@@ -34,10 +34,6 @@ if TYPE_CHECKING:
 # The queue manager's end.
 
 
-def _same(result: tuple[Any, ...]) -> tuple[Any, ...]:
-    return result
-
-
 def _distributed(result: Opened | Placed) -> tuple[Any, ...]:
     """The distribution comes last, and only of a distribution list."""
     return result[:-1] if result[-1] is NO_LIST else result
@@ -90,7 +86,7 @@ def _explanation(explanation: Explanation) -> tuple[Any, ...]:
     return explanation.q_name, [(each.code, each.text, each.figures) for each in explanation.findings]
 
 
-_FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
+FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.CONNECT: _single,
     Verb.DISCONNECT: _single,
     Verb.OPEN: _distributed,
@@ -98,7 +94,7 @@ _FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.PUT: _put,
     Verb.PUT1: _distributed,
     Verb.PUT_MANY: _placed_many,
-    Verb.GET: _same,
+    Verb.GET: tuple,
     Verb.GET_MANY: _single,
     Verb.BEGIN: _single,
     Verb.COMMIT: _single,
@@ -107,16 +103,17 @@ _FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.SET: _single,
     Verb.MQSC: _replies,
     Verb.STATUS: _single,
-    Verb.TRIGGER_PENDING: _same,
+    Verb.TRIGGER_PENDING: tuple,
     Verb.TRIGGER_WAIT: _single,
     Verb.TRIGGER_TAKE: _single,
     Verb.EXPLAIN: _explanation,
 }
+"""By verb: from what a call has come to, to the items of its ANSWER."""
 
 
 def fields(verb: int, result: Any) -> tuple[Any, ...]:
     """The items of the ANSWER to a call with this verb."""
-    return _FIELDS[verb](result)
+    return FIELDS[verb](result)
 
 
 def error_fields(error: MQError) -> tuple[Any, ...]:

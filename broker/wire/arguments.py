@@ -16,7 +16,7 @@ from broker.mqi.names import NAME_LENGTH
 from broker.mqi.reasons import MQRC
 from broker.wire.frames import CALL_MAX, IDS_MAX, Frame, Verb, WireError
 from broker.wire.structures import descriptor, get_options, object_descriptor, put_options
-from broker.wire.values import data, long, text
+from broker.wire.values import LONG_MAX, data, long, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,6 +37,8 @@ AS_BEFORE: Final = True
 
 
 def _handle(value: object) -> int:
+    if type(value) is int and 0 <= value <= LONG_MAX:  # as all handles are
+        return value
     return long(value, MQRC.HOBJ_ERROR, "the handle")
 
 
@@ -52,7 +54,8 @@ def _close(port: Port, hobj: Any, options: Any) -> Call[Any]:
 
 
 def _put(port: Port, hobj: Any, md: Any, options: Any, body: Any) -> Call[Any]:
-    return port.put(_handle(hobj), descriptor(md), put_options(options), data(body))
+    md = None if md is None else descriptor(md)
+    return port.put(_handle(hobj), md, put_options(options), body if type(body) is bytes else data(body))
 
 
 def _put1(port: Port, od: Any, md: Any, options: Any, body: Any) -> Call[Any]:
@@ -60,7 +63,8 @@ def _put1(port: Port, od: Any, md: Any, options: Any, body: Any) -> Call[Any]:
 
 
 def _get(port: Port, hobj: Any, md: Any, options: Any, max_length: Any) -> Call[Any]:
-    return port.get(_handle(hobj), descriptor(md), get_options(options), max_length)
+    md = None if md is None else descriptor(md)
+    return port.get(_handle(hobj), md, get_options(options), max_length)
 
 
 def _get_many(port: Port, hobj: Any, md: Any, options: Any, count: Any) -> Call[Any]:

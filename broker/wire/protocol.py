@@ -78,7 +78,8 @@ class Endpoint:
         self._limit = min(_HANDSHAKE_BYTES_MAX, frame_bytes)
         self._unpack = unpack if role is Role.CLIENT else unpack_careful
         self._packer = msgpack.Packer()
-        self._kept: bytes | bytearray = b""
+        self.unread: bytes | bytearray = b""
+        """What came in and is not all heeded; empty when there is nothing more to heed."""
         self._position = 0  # in it: what is before has become frames
         self.length = 0
         """How many bytes the frame had that `next` gave last."""
@@ -86,7 +87,7 @@ class Endpoint:
     def receive(self, data: bytes) -> list[Frame]:
         """The frames that are complete with `data`, in order. Raises WireError, and then none of them counts."""
         frames: list[Frame] = []
-        if self._kept:
+        if self.unread:
             self.feed(data)
         else:
             position, there = 0, len(data)
@@ -100,26 +101,26 @@ class Endpoint:
                 position = end
             if position == there:
                 return frames
-            self._kept, self._position = data, position
+            self.unread, self._position = data, position
         while (frame := self.next()) is not None:
             frames.append(frame)
         return frames
 
     def feed(self, data: bytes) -> None:
         """Keep what came in, for `next`."""
-        if not self._kept:
-            self._kept = data
+        if not self.unread:
+            self.unread = data
             return
-        if not isinstance(self._kept, bytearray):
-            self._kept = bytearray(self._kept[self._position :])
+        if not isinstance(self.unread, bytearray):
+            self.unread = bytearray(self.unread[self._position :])
         elif self._position:
-            del self._kept[: self._position]
+            del self.unread[: self._position]
         self._position = 0
-        self._kept += data
+        self.unread += data
 
     def next(self) -> Frame | None:
         """The next frame, if it is complete. Raises WireError."""
-        kept = self._kept
+        kept = self.unread
         if not kept:
             return None
         position, there = self._position, len(kept)
@@ -139,26 +140,26 @@ class Endpoint:
             with memoryview(kept) as view, view[start:end] as payload:
                 frame = self._frame(payload)
         if end == there:
-            self._kept, self._position = b"", 0
+            self.unread, self._position = b"", 0
         else:
             self._position = end
         return frame
 
     def let_go(self) -> None:
         """Forget what has come in and is no frame yet."""
-        self._kept, self._position = b"", 0
+        self.unread, self._position = b"", 0
 
     @property
     def kept(self) -> int:
         """How many bytes are here that have not become frames."""
-        return len(self._kept) - self._position
+        return len(self.unread) - self._position
 
     @property
     def wanted(self) -> int:
         """How many bytes make up the next frame; 0 when none has begun. No more than is `kept`: it is complete."""
         if self.kept < 4:
             return 4 if self.kept else 0
-        length: int = _LENGTH.unpack_from(self._kept, self._position)[0]
+        length: int = _LENGTH.unpack_from(self.unread, self._position)[0]
         return 4 + length
 
     @property
@@ -182,7 +183,7 @@ class Endpoint:
 
     def _over(self, length: int) -> WireError:
         """Too long, or the first words of another protocol."""
-        stranger = foreign(bytes(self._kept[:4])) if self.state is State.NEW and self.role is Role.SERVER else None
+        stranger = foreign(bytes(self.unread[:4])) if self.state is State.NEW and self.role is Role.SERVER else None
         if stranger is None:
             return WireError(f"a frame of {length} bytes is over the limit of {self._limit}")
         error = WireError(f"a client of {stranger.name} has come to the port of an EverMQ queue manager")

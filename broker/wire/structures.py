@@ -140,17 +140,25 @@ _object_record_values: Final = attrgetter(*_OBJECT_RECORD_FIELDS)
 
 def descriptor(packed: object) -> MessageDescriptor | None:
     """MQMD, or None. Raises MD_ERROR (2026)."""
-    return None if packed is None else _known(packed, _descriptor, MQRC.MD_ERROR, "MQMD")
+    if packed is None:
+        return None
+    if type(packed) is bytes and len(packed) <= _KNOWN_BYTES_MAX:
+        return _descriptor(packed)
+    return _unknown(packed, _descriptor, MQRC.MD_ERROR, "MQMD")
 
 
 def put_options(packed: object) -> PutMessageOptions:
     """MQPMO. Raises PMO_ERROR (2173), RECS_PRESENT_ERROR (2154)."""
-    return _known(packed, _put_options, MQRC.PMO_ERROR, "MQPMO")
+    if type(packed) is bytes and len(packed) <= _KNOWN_BYTES_MAX:
+        return _put_options(packed)
+    return _unknown(packed, _put_options, MQRC.PMO_ERROR, "MQPMO")
 
 
 def get_options(packed: object) -> GetMessageOptions:
     """MQGMO. Raises GMO_ERROR (2186)."""
-    return _known(packed, _get_options, MQRC.GMO_ERROR, "MQGMO")
+    if type(packed) is bytes and len(packed) <= _KNOWN_BYTES_MAX:
+        return _get_options(packed)
+    return _unknown(packed, _get_options, MQRC.GMO_ERROR, "MQGMO")
 
 
 def object_descriptor(fields: Any) -> ObjectDescriptor:
@@ -162,11 +170,11 @@ def object_descriptor(fields: Any) -> ObjectDescriptor:
     return od
 
 
-def _known(packed: object, remembered: _lru_cache_wrapper[R], reason: MQRC, what: str) -> R:
-    """What a byte string stands for, remembered unless it is long."""
+def _unknown(packed: object, remembered: _lru_cache_wrapper[R], reason: MQRC, what: str) -> R:
+    """What a byte string stands for that is too long to be remembered."""
     if type(packed) is not bytes or len(packed) > _PACKED_BYTES_MAX:
         raise MQError(reason, f"{what} is not a byte string of at most {_PACKED_BYTES_MAX} bytes")
-    return remembered(packed) if len(packed) <= _KNOWN_BYTES_MAX else remembered.__wrapped__(packed)
+    return remembered.__wrapped__(packed)
 
 
 @lru_cache(_KNOWN_MAX)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.storage.memory import MemoryStore
-from broker.storage.sqlite import SqliteStore
 from tests.conformance.crashes import DurableSystem
 from tests.conformance.expect import ALL
 from tests.conformance.system import System
 from tests.conformance.ways import WAYS
+from tests.stores import log_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 STORES: dict[str, Callable[[Path], Callable[[], Store]]] = {
     "memory": lambda path: MemoryStore,
-    "sqlite": lambda path: partial(SqliteStore, path / "data", ballast_bytes=4096),
+    "sqlite": lambda path: partial(log_store, path / "data"),
 }
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from broker.storage.sqlite import SqliteStore
 from tests.conformance.system import System
+from tests.stores import log_store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from broker.storage.log_store import LogStore
 
 
 class DurableSystem(System):
@@ -20,8 +22,8 @@ class DurableSystem(System):
         self._lives = 0
         super().__init__(self._open_store, way)
 
-    def _open_store(self) -> SqliteStore:
-        return SqliteStore(self._directory, ballast_bytes=4096)
+    def _open_store(self) -> LogStore:
+        return log_store(self._directory)
 
     @property
     def _directory(self) -> Path:

@@ -11,9 +11,9 @@ import pytest
 from broker.config import Config, LimitsConfig
 from broker.mqi import MQFB, MQGMO, MQIA, MQMF, MQMO, MQPMO, MQRC, MQRO, GetMessageOptions, MessageDescriptor
 from broker.mqi.layouts import MQDLH
-from broker.storage.sqlite import SqliteStore
 from tests.conformance.expect import ALL, browsed, drained, fails, name_of
 from tests.conformance.system import System
+from tests.stores import log_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -225,7 +225,7 @@ async def test_an_expired_part_makes_the_whole_incomplete(
 @pytest.fixture(params=["embedded", "tcp"])
 async def lean(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[System]:
     """A queue manager on SQLite that keeps no body of a persistent message in memory; Q and REPLIES are defined."""
-    make_store = partial(SqliteStore, tmp_path / "data", ballast_bytes=4096)
+    make_store = partial(log_store, tmp_path / "data")
     config = Config(limits=LimitsConfig(body_bytes=0))
     async with System(make_store, request.param, config) as system:
         await system.mqsc("DEFINE QLOCAL(Q) DEFPSIST(YES)\nDEFINE QLOCAL(REPLIES) DEFPSIST(YES)")

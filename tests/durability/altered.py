@@ -23,7 +23,7 @@ def _alter(clock: float, pages: int) -> None:
         connection.execute(f"PRAGMA max_page_count = {pages}")
         return connection
 
-    patch.object(Clock, "time", lambda self: _time(self) + clock).start()
+    patch.object(Clock, "time", staticmethod(lambda: _time() + clock)).start()
     if pages:
         patch.object(sqlite3, "connect", limited).start()
 

@@ -86,12 +86,15 @@ from hand to hand. If the getter has gone, it is put after all before the put is
 
 ### Journal rule 6: a full disk changes nothing
 
-Units that only remove go through, with room that is kept back for them. Those that put are undone, and with them the
-later unsettled calls of their connections: 2192, or 2003 for a commit. Puts are accepted again when there is room.
+Units that only remove go through, also after a start on the full disk: the log has its room already, and a ballast is
+kept back for the snapshot. Those that put are undone, and with them the later unsettled calls of their connections:
+2192, or 2003 for a commit. Puts are accepted again when there is room for them and for the ballast.
 
 ### Journal rule 7: after any other failure the outcome is unknown
 
-Nothing definite is answered: connections break (2009), the queue manager stops, and the next start takes what is there.
+So after one of a checkpoint, too. Nothing definite is answered: connections break (2009), the queue manager stops and
+leaves all files as they are. The next start does not believe what the system still has in memory of them: it reads the
+disk, writes what it recovers anew, syncs that, and only then acknowledges anything.
 
 ### Journal rule 8: backouts are counted durably
 
@@ -114,6 +117,18 @@ broke after that was on the disk; if its answer is known not to have arrived, th
 ### Journal rule 12: a cancelled call decides nothing
 
 What was handed to the journal is written and settled, whoever waits for it or no longer does.
+
+### Journal rule 13: what is damaged is told
+
+Every record of the log, every message and every body has a check. A bad record ends the log only where nothing valid
+comes after it; else, and where a file is missing, foreign or older than another says it must be, the queue manager
+refuses to start and says what would be lost. No byte that was changed on the disk is handed to a program: the get of
+such a message fails, and the message stays.
+
+### Journal rule 14: the log is reused in order
+
+Before a byte of a log file is written again, what the file still holds is in the snapshot, synced, together with the
+number up to which the log is obsolete.
 """
 
 

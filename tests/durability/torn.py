@@ -12,8 +12,9 @@ from contextlib import AsyncExitStack
 from random import Random
 from typing import TYPE_CHECKING, Final
 
-from broker import QueueManager
 from broker.storage.sqlite import SqliteStore
+
+from broker import QueueManager
 from tests.durability.daemon import daemon
 from tests.durability.ledger import Ledger
 from tests.durability.outcome import Outcome

@@ -11,7 +11,7 @@ import pytest
 from broker import MQError
 from broker.mqi import MQGMO, MQIA, MQOO, MQPMO, MQRC, MessageDescriptor
 from broker.storage.memory import MemoryStore
-from broker.storage.store import Rows, StoreFailedError, StoreFullError
+from broker.storage.store import DataDamagedError, Rows, StoreFailedError, StoreFullError
 from broker.testing import FaultStore
 from tests.engine.bench import ALL, Bench, opened, reason_of
 
@@ -37,7 +37,77 @@ async def drained(bench: Bench) -> list[bytes]:
             return found
 
 
+class AtOnce(MemoryStore):
+    """A store that can fail by itself. `written` counts what it has made durable; each time at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = 0
+        self.failed: Callable[[StoreFailedError], None] = lambda error: None
+
+    def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
+        self.failed = failed
+
+    def submit(self, rows: Rows, done: Done) -> bool:
+        assert super().submit(rows, done)
+        self.written += 1
+        return True
+
+
 # Durable, then visible
+
+
+async def test_a_batch_that_is_durable_at_once_settles_in_the_turn_in_which_it_is_written() -> None:
+    store = AtOnce()
+    async with opened(FaultStore(store)) as bench:
+        before = store.written
+        seen = []
+        putting = asyncio.ensure_future(bench.queue.put(b"A"))
+        while not putting.done():
+            await asyncio.sleep(0)
+            seen.append((store.written - before, bench.manager.core.objects.queues["Q"].uncommitted))
+        assert (1, 1) not in seen
+        assert (bench.transactions, bench.manager.journal.idle) == (1, True)
+
+
+async def test_a_store_that_writes_at_once_holds_the_loop_for_one_transaction_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = AtOnce()
+    async with opened(FaultStore(store)) as bench:
+        monkeypatch.setattr(bench.manager.journal, "_batch_rows_max", 10)
+        taken = []
+
+        async def put_on() -> None:
+            for _ in range(10):
+                await bench.connection.put1("Q", b"A")
+
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(30):
+                tasks.create_task(put_on())
+            while bench.depth < 300 or not bench.manager.journal.idle:
+                before = store.written
+                await asyncio.sleep(0)
+                taken.append(store.written - before)
+        assert max(taken) == 1
+
+
+async def test_who_submits_when_told_that_its_rows_are_durable_at_once_does_not_fill_the_stack(bench: Bench) -> None:
+    journal, left = bench.manager.journal, 3000
+    over = asyncio.get_running_loop().create_future()
+
+    def again(error: Exception | None) -> None:
+        nonlocal left
+        assert error is None
+        left -= 1
+        if left:
+            journal.submit(Rows(removals=[left]), again)
+        else:
+            over.set_result(None)
+
+    journal.submit(Rows(removals=[left]), again)
+    await over
+    assert bench.transactions == 3000
 
 
 async def test_batches_are_logged_at_the_debug_level(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
@@ -492,7 +562,7 @@ async def test_rule_6_a_command_that_finds_no_room_changes_nothing(bench: Bench)
 async def test_rule_10_a_mark_that_found_no_room_is_written_with_the_next_batch() -> None:
     store = FaultStore(MemoryStore())
     async with opened(store) as bench:
-        bench.manager.core.ids._reserved = 0  # a million numbers later
+        bench.manager.core.ids.low_at = 0  # a million numbers later
         store.fail_next(StoreFullError("full"))
         store.fail_next(StoreFullError("full"), after=2)
         assert await reason_of(bench.queue.put(b"A")) == MQRC.STORAGE_MEDIUM_FULL
@@ -527,6 +597,51 @@ async def test_rule_7_a_failing_store_breaks_connections_and_stops_the_manager(l
         assert caught.value.reason == MQRC.Q_MGR_STOPPING
     async with opened(store) as bench:
         assert await drained(bench) == ([] if lose else [b"A", b"B"])
+
+
+async def test_rule_7_a_store_that_fails_by_itself_stops_the_manager() -> None:
+    store = AtOnce()
+    async with opened(FaultStore(store)) as bench:
+        other = bench.manager.connect()
+        waiting = asyncio.ensure_future(reason_of((await other.open("Q", ALL)).get(wait=float("inf"))))
+        await bench.until(lambda: bench.waiting == 1)
+        error = StoreFailedError("the directory is gone")
+        store.failed(error)
+        assert await bench.manager.stopped() is error
+        assert await waiting == MQRC.CONNECTION_BROKEN
+        assert await reason_of(bench.queue.put(b"A")) == MQRC.CONNECTION_BROKEN
+        assert bench.transactions == 0
+
+
+async def test_rule_7_what_is_durable_after_the_store_has_failed_is_not_acknowledged() -> None:
+    store = AtOnce()
+    async with opened(FaultStore(store)) as bench:
+        outcomes: list[Exception | None] = []
+        bench.store.hold(written=True)
+        bench.manager.journal.submit(Rows(removals=[1]), outcomes.append)
+        await bench.store.wait_held()
+        error = StoreFailedError("the directory is gone")
+        store.failed(error)
+        bench.store.release()
+        await bench.idle()
+        assert outcomes == [error]
+
+
+async def test_rule_13_damaged_data_is_told_to_those_who_read_it_and_stops_nothing() -> None:
+    class Damaged(MemoryStore):
+        def read(self, ids: object, done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
+            damaged = DataDamagedError([2], "evermq-1.db: the data of message 2 is not what was put")
+            asyncio.get_running_loop().call_soon(done, {1: b"A"}, damaged)
+
+    async with opened(FaultStore(Damaged())) as bench:
+        told: list[tuple[dict[int, bytes], Exception | None]] = []
+        bench.manager.journal.read([1, 2], lambda bodies, error: told.append((bodies, error)))
+        await bench.idle()
+        ((bodies, error),) = told
+        assert bodies == {1: b"A"}
+        assert isinstance(error, DataDamagedError)
+        await bench.queue.put(b"B")
+        assert bench.manager.journal.error is None
 
 
 async def test_rule_7_nothing_is_written_after_a_failure(bench: Bench) -> None:
@@ -628,8 +743,8 @@ async def test_rule_8_a_message_found_marked_counts_one_backout_more() -> None:
 
         dead = False
 
-        def submit(self, rows: Rows, done: Done) -> None:
-            super().submit(Rows() if self.dead else rows, done)
+        def submit(self, rows: Rows, done: Done) -> bool:
+            return super().submit(Rows() if self.dead else rows, done)
 
     inner = Dying()
     async with opened(FaultStore(inner)) as bench:

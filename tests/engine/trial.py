@@ -33,11 +33,16 @@ TURNS = 2  # of the event loop that each access to the store takes
 class SlowStore(MemoryStore):
     """A store whose answers take some turns of the event loop, always the same number."""
 
-    def submit(self, rows: Rows, done: Done) -> None:
+    def submit(self, rows: Rows, done: Done) -> bool:
         def written(error: Exception | None) -> None:
             after_turns(TURNS, lambda: done(error))
 
-        after_turns(TURNS, partial(super().submit, rows, written))
+        after_turns(TURNS, self._submit, rows, written)
+        return False
+
+    def _submit(self, rows: Rows, written: Done) -> None:
+        if super().submit(rows, written):
+            after_turns(1, written, None)
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         after_turns(TURNS, partial(super().read, list(ids), done))

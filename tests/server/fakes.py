@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.config import LimitsConfig, ListenerConfig
+from broker.engine.afterwards import Afterwards
 from broker.engine.slices import Slices
 from broker.interface.port import Call
 from broker.mqi import MQGMO, MQMO, GetMessageOptions, PutMessageOptions
@@ -106,6 +107,7 @@ class FakeManager:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.slices = Slices(self.clock)
+        self.afterwards = Afterwards()
         self.ports: list[FakePort] = []
         self.refusal: MQError | None = None
 

@@ -234,7 +234,7 @@ async def test_a_store_that_fails_ends_the_daemon_with_an_error(
     config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = FaultStore(MemoryStore())
-    monkeypatch.setattr(engine, "SqliteStore", lambda path: store)
+    monkeypatch.setattr(engine, "LogStore", lambda path, **_: store)
     ready: list[str] = []
 
     async def put() -> Any:

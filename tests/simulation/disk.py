@@ -63,13 +63,17 @@ class Disk(Store):
         return self.faults.load_messages()
 
     def submit(self, rows: Rows, done: Done) -> None:
-        self._do(partial(self.faults.submit, rows, partial(self._written, done)))
+        self._do(partial(self._submit, rows, partial(self._written, done)))
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         self._do(partial(self.faults.read, list(ids), partial(self._read, done)))
 
     async def close(self) -> None:
         await self.faults.close()
+
+    def _submit(self, rows: Rows, written: Done) -> None:
+        if self.faults.submit(rows, written):
+            asyncio.get_running_loop().call_soon(written, None)
 
     def _do(self, work: Callable[[], None]) -> None:
         self._waiting.append(work)

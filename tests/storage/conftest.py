@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.storage.memory import MemoryStore
-from broker.storage.sqlite import SqliteStore
+from tests.stores import log_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -19,16 +19,7 @@ if TYPE_CHECKING:
 @pytest.fixture(params=["memory", "sqlite"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     """An open and empty store of each kind."""
-    store: Store = MemoryStore() if request.param == "memory" else SqliteStore(tmp_path / "data", ballast_bytes=4096)
-    await store.open()
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def sqlite_store(tmp_path: Path) -> AsyncIterator[SqliteStore]:
-    """An open and empty SqliteStore in the directory `data` of tmp_path."""
-    store = SqliteStore(tmp_path / "data", ballast_bytes=4096)
+    store: Store = MemoryStore() if request.param == "memory" else log_store(tmp_path / "data")
     await store.open()
     yield store
     await store.close()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 HOLDS_THE_DIRECTORY = """
 import sys
 from pathlib import Path
-from broker.storage.directory import DataDirectory
+from broker.storage.disk.directory import DataDirectory
 
 DataDirectory(Path(sys.argv[1])).claim()
 print("claimed", flush=True)
@@ -41,7 +41,7 @@ asyncio.run(main())
 
 def run_until_killed(program: str, directory: Path) -> None:
     """Run a program that is given the directory, and that kills itself in the end."""
-    ended = subprocess.run([sys.executable, "-c", program, str(directory)], env=_environment(), check=False)
+    ended = subprocess.run([sys.executable, "-c", program, str(directory)], env=environment(), check=False)
     assert ended.returncode == -signal.SIGKILL
 
 
@@ -50,7 +50,7 @@ def running(program: str, directory: Path) -> Iterator[subprocess.Popen[str]]:
     """A process of a program that is given the directory and has printed a line; it is killed in the end."""
     with subprocess.Popen(
         [sys.executable, "-c", program, str(directory)],
-        env=_environment(),
+        env=environment(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -63,5 +63,5 @@ def running(program: str, directory: Path) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def _environment() -> dict[str, str]:
+def environment() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-
 from broker.storage.batch import STATEMENTS_MAX, statements_for
 from broker.storage.scripts import repeated
+
 from broker.storage.store import Rows
 
 from .samples import ORDERS, message

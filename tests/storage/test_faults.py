@@ -16,6 +16,8 @@ from .samples import ORDERS, Contents, contents, message, reopened
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from broker.storage.store import Done
+
 
 @pytest.fixture
 def store() -> FaultStore:
@@ -167,3 +169,61 @@ async def test_what_the_store_inside_finds_damaged_is_damaged_too() -> None:
     with pytest.raises(DataDamagedError, match="file 7") as caught:
         await store.read_data([1, 2])
     assert caught.value.ids == {2, 3}
+
+
+class Late(MemoryStore):
+    """A store that answers in a later turn of the event loop."""
+
+    def submit(self, rows: Rows, done: Done) -> bool:
+        at_once = super().submit(rows, done)
+        assert at_once
+        asyncio.get_running_loop().call_soon(done, None)
+        return False
+
+
+@pytest.mark.parametrize("inner", [MemoryStore, Late])
+@pytest.mark.parametrize("plan", ["nothing", "failed", "lost", "full", "held", "held answer", "killed"])
+async def test_a_write_is_answered_once_and_in_a_later_turn_unless_it_is_durable_at_once(
+    inner: type[MemoryStore], plan: str
+) -> None:
+    store = FaultStore(inner())
+    told: list[Exception | None] = []
+    match plan:
+        case "failed" | "lost":
+            store.fail_next(StoreFailedError("no answer"), lose=plan == "lost")
+        case "full":
+            store.fill()
+        case "held" | "held answer":
+            store.hold(written=plan == "held answer")
+        case "killed":
+            store.kill()
+    at_once = store.submit(Rows(inserts=[message(1)]), told.append)
+    assert not told
+    assert at_once == (inner is MemoryStore and plan == "nothing")
+    store.release()
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert len(told) == (not at_once)
+    assert store.written == ([] if plan in ("lost", "full", "killed") else [Rows(inserts=[message(1)])])
+
+
+async def test_no_write_is_durable_at_once_while_an_earlier_one_is_not_answered(store: FaultStore) -> None:
+    answered: list[int] = []
+    store.fail_next(StoreFailedError("no answer"))
+    assert not store.submit(Rows(inserts=[message(1)]), lambda error: answered.append(1))
+    assert not store.submit(Rows(inserts=[message(2)]), lambda error: answered.append(2))
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert answered == [1, 2]
+    assert store.submit(Rows(inserts=[message(3)]), lambda error: answered.append(3))
+
+
+async def test_that_the_inner_store_fails_by_itself_is_told() -> None:
+    class Failing(MemoryStore):
+        def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
+            failed(error)
+
+    told: list[StoreFailedError] = []
+    error = StoreFailedError("the directory is gone")
+    FaultStore(Failing()).watch(told.append)
+    assert told == [error]

@@ -12,9 +12,9 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
+from broker.storage.sqlite import SqliteStore
 
 from broker.storage import database
-from broker.storage.sqlite import SqliteStore
 from broker.storage.store import MessageRow, Rows, StoreUnusableError
 
 from .samples import contents, message

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-
 from broker.storage.sqlite import FILES, SqliteStore
+
 from broker.storage.store import Rows
 
 from .samples import contents, message

@@ -9,11 +9,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-
 from broker.storage.scripts import migrations
 from broker.storage.sqlite import SqliteStore
+
+from broker.storage.disk.database_thread import DatabaseThread
 from broker.storage.store import Rows, StoreUnusableError
-from broker.storage.thread import DatabaseThread
 
 from .processes import HOLDS_THE_DIRECTORY, WRITES_A_MESSAGE, run_until_killed, running
 from .samples import ORDERS, contents, message, reopened

@@ -7,9 +7,9 @@ import sqlite3
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
+from broker.storage.sqlite import SqliteStore
 
 from broker.storage import database
-from broker.storage.sqlite import SqliteStore
 from broker.storage.store import Rows, StoreFailedError, StoreFullError
 
 from .samples import ORDERS, Contents, contents, message, reopened

@@ -6,11 +6,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from broker.storage.sqlite import SqliteStore
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from broker.storage.memory import MemoryStore
-from broker.storage.sqlite import SqliteStore
 from broker.storage.store import MessageRow, ObjectRow, Rows, Store
 
 from .samples import Contents, contents, reopened

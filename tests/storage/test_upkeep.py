@@ -8,10 +8,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
+from broker.storage.sqlite import SqliteStore
 
 from broker import QueueManager
 from broker.storage import database, upkeep
-from broker.storage.sqlite import SqliteStore
 from broker.storage.store import Rows, StoreFailedError
 
 from .processes import WRITES_A_MESSAGE, run_until_killed

@@ -25,6 +25,10 @@ def select(manager: Manager, handle: Handle, queue: LocalQueue, request: Request
     shelf = queue.shelf
     if request.under_cursor:
         return granting.under_cursor(handle, shelf, queue.name, request, now)
+    if request.anything and handle.last_calls.search is None:
+        first = shelf.first()
+        if first is None or first.deadline is None:
+            return first
     shelf.find_view(request, handle)
     entry, discarded = _choose(manager, queue, request, now, LOOKS_AT_ONCE if request.view is None else None)
     if entry is None and discarded >= EXPIRED_AT_ONCE:

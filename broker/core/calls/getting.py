@@ -213,8 +213,11 @@ def remembered(
     handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
 ) -> Request | None:
     """The request that this handle made last with the same arguments, if it depended on nothing else."""
+    if md is not None:
+        return None
     last = handle.last_calls
-    return last.request if md is None and last.request_of == _arguments(gmo, max_length) else None
+    given = gmo.options, gmo.match_options, gmo.wait_interval, gmo.msg_token, gmo.version, max_length
+    return last.request if last.request_of == given else None
 
 
 def remember(
@@ -223,11 +226,8 @@ def remember(
     """A request that has passed all checks: keep it for the next call, if it only takes what comes first."""
     if md is None and request.anything and not (request.browse or request.logical):
         last = handle.last_calls
-        last.request, last.request_of = request, _arguments(gmo, max_length)
-
-
-def _arguments(gmo: GetMessageOptions, max_length: int | None) -> tuple[object, ...]:
-    return gmo.options, gmo.match_options, gmo.wait_interval, gmo.msg_token, gmo.version, max_length
+        given = gmo.options, gmo.match_options, gmo.wait_interval, gmo.msg_token, gmo.version, max_length
+        last.request, last.request_of = request, given
 
 
 def _go_on(request: Request, handle: Handle) -> Position:

@@ -75,23 +75,26 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
     if not in_unit and len(entries) > 1 and entry.persistence and handle.hconn.unit is not None:
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message in segments, outside syncpoint beside an open unit")
     unit = (handle.hconn.unit or Unit()) if in_unit else Unit()
-    check_calls(unit, manager.max_calls)
-    warning = _get_warning(handle, request, entry, in_unit=in_unit)
     if in_unit:
+        check_calls(unit, manager.max_calls)
         handle.hconn.enter(unit, now)
+    warning = _get_warning(handle, request, entry, in_unit=in_unit) if before.logical else 0
     unit.calls += 1
     for each in entries:
         queue.take(each, unit)
         unit.gets[each] = each is entry
         if reports.asked(each, reports.COD):
             unit.confirm(each, reports.COD)
-    unit.remember_get(handle)
-    after = _position(request, entries, reason, in_unit=in_unit)
+    in_parts = entries[-1].msg_flags & logical_order.IN_PARTS
+    after = _position(request, entries, reason, in_unit=in_unit) if in_parts else CLOSED
+    if in_unit or after is not before:
+        unit.remember_get(handle)
     saved = context.to_save(handle, entry)
     if after is not before or saved is not None:
         handle.position = handle.position._replace(last_get=after, saved_context=saved)
     move = None if after is before else Move(handle, before, after)
-    manager.events.got(queue, len(entries), now)
+    if manager.events.counting:
+        manager.events.got(queue, len(entries), now)
     reason = _TRUNCATED_ACCEPTED if truncated else reason or warning
     return Grant(entries, reason, destructive=True, unit=None if in_unit else unit, move=move, form=form)
 

@@ -24,20 +24,30 @@ if TYPE_CHECKING:
     from broker.core.calls.putting import Prepared, Put
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
+    from broker.core.message.logical_order import Position
     from broker.core.moment import Moment
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value
 
 
 def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None) -> tuple[Entry, Unit | None, int]:
-    """MQPUT, or MQPUT1 (`Manager.put`)."""
+    """MQPUT, or MQPUT1: the entry (the first, of a message that was cut, and as it will be at its destination), the
+    implicit unit to freeze (None under syncpoint), and the reason of a warning.
+
+    Outside syncpoint the message becomes part of `implicit`, of a call that puts several, or of a unit of its own;
+    under syncpoint of that of the connection, which it begins if there was none. Raises Q_FULL (2053), PUT_INHIBITED
+    (2051) and others.
+    """
     hconn, handle = put.hconn, put.handle
     length = len(put.data)
     template = template_of(manager, put, length)
+    position: Position | None
     if template is None:
         prepared = _prepared(manager, put, moment.wall)
+        entries, shown, position, reason = prepared.entries, prepared.shown, prepared.position, prepared.reason
     else:
-        prepared = template.prepared(put.data, manager.ids, moment.wall)
+        entries = template.entries((put.data,), manager.ids, moment.wall)
+        shown, position, reason = entries[0], CLOSED, 0
     in_unit = int(put.pmo.options) & _SYNCPOINT
     unit = (hconn.unit if in_unit else implicit) or Unit()
     if in_unit:
@@ -45,14 +55,16 @@ def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None
         _check_bytes(manager, unit, length)
     unit.calls += 1
     unit.bytes += length
-    place(manager, prepared.entries, unit, moment)
+    place(manager, entries, unit, moment)
     if in_unit:
         hconn.enter(unit, moment.wall)
-    if handle is not None and prepared.position is not None:
-        unit.remember_put(handle)
-        if prepared.position is not handle.position.last_put:
-            handle.position = handle.position._replace(last_put=prepared.position)
-    return prepared.shown, None if in_unit else unit, prepared.reason
+    if handle is not None and position is not None:
+        moved = position is not handle.position.last_put
+        if in_unit or moved:
+            unit.remember_put(handle)
+        if moved:
+            handle.position = handle.position._replace(last_put=position)
+    return shown, None if in_unit else unit, reason
 
 
 def template_of(manager: Manager, put: Put, length: int) -> PutTemplate | None:
@@ -73,10 +85,12 @@ def place(manager: Manager, entries: Iterable[Entry], unit: Unit, moment: Moment
         queue = entry.queue
         queue.place(entry, unit)
         unit.puts.append(entry)
-        manager.events.put(queue, moment.wall)
+        if manager.events.counting:
+            manager.events.put(queue, moment.wall)
         if reports.asked(entry, reports.COA):
             unit.confirm(entry, reports.COA)
-        met = manager.triggers.meets_first(queue, entry, moment.tick) or met
+        if queue.trigger_on and manager.triggers.meets_first(queue, entry, moment.tick):
+            met = True
     if met:
         unit.firsts.append(queue)
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.calls.putting import Prepared
 from broker.core.message import context
 from broker.core.message.entry import Entry, rank_of
-from broker.core.message.logical_order import CLOSED
 from broker.core.message.mqmde import FORMAT as EXTENSION_FORMAT
 from broker.core.message.properties import FORMAT as PROPERTIES_FORMAT
 from broker.mqi.options import MQPMO
@@ -21,7 +19,7 @@ from broker.mqi.options import MQPMO
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.core.calls.putting import Put
+    from broker.core.calls.putting import Prepared, Put
     from broker.core.identifiers import Identifiers
     from broker.core.queues.handles import Handle
 
@@ -91,27 +89,19 @@ class PutTemplate:
             and not pmo.records
             and changes == self._changes
             and length <= self.length_max
-            and self.queue.room() > 0
+            and self.queue.depth < self.queue.max_depth
             and (md is None or md.to_tuple() == self._fields)
         )
 
-    def prepared(self, data: bytes, ids: Identifiers, now: float) -> Prepared:
-        """One more such put, with this data."""
-        self._fill_in(ids, now)
-        entry = self._entry(data, ids)
-        return Prepared([entry], 0, CLOSED, entry, self.md)
-
     def entries(self, bodies: Sequence[bytes], ids: Identifiers, now: float) -> list[Entry]:
-        """The messages of many, completed."""
-        self._fill_in(ids, now)
-        return [self._entry(data, ids) for data in bodies]
-
-    def _fill_in(self, ids: Identifiers, now: float) -> None:
-        """Bring what depends on the time of the put up to date."""
+        """The messages of more such puts, with this data, completed. Each leaves its handle outside of groups."""
         stamp = ids.stamp(now)
         if stamp != self._stamp:
             self._stamp = stamp
             self._packed_md = context.pack(self.md, context.DEFAULT, stamp, self._handle.hconn, ids)
+        if len(bodies) == 1:
+            return [self._entry(bodies[0], ids)]
+        return [self._entry(data, ids) for data in bodies]
 
     def _entry(self, data: bytes, ids: Identifiers) -> Entry:
         entry = Entry(self.queue, ids.next(), self._rank, data, len(data))

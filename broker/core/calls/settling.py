@@ -19,8 +19,10 @@ if TYPE_CHECKING:
     from broker.core.triggers import Triggers
 
 
-def commit(manager: Manager, unit: Unit, moment: Moment | None) -> Rows:
-    """Freeze a unit for its commit, with the reports that it causes."""
+def commit(manager: Manager, unit: Unit, moment: Moment | None = None) -> Rows:
+    """Freeze a unit for its commit: what is to be made durable. The reports it causes become part of it now, and only
+    they need a `moment`; the bodies they carry must be in memory (`reports.unread`).
+    """
     unit.become(units.COMMITTING)
     if unit.reports:
         assert moment is not None
@@ -42,22 +44,30 @@ def give_up(unit: Unit) -> Rows:
     return unit.backout_rows()
 
 
-def settle(manager: Manager, unit: Unit, *, committed: bool, now: float) -> None:
-    """Let a frozen unit take effect, all of it in this step."""
+def settle(manager: Manager, unit: Unit, *, committed: bool, now: float = 0.0) -> None:
+    """Let a frozen unit take effect, all of it in this step. Messages whose time is up at `now` are offered to
+    nobody.
+    """
     if not committed and unit.state == units.COMMITTING:
         unit.restore()  # as a backout does when it is asked for
     unit.become(units.COMMITTED if committed else units.BACKED_OUT)
     if committed:
         for entry in unit.gets:
             entry.queue.remove(entry)
-        for queue, entries in _runs(unit.puts):
-            _arrive(manager.triggers, queue, entries)
+        if len(unit.puts) == 1:  # as with nearly every put outside syncpoint
+            _arrive(manager.triggers, unit.puts[0].queue, unit.puts)
+        else:
+            for queue, entries in _runs(unit.puts):
+                _arrive(manager.triggers, queue, entries)
     else:
         for entry in unit.puts:
             entry.queue.withdraw(entry)
         for entry in unit.gets:
             _reinstate(entry)
-    dispatch.offer(manager, unit.puts if committed else unit.gets, now)
+    if not committed:
+        dispatch.offer(manager, unit.gets, now)
+    elif unit.puts and (len(unit.puts) > 1 or unit.puts[0].queue.waiters.count):
+        dispatch.offer(manager, unit.puts, now)
     for queue in unit.firsts:
         manager.triggers.fire_first(queue)
 
@@ -85,8 +95,6 @@ def put_again(entry: Entry) -> Unit | None:
 
 def _runs(entries: Sequence[Entry]) -> Sequence[tuple[MessageQueue, Sequence[Entry]]]:
     """Messages by queue, cut where one does not stand behind the one before it."""
-    if len(entries) == 1:  # as with nearly every put outside syncpoint
-        return ((entries[0].queue, entries),)
     runs, start = [], 0
     for end in range(1, len(entries) + 1):
         before = entries[end - 1]
@@ -102,7 +110,8 @@ def _arrive(triggers: Triggers, queue: MessageQueue, entries: Sequence[Entry]) -
             queue.withdraw(entry)
     else:
         queue.arrive(entries)
-        triggers.arrived(queue, entries)
+        if queue.trigger_on:
+            triggers.arrived(queue, entries)
 
 
 def _reinstate(entry: Entry) -> None:

@@ -63,7 +63,7 @@ ID_BITS = 56
 """Of an arrival number, in microseconds since 1970: two thousand years. With the four of a rank a key has 60 bits, the
 most that Python keeps in 32 bytes.
 """
-_ID_MASK = (1 << ID_BITS) - 1
+ID_MASK = (1 << ID_BITS) - 1
 
 _COMMON_FIELDS = 4  # of a packed descriptor: those of `Entry._fields`
 _pack = msgpack.Packer().pack
@@ -145,12 +145,12 @@ class Entry:
     @property
     def id(self) -> int:
         """The arrival number."""
-        return self.key & _ID_MASK
+        return self.key & ID_MASK
 
     @property
     def msg_id(self) -> bytes:
         """The MsgId."""
-        return self.given_msg_id or self.queue.ids.identifier(self.key & _ID_MASK)
+        return self.given_msg_id or self.queue.ids.identifier(self.key & ID_MASK)
 
     @property
     def token(self) -> bytes:
@@ -181,9 +181,9 @@ class Entry:
         """The row that the store keeps."""
         key = self.key
         return MessageRow(
-            key & _ID_MASK,
+            key & ID_MASK,
             self.queue.number,
-            rank_of(key),
+            MAX_PRIORITY - (key >> ID_BITS),
             self.persistence,
             self._descriptor(),
             self.length,

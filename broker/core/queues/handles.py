@@ -65,8 +65,11 @@ class Hconn:
 
     def queue(self, hobj: int) -> tuple[Handle, LocalQueue]:
         """The handle and its queue; raises HOBJ_ERROR (2019), Q_DELETED (2052)."""
-        handle = self.handle(hobj)
-        return handle, handle.usable_queue()
+        handle = self.handles.get(hobj) or self.handle(hobj)
+        queue = handle.queue
+        if queue is None or queue.deleted or handle.changed:
+            queue = handle.usable_queue()  # which says what of it is wrong
+        return handle, queue
 
 
 class Marker(NamedTuple):
@@ -130,13 +133,16 @@ class Handle:
             raise MQError(MQRC.HOBJ_ERROR, f"{self.name} is not a queue: nothing can be put to it or got from it")
         if queue.deleted:
             raise MQError(MQRC.Q_DELETED, f"{queue.name} was deleted after it was opened")
-        self.check_unchanged()
+        if self.changed:
+            self.check_unchanged()
         return queue
 
     def output_queue(self) -> LocalQueue:
         """Its queue, to put to; raises also NOT_OPEN_FOR_OUTPUT (2039)."""
-        queue = self.usable_queue()
-        if not self.puts:
+        queue = self.queue
+        if queue is None or queue.deleted or self.changed:
+            queue = self.usable_queue()  # which says what of it is wrong
+        if not self.options & _OUTPUT:
             raise MQError(MQRC.NOT_OPEN_FOR_OUTPUT, f"{self.name} was opened without MQOO_OUTPUT")
         return queue
 

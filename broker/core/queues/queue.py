@@ -17,6 +17,7 @@ from broker.core.message.entry import (
     DAMAGED,
     GET_PENDING,
     GONE,
+    ID_BITS,
     LOCKED,
     MAX_PRIORITY,
     PUT_PENDING,
@@ -93,7 +94,7 @@ class LocalQueue(LocalQueueAttributes):
         self.bytes += entry.length
         self.uncommitted += 1
         self.depth += 1
-        self.depths[rank_of(entry.key)] += 1
+        self.depths[MAX_PRIORITY - (entry.key >> ID_BITS)] += 1  # `rank_of`
 
     def place_all(self, entries: Sequence[Entry], unit: Unit, size: int) -> None:
         """`place` new messages of one rank, of `size` bytes together."""
@@ -109,7 +110,11 @@ class LocalQueue(LocalQueueAttributes):
     def arrive(self, entries: Sequence[Entry]) -> None:
         """Puts are committed: the messages, which stand one behind the other, are available at their places."""
         self.uncommitted -= len(entries)
-        self.shelf.show_all(entries)
+        if len(entries) == 1:
+            assert entries[0].state == PUT_PENDING
+            self.shelf.show(entries[0])
+        else:
+            self.shelf.show_all(entries)
 
     def withdraw(self, entry: Entry) -> None:
         """The put is backed out."""
@@ -193,7 +198,7 @@ class LocalQueue(LocalQueueAttributes):
 
     def _count(self, entry: Entry, step: int) -> None:
         self.depth += step
-        self.depths[rank_of(entry.key)] += step
+        self.depths[MAX_PRIORITY - (entry.key >> ID_BITS)] += step  # `rank_of`
 
     def _hide(self, entry: Entry) -> None:
         shelf = self.shelf

@@ -94,7 +94,7 @@ class Shelf:
 
     def show_all(self, entries: Sequence[Entry]) -> None:
         """`show` for new messages (PUT_PENDING) that stand one behind the other."""
-        if len(entries) == 1 or self.views or any(entry.group_id != NO_ID for entry in entries):
+        if self.views or any(entry.group_id != NO_ID for entry in entries):
             for entry in entries:
                 assert entry.state == PUT_PENDING
                 self.show(entry)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.core.message.entry import ID_MASK
 from broker.core.message.rows import Rows
 
 if TYPE_CHECKING:
@@ -113,8 +114,8 @@ class Unit:
     def commit_rows(self) -> Rows:
         """The rows of a commit: persistent messages put, persistent messages removed."""
         return Rows(
-            inserts=[entry.row() for entry in self.puts if entry.persistence],
-            removals=[entry.id for entry in self.gets if entry.persistence],
+            inserts=[entry.row() for entry in self.puts if entry.persistence] if self.puts else [],
+            removals=[entry.key & ID_MASK for entry in self.gets if entry.persistence] if self.gets else [],
         )
 
     def backout_rows(self) -> Rows:

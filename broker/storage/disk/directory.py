@@ -30,12 +30,14 @@ class DataDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.made = False
+        """Whether `claim` has made the directory."""
         self._lock: int | None = None
 
     def claim(self) -> None:
         """Make the directory if it is missing, and take it; raises StoreUnusableError when another manager has it."""
         try:
-            _make(self.path)
+            self.made = _make(self.path)
             lock = open_private(self.path / "lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise self._unusable(error) from error
@@ -50,19 +52,10 @@ class DataDirectory:
             os.write(lock, b"%d\n" % os.getpid())
         self._lock = lock
 
-    def make_private(self, made: str, *others: str) -> None:
-        """Make the file `made` if it is missing; make it, and the others that are there, their owner's alone.
-
-        Raises StoreUnusableError when it cannot be made. A mode that cannot be changed is a warning: there are file
-        systems that know no modes.
-        """
-        try:
-            os.close(open_private(self.path / made, os.O_RDWR | os.O_CREAT))
-            for name in (made, *others):
-                if (self.path / name).exists():
-                    _restrict(self.path / name)
-        except OSError as error:
-            raise self._unusable(error) from error
+    @property
+    def held(self) -> os.stat_result | None:
+        """The file that the lock is held on, wherever its name leads now; None when it is not held."""
+        return None if self._lock is None else os.fstat(self._lock)
 
     def sync(self) -> None:
         """Make the names of the files in the directory durable, which syncing the files does not."""
@@ -95,8 +88,13 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
     return descriptor
 
 
-def _restrict(path: Path) -> None:
-    if stat.S_IMODE(path.stat().st_mode) == _MODE:
+def restrict(path: Path) -> None:
+    """Make a file its owner's alone, if it is there; where that cannot be done, a warning says so. Raises OSError."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+    except FileNotFoundError:
+        return
+    if mode == _MODE:
         return
     try:
         path.chmod(_MODE)
@@ -104,13 +102,15 @@ def _restrict(path: Path) -> None:
         logger.warning("others may read or write a file of the queue manager path=%s: %s", path, error)
 
 
-def _make(path: Path) -> None:
-    """Make a directory, and its parents, so that they survive a power failure."""
-    if not path.is_dir():
-        _make(path.parent)
-        path.mkdir(mode=0o700, exist_ok=True)
-        path.chmod(0o700)  # a umask may have taken from the owner
-        _sync(path.parent)
+def _make(path: Path) -> bool:
+    """Make a directory, and its parents, so that they survive a power failure; whether it was missing."""
+    if path.is_dir():
+        return False
+    _make(path.parent)
+    path.mkdir(mode=0o700, exist_ok=True)
+    path.chmod(0o700)  # a umask may have taken from the owner
+    _sync(path.parent)
+    return True
 
 
 def _sync(path: Path) -> None:

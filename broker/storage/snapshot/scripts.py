@@ -1,4 +1,4 @@
-"""The SQL that lies beside this module in files: numbered migrations, and statements under their names.
+"""The SQL that lies beside this module in files: the schema, and statements under their names.
 
 It reads the files and runs nothing.
 """
@@ -12,6 +12,7 @@ from importlib.resources import files
 _FOLDER = files(__package__) / "sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _REPEATED = re.compile(r"(\([?, ]+\)|\?) /\* \.\.\. \*/")
+_VERSION = re.compile(r"PRAGMA user_version = (\d+)")
 
 
 @cache
@@ -27,7 +28,14 @@ def repeated(statement: str, times: int) -> str:
 
 
 @cache
-def migrations() -> dict[int, str]:
-    """The scripts `0001_first.sql` and so on, by number, in order."""
-    scripts = sorted((entry for entry in _FOLDER.iterdir() if entry.name[:4].isdigit()), key=lambda entry: entry.name)
-    return {int(entry.name[:4]): entry.read_text(encoding="utf-8") for entry in scripts}
+def schema() -> str:
+    """The script that makes an empty database a snapshot."""
+    return (_FOLDER / "schema.sql").read_text(encoding="utf-8")
+
+
+@cache
+def version() -> int:
+    """The version of the schema."""
+    found = _VERSION.search(schema())
+    assert found is not None
+    return int(found[1])

@@ -1,0 +1,156 @@
+"""How a store comes to be: empty, or with the rows of a store of version 1, which had no log (log rules 3, 7).
+
+The manifest comes last, under a name of its own and a rename. Until then there is no store, and whatever ends the
+creation leaves only what the next start makes anew.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import sqlite3
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.storage.log import manifest, record
+from broker.storage.snapshot.checks import Checks
+from broker.storage.snapshot.database import Snapshot
+from broker.storage.snapshot.rewriting import remove_database
+from broker.storage.snapshot.scripts import version
+from broker.storage.snapshot.upgrade import copy_rows, is_old
+from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
+
+if TYPE_CHECKING:
+    from broker.storage.disk.disk import Disk
+
+OLD_FILE: Final = "evermq.db"
+"""The whole store up to version 1. In its place lies an empty database of a newer version: so an older release that is
+started here refuses, instead of beginning an empty store.
+"""
+
+KEPT_FILE: Final = "evermq.db.before-2"
+"""What an upgrade has read, kept until the administrator removes it."""
+
+logger = logging.getLogger(__name__)
+
+
+class LogSettings(NamedTuple):
+    """What a new store is made with; an existing one keeps its own `files` and `file_bytes`."""
+
+    files: int = 2
+    file_bytes: int = 16 * 1024 * 1024
+    inline: str = "adaptive"
+
+
+def create(disk: Disk, name: str, settings: LogSettings) -> None:
+    """Make a store in a directory without a manifest. It blocks; raises StoreUnusableError, and leaves nothing then
+    that a later start would take for a whole store.
+    """
+    try:
+        upgrade = _expect_nothing(disk)
+        _create(disk, name, settings, upgrade=upgrade)
+    except (OSError, StoreFullError, StoreFailedError, sqlite3.Error) as error:
+        raise StoreUnusableError(f"the store in {disk.path} cannot be made: {error}") from error
+    if upgrade:
+        logger.warning("store upgraded path=%s: %s is kept until you remove it", disk.path, disk.path / KEPT_FILE)
+    elif disk.made:
+        logger.warning("new store path=%s: the directory was not there; is a volume not mounted?", disk.path)
+
+
+def finish_upgrade(disk: Disk) -> None:
+    """Put the empty database in the place of the old store's, if it is not there. What keeps it from that is a warning:
+    it is for older releases alone.
+    """
+    try:
+        found = disk.identity(OLD_FILE)
+        if found is not None and is_old(disk, OLD_FILE):
+            disk.rename(OLD_FILE, KEPT_FILE)
+            found = None
+        if found is None:
+            _place_placeholder(disk)
+    except (OSError, sqlite3.Error, StoreUnusableError) as error:
+        logger.warning("an older release would not see that this store is newer path=%s: %s", disk.path, error)
+
+
+def _create(disk: Disk, name: str, settings: LogSettings, *, upgrade: bool) -> None:
+    block_bytes = disk.block_bytes()
+    made = manifest.Manifest(
+        name, secrets.token_bytes(16), secrets.token_bytes(16), settings.files,
+        max(settings.file_bytes // block_bytes, 4) * block_bytes, block_bytes,
+    )  # fmt: skip
+    for number, log in enumerate(made.logs):
+        header = record.file_header(
+            made.instance, number, block_bytes=block_bytes, file_bytes=made.file_bytes, seed=made.seed
+        )
+        disk.create(log, header, made.file_bytes)
+    remove_database(disk, made.database)
+    snapshot = Snapshot(disk.path / made.database, made.instance, Checks(made.seed))
+    db = disk.connect(made.database)
+    try:
+        snapshot.create(db)
+        if upgrade:
+            copy_rows(disk, OLD_FILE, db, snapshot)
+        snapshot.checkpoint(db)
+    finally:
+        db.close()
+    disk.sync(made.database)
+    if not upgrade:
+        _place_placeholder(disk)
+    disk.sync_names()
+    manifest.create(disk, made)
+    if upgrade:
+        finish_upgrade(disk)
+
+
+def _place_placeholder(disk: Disk) -> None:
+    new = f"{OLD_FILE}.new"
+    remove_database(disk, new)
+    db = disk.connect(new)
+    try:
+        db.execute("PRAGMA application_id = 0x45764d51")
+        db.execute(f"PRAGMA user_version = {version()}")
+    finally:
+        db.close()
+    disk.sync(new)
+    disk.rename(new, OLD_FILE)
+    disk.sync_names()
+
+
+def _expect_nothing(disk: Disk) -> bool:
+    """See whether a directory without a manifest may become a store: it is empty, or what a creation that was cut short
+    has left, or the store of an older version (then True). Raises StoreUnusableError: anything else is a manifest that
+    is missing.
+    """
+    names = disk.names()
+    if OLD_FILE in names and is_old(disk, OLD_FILE):
+        return True
+    found = [name for name in sorted(names) if _holds_rows(disk, name)]
+    if found:
+        raise StoreUnusableError(
+            f"{disk.path / manifest.FILE} is missing, and {found[0]} is that of a store; put it back, restore the "
+            f"directory from a backup, or see `evermq recover {disk.path} --accept-loss`"
+        )
+    return False
+
+
+def _holds_rows(disk: Disk, name: str) -> bool:
+    """Whether a file holds what somebody has put."""
+    if name.startswith("log."):
+        return _holds_a_magic(disk.read(name))
+    if name.startswith("evermq-") and name.endswith(".db"):
+        db = disk.connect(name)
+        try:
+            (tables,) = db.execute("SELECT count(*) FROM sqlite_master WHERE name = 'message'").fetchone()
+            if not tables:
+                return False
+            (rows,) = db.execute("SELECT (SELECT count(*) FROM message) + (SELECT count(*) FROM object)").fetchone()
+            return bool(rows)
+        except sqlite3.Error:
+            return True  # Whatever it is, it is not what a creation leaves.
+        finally:
+            db.close()
+    return False
+
+
+def _holds_a_magic(content: bytes) -> bool:
+    """Whether a log file has anything that looks like a record: without the manifest there is no key to check it."""
+    return any(content.startswith(record.MAGIC, at) for at in range(4096, len(content), 4096))

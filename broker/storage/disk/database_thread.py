@@ -1,0 +1,138 @@
+"""A thread with a connection to the database, which does whole pieces of work in the order in which they come.
+
+It knows nothing of what the work is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import sqlite3
+import sys
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import aiosqlite
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from broker.storage.store import Done
+
+STATEMENTS_MAX = 64
+"""As many statements stay prepared."""
+
+_T = TypeVar("_T")
+
+
+class DatabaseThread(aiosqlite.Connection):
+    """aiosqlite's connection and its thread, with whole pieces of work in place of single statements.
+
+    aiosqlite offers one hop a statement. A batch is to cost one hop, and must not be cut in two by a cancelled task; so
+    work is put into the queue of the thread directly. That queue is a protected attribute, which is one reason why only
+    versions of aiosqlite that were tried are accepted. The work carries its arguments in itself, because aiosqlite logs
+    what it runs, and messages do not belong in a log.
+    """
+
+    _abandoned = False
+
+    def submit(self, work: Callable[[sqlite3.Connection], None], done: Done) -> None:
+        """Have `work` done after what was submitted before, then call `done` on the loop: with None, or its error."""
+        self._put(_Outcome(asyncio.get_running_loop(), done), work)
+
+    async def perform(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """The result of `work`, or what it raised; it is done even if the task that waits is cancelled."""
+        future: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        self._put(future, work)
+        return await future
+
+    async def abandon(self) -> None:
+        """End, and leave the connection open for as long as the process lives; harmless when closed already.
+
+        Closing it would carry its log over and remove it, and that log may be the only good copy of what it holds (log
+        rule 6.5). What is under way ends; what was submitted and is not begun fails with sqlite3.ProgrammingError.
+        """
+        if self._connection is not None:
+            self._abandoned = True
+            _keep_for_good(self._connection)
+            self._connection = _Left(self._connection)  # type: ignore[assignment]  # what is left to do is close it
+            await self.close()
+
+    def _put(self, future: asyncio.Future[_T] | _Outcome, work: Callable[[sqlite3.Connection], object]) -> None:
+        self._tx.put_nowait((future, partial(self._do, work, self._conn)))  # type: ignore[arg-type]  # an _Outcome will do
+
+    def _do(self, work: Callable[[sqlite3.Connection], object], db: sqlite3.Connection) -> object:
+        if self._abandoned:
+            raise sqlite3.ProgrammingError("the connection was abandoned")
+        return work(db)
+
+
+class _Left:
+    """In place of a connection that nobody may close."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def close(self) -> None:
+        """Give up its locks, for the next start may be in this process; with a write-ahead log that writes nothing.
+        Have the connection leave its log alone even if something does close it, where Python can tell it so.
+        """
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction and self._mode() == "wal":
+                self._connection.execute("ROLLBACK")
+        if sys.version_info >= (3, 12):
+            with suppress(sqlite3.Error):
+                self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
+
+    def _mode(self) -> str:
+        (mode,) = self._connection.execute("PRAGMA journal_mode").fetchone()
+        return str(mode)
+
+
+class _Outcome:
+    """What aiosqlite's thread needs of a future, and no more: it calls `done` on the loop itself, where the callback of
+    a future costs another turn of the loop and wakes a task.
+    """
+
+    __slots__ = ("_done", "_loop")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, done: Done) -> None:
+        self._loop = loop
+        self._done = done
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    def done(self) -> bool:
+        return False
+
+    def set_result(self, _result: None) -> None:
+        self._done(None)
+
+    def set_exception(self, error: Exception) -> None:
+        self._done(error)
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """Open the file, or make it. Transactions are ours alone to begin (`isolation_level`)."""
+    return sqlite3.connect(path, isolation_level=None, cached_statements=STATEMENTS_MAX)
+
+
+async def start(connector: Callable[[], sqlite3.Connection], name: str) -> DatabaseThread:
+    """A thread of that name with the connection that `connector` makes on it; raises what that raises."""
+    connection = DatabaseThread(connector, iter_chunk_size=64)
+    thread: Any = getattr(connection, "_thread", connection)  # Before aiosqlite 0.22 the connection is the thread.
+    thread.name = name
+    try:
+        await connection
+    except Exception:
+        thread.join()  # It has nothing left to do, and would have nobody to tell when the event loop ends first.
+        raise
+    return connection
+
+
+def _keep_for_good(connection: sqlite3.Connection) -> None:
+    """Never let a connection be collected, when the interpreter ends neither: that would close it."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))

@@ -1,0 +1,98 @@
+"""The files of the log, written in turn, one record at a time (log rule 4).
+
+One owner: whoever writes, on the loop or on a thread, waits until the record before has returned. With two on their way
+a crash could keep the second without the first, and no start could tell that from damage. A file whose turn has come
+is written over from its first block, and only when the snapshot holds every record in it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.storage.log.record import Place, blocks_of, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.storage.disk.disk import Disk, DiskFile
+    from broker.storage.log.manifest import Manifest
+    from broker.storage.log.scan import Chain
+
+
+class Log:
+    """An open log. `number` is that of its last record, `snap` the last that the snapshot holds."""
+
+    def __init__(self, files: Sequence[DiskFile], manifest: Manifest, chain: Chain) -> None:
+        self._files = files
+        self._seed = manifest.seed
+        self._generation = manifest.generation
+        self._block_bytes = manifest.block_bytes
+        self._blocks = manifest.file_bytes // manifest.block_bytes
+        self._place = chain.next_place
+        self._highest = [0] * len(files)  # the number of the last record in each file that may still be needed
+        for record in chain.records:
+            self._highest[record.place.file] = record.number
+        self.number = chain.end
+        self.snap = manifest.snap
+        self.written_bytes = 0
+
+    @classmethod
+    def open(cls, disk: Disk, manifest: Manifest, chain: Chain) -> Log:
+        """Open the files, to go on behind the last record of `chain`."""
+        return cls([disk.open(name, manifest.block_bytes) for name in manifest.logs], manifest, chain)
+
+    @property
+    def way(self) -> str:
+        """How the files are written, for people."""
+        return self._files[self._place.file].way
+
+    @property
+    def capacity_bytes(self) -> int:
+        """How long all files are together."""
+        return len(self._files) * self._blocks * self._block_bytes
+
+    def rewrite(self, chain: Chain) -> None:
+        """Write what was read as the chain anew, in its places: the cache may have shown what the medium has not."""
+        for record in chain.records:
+            data = encode(
+                bytes(record.payload), record.number, record.generation, record.place,
+                seed=self._seed, block_bytes=self._block_bytes,
+            )  # fmt: skip
+            self._files[record.place.file].write(record.place.block * self._block_bytes, data)
+
+    def fits(self, payload_length: int) -> bool:
+        """Whether a record with so much payload fits a file at all."""
+        return blocks_of(payload_length, self._block_bytes) < self._blocks
+
+    def continues(self, payload_length: int) -> bool:
+        """Whether it fits the file that is being written: no turn is needed."""
+        return self._place.block + blocks_of(payload_length, self._block_bytes) <= self._blocks
+
+    def turn(self) -> bool:
+        """Go on in the next file; False while that holds records which the snapshot lacks."""
+        following = (self._place.file + 1) % len(self._files)
+        if self._highest[following] > self.snap:
+            return False
+        self._place = Place(following, 1)
+        self._highest[following] = 0
+        return True
+
+    def write(self, payload: bytes) -> None:
+        """Write the next record, which fits its file; raises OSError, and then nothing may be written any more."""
+        number, place = self.number + 1, self._place
+        data = encode(payload, number, self._generation, place, seed=self._seed, block_bytes=self._block_bytes)
+        self._files[place.file].write(place.block * self._block_bytes, data)
+        self._place = Place(place.file, place.block + len(data) // self._block_bytes)
+        self._highest[place.file] = number
+        self.number = number
+        self.written_bytes += len(data)
+
+    def skip(self) -> int:
+        """The next number, given to a batch that goes straight to the snapshot."""
+        self.number += 1
+        return self.number
+
+    def close(self) -> None:
+        """Let go of the files; harmless when already closed."""
+        for file in self._files:
+            file.close()

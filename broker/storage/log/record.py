@@ -1,0 +1,113 @@
+"""A record of the log: one batch of rows as bytes that count only whole, and only where they say they lie.
+
+A record is whole blocks: a header, the batch in msgpack (integers and bytes only), zeros. Its check begins with the
+secret key of the store, so that nothing a program sends can look like a record (log rule 2). All numbers are
+little-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import starmap
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from zlib import crc32
+
+import msgpack
+
+from broker.core.message.rows import MessageRow, ObjectRow, Rows
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+MAGIC: Final = b"EVMQ"
+FORMAT: Final = 1
+
+_HEADER: Final = struct.Struct("<4sHHIIIIQ12s")  # all but the check
+_CHECK: Final = struct.Struct("<I")
+HEADER_BYTES: Final = _HEADER.size + _CHECK.size
+"""Magic, format, flags, generation, file, block, length of the payload, number, reserved, check."""
+
+_FILE_MAGIC: Final = b"EVMQLOGF"
+_FILE_HEADER: Final = struct.Struct("<8sH16sIIQ")  # magic, format, instance, file, block_bytes, file_bytes
+
+
+class Place(NamedTuple):
+    """Where a record begins: the number of its file, and of its first block in there."""
+
+    file: int
+    block: int
+
+
+class Record(NamedTuple):
+    """A record that counts, as it was found."""
+
+    number: int
+    generation: int
+    place: Place
+    blocks: int
+    payload: memoryview
+
+
+def blocks_of(payload_length: int, block_bytes: int) -> int:
+    """How many blocks a record with so much payload takes."""
+    return -(-(HEADER_BYTES + payload_length) // block_bytes)
+
+
+def encode(payload: bytes, number: int, generation: int, place: Place, *, seed: int, block_bytes: int) -> bytes:
+    """The blocks of a record. `seed` is the CRC-32 of the key of the store."""
+    header = _HEADER.pack(MAGIC, FORMAT, 0, generation, *place, len(payload), number, b"")
+    padding = bytes(-(HEADER_BYTES + len(payload)) % block_bytes)
+    check = crc32(padding, crc32(payload, crc32(header, seed)))
+    return b"".join((header, _CHECK.pack(check), payload, padding))
+
+
+def decode(data: memoryview, place: Place, *, seed: int, block_bytes: int) -> Record | None:
+    """The record that begins at the block `place`, if there is one that counts; `data` is the file from there on."""
+    if len(data) < HEADER_BYTES:
+        return None
+    magic, form, _, generation, file, block, length, number, _ = _HEADER.unpack_from(data)
+    blocks = blocks_of(length, block_bytes)
+    if magic != MAGIC or form != FORMAT or (file, block) != place or blocks * block_bytes > len(data):
+        return None
+    (check,) = _CHECK.unpack_from(data, _HEADER.size)
+    if crc32(data[HEADER_BYTES : blocks * block_bytes], crc32(data[: _HEADER.size], seed)) != check:
+        return None
+    return Record(number, generation, Place(file, block), blocks, data[HEADER_BYTES : HEADER_BYTES + length])
+
+
+def file_header(instance: bytes, file: int, *, block_bytes: int, file_bytes: int, seed: int) -> bytes:
+    """The first block of a log file, which is written when the file is made and never again."""
+    header = _FILE_HEADER.pack(_FILE_MAGIC, FORMAT, instance, file, block_bytes, file_bytes)
+    return (header + _CHECK.pack(crc32(header, seed))).ljust(block_bytes, b"\0")
+
+
+def pack(rows: Rows) -> bytes:
+    """The payload of a batch."""
+    objects = [(o.space.encode(), o.name.encode(), o.number, o.kind.encode(), o.attributes) for o in rows.objects]
+    dropped = [(space.encode(), name.encode()) for space, name in rows.dropped]
+    parts = (rows.inserts, rows.removals, rows.backouts, rows.hardened, objects, dropped, rows.high_water)
+    payload: bytes = msgpack.packb(parts)
+    return payload
+
+
+def unpack(payload: memoryview) -> Rows:
+    """The batch of a payload."""
+    parts: tuple[Any, ...] = msgpack.unpackb(payload, use_list=False)
+    inserts, removals, backouts, hardened, objects, dropped, high_water = parts
+    return Rows(
+        inserts=_messages(inserts),
+        removals=list(removals),
+        backouts=list(backouts),
+        hardened=list(hardened),
+        objects=list(starmap(_object, objects)),
+        dropped=[(space.decode(), name.decode()) for space, name in dropped],
+        high_water=high_water,
+    )
+
+
+def _messages(rows: Iterable[tuple[Any, ...]]) -> list[MessageRow]:
+    return [MessageRow._make(row) for row in rows]
+
+
+def _object(space: bytes, name: bytes, number: int, kind: bytes, attributes: bytes) -> ObjectRow:
+    return ObjectRow(space.decode(), name.decode(), number, kind.decode(), attributes)

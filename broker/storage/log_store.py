@@ -1,0 +1,309 @@
+"""The store of a queue manager that keeps its messages: a log is the journal, an SQLite database the snapshot.
+
+What it promises, beyond the Store protocol:
+
+1. A batch is one record of the log and one sync. Nothing that happens to the task that waits can cut it in two.
+2. Answered is durable: the medium has the record, whole. One record is on its way at a time (log rule 4).
+3. A file of the log is written anew only when the snapshot has all that it holds, durably (log rules 4, 6).
+4. A full disk refuses what grows. Removals go to the log, whose room is there, and into the snapshot with the room of
+   the ballast (journal rule 6).
+5. After any other error the outcome is unknown (journal rule 7): nothing more is written, everything later fails, and
+   the files are left as they are. The next start reads what the medium has, and writes that anew.
+
+Who does what: `broker.storage.start` opens, `broker.storage.log.writer` writes batches, `broker.storage.upkeep` keeps
+the snapshot behind them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from anyio import CancelScope
+
+from broker.clock import Clock
+from broker.storage.creation import LogSettings
+from broker.storage.disk.system_disk import SystemDisk
+from broker.storage.log.pace import Pace
+from broker.storage.log.writer import Writer
+from broker.storage.start import open_store
+from broker.storage.store import DataDamagedError, Rows, Store, StoreFailedError
+from broker.storage.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from pathlib import Path
+
+    from broker.storage.disk.disk import Disk, Worker
+    from broker.storage.snapshot.database import Snapshot
+    from broker.storage.snapshot.delta import Delta
+    from broker.storage.start import Opened
+    from broker.storage.store import Done, MessageRow, ObjectRow
+
+LOAD_CHUNK: Final = 10_000
+"""How many messages a load gives at a time."""
+
+ADAPTIVE: Final = "adaptive"
+
+logger = logging.getLogger(__name__)
+
+
+class LogStore(Store):
+    """Keeps the rows of the queue manager `name` in the directory `path`, which `open` makes when it is missing.
+
+    `settings` are for a new store; `ballast_bytes` is how much of the disk is kept back for removals when it is full
+    (None: three times the length of a log file). `disk` is for tests.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name: str = "QM1",
+        clock: Clock | None = None,
+        settings: LogSettings | None = None,
+        ballast_bytes: int | None = None,
+        disk: Disk | None = None,
+    ) -> None:
+        self._disk: Disk = SystemDisk(path) if disk is None else disk
+        self._name = name
+        self._clock = clock or Clock()
+        self._settings = settings or LogSettings()
+        self._ballast_bytes = 3 * self._settings.file_bytes if ballast_bytes is None else ballast_bytes
+        self._worker: Worker | None = None
+        self._opened: Opened | None = None
+        self._writer: Writer
+        self._upkeep: Upkeep
+        self._failure: StoreFailedError | None = None
+        self._watcher: Callable[[StoreFailedError], None] | None = None
+        self._warnings: list[str] = []
+
+    def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
+        """Have `failed` called when the store fails, whoever notices it."""
+        self._watcher = failed
+
+    async def open(self) -> None:
+        """Take the directory, make the store or start it; raises StoreUnusableError."""
+        self._failure = None
+        self._disk.claim()
+        try:
+            self._worker = worker = self._disk.start_worker()
+            self._opened = opened = await open_store(self._disk, worker, self._clock, self._name, self._settings)
+            self._warnings = self._disk.warnings()
+            for warning in self._warnings:
+                logger.warning("file system path=%s: %s", self._disk.path, warning)
+            pace = Pace(adaptive=self._settings.inline == ADAPTIVE and not self._warnings)
+            self._writer = Writer(opened.log, worker, pace, self._clock, self._fail)
+            self._upkeep = Upkeep(self._disk, self._clock, opened, self._ballast_bytes, self._fail)
+            self._writer.keeper, self._upkeep.writer = self._upkeep, self._writer
+            await self._upkeep.open()
+        except BaseException:
+            await self._let_go()
+            raise
+
+    async def load_objects(self) -> tuple[list[ObjectRow], int]:
+        """All definitions by space and name, and the high-water mark (0 when there is none).
+
+        Raises StoreUnusableError when one is not what was written.
+        """
+        opened = self._use()
+        delta = self._upkeep.delta
+        kept = await opened.database.perform(opened.snapshot.load_objects)
+        objects = {(each.space, each.name): each for each in kept} | delta.objects
+        found = [objects[key] for key in sorted(objects)]
+        high_water = max(opened.snapshot.tally.high_water, delta.high_water)
+        return [each for each in found if each is not None], high_water
+
+    async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
+        """All messages without their data, in order of id. Rows with persistent=0 are given after an orderly stop
+        alone, and are gone once all were given.
+
+        Raises StoreUnusableError when a row is not what was written, or the rows are not those that were, and what
+        `write` raises.
+        """
+        opened = self._use()
+        nonpersistent: list[int] = []
+        self._upkeep.loading = True
+        try:
+            async for rows in self._load(opened):
+                lost = [row.id for row in rows if not row.persistent]
+                nonpersistent += lost
+                yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
+        finally:
+            self._upkeep.loading = False
+        if nonpersistent:
+            await self.write(Rows(removals=nonpersistent))
+
+    async def _load(self, opened: Opened) -> AsyncIterator[list[MessageRow]]:
+        """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""
+        delta = self._upkeep.delta
+        new = iter(sorted(delta.inserts))
+        upcoming = next(new, None)
+        last, count, total = -1, 0, 0
+        while True:
+            page, checks = await opened.database.perform(
+                partial(opened.snapshot.load_messages, after=last, limit=LOAD_CHUNK)
+            )
+            count, total = count + len(page), total + checks
+            rows = list(_as_left(page, delta)) if delta.removals or delta.counters else page.copy()
+            last = page[-1].id if page else 2**63
+            merged = False
+            while upcoming is not None and upcoming < last:
+                rows.append(delta.inserts[upcoming]._replace(data=None))
+                upcoming, merged = next(new, None), True
+            if rows:
+                yield sorted(rows) if merged else rows
+            if not page:
+                break
+        opened.snapshot.check_tally(count, total)
+
+    def submit(self, rows: Rows, done: Done) -> bool:
+        """Make all of `rows` durable, or none: True when they are already, else `done` is called.
+
+        It is told StoreFullError when there is no room: nothing is written, but a batch without inserts and objects
+        still may be. It is told StoreFailedError when the outcome is unknown, and from then on always.
+        """
+        self._use()
+        return self._writer.submit(rows, done)
+
+    def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
+        """Read the data of these messages, then call `done`; it is told DataDamagedError, with the data of the others,
+        when some is missing or is not what was put, and StoreFailedError when the database cannot be read.
+        """
+        opened = self._use()
+        found: dict[int, bytes] = {}
+        wanted: list[int] = []
+        for id in ids:
+            data = self._upkeep.row_data(id)
+            if data is None:
+                wanted.append(id)
+            else:
+                found[id] = data
+        loop = asyncio.get_running_loop()
+        if self._failure is not None:
+            loop.call_soon(done, {}, self._failure)
+        elif not wanted:
+            loop.call_soon(done, found, None)
+        else:
+            reading = _Reading(opened.snapshot, wanted, found, done)
+            opened.database.submit(reading.work, reading.ended)
+
+    async def close(self) -> None:
+        """Stop in order, or let go after a failure; harmless when already closed. Raises StoreFailedError when the
+        order could not be kept: the files are then as after a failure.
+        """
+        opened, self._opened = self._opened, None
+        with CancelScope(shield=True):
+            try:
+                if opened is not None and self._failure is None:
+                    await self._settled()
+                    if self._failure is not None:
+                        raise self._failure
+                    await self._upkeep.close()
+            except (OSError, StoreFailedError) as error:
+                failure = StoreFailedError(f"the store in {self._disk.path} could not be closed in order: {error}")
+                self._fail(failure)
+                raise failure from error
+            finally:
+                self._opened = opened
+                await self._let_go()
+
+    def status(self) -> dict[str, Any]:
+        """The store in figures: its files, how they are written, whether what grows is refused."""
+        opened = self._use()
+        return {
+            "file": str(opened.snapshot.path),
+            **self._upkeep.status(),
+            "way": opened.log.way,
+            "log_bytes_max": opened.log.capacity_bytes,
+            "writes_on_loop": self._writer.inline_writes,
+            "writes_on_thread": self._writer.thread_writes,
+            "warnings": self._warnings,
+        }
+
+    async def _settled(self) -> None:
+        """Wait until all that was submitted is answered."""
+        drained: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._writer.when_idle(lambda: drained.set_result(None))
+        await drained
+
+    async def _let_go(self) -> None:
+        """End the threads and give the lock back. A database that was not closed in order stays open: SQLite would
+        write to it.
+        """
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            self._upkeep.stop()
+            if not self._upkeep.closed:
+                if self._failure is not None:
+                    await self._upkeep.marked()
+                await opened.database.abandon()
+            opened.log.close()
+            opened.manifest.close()
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            await worker.close()
+        self._disk.release()
+
+    def _fail(self, error: StoreFailedError) -> None:
+        """Journal rule 7: nothing is written any more, and everybody who waits is told."""
+        if self._failure is not None:
+            return
+        advice = "nothing more is written; look at the disk, then start again"
+        self._failure = failure = StoreFailedError(f"the store in {self._disk.path} has failed: {error}; {advice}")
+        failure.__cause__ = error
+        logger.error("store failed path=%s: %s", self._disk.path, error)
+        self._writer.stop(failure)
+        self._upkeep.fail(error)
+        if self._watcher is not None:
+            asyncio.get_running_loop().call_soon(self._watcher, failure)
+
+    def _use(self) -> Opened:
+        if self._opened is None:
+            raise RuntimeError(f"the store in {self._disk.path} is not open")
+        return self._opened
+
+
+class _Reading:
+    """One read of bodies from the snapshot, and who waits for it."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        wanted: list[int],
+        found: dict[int, bytes],
+        done: Callable[[dict[int, bytes], Exception | None], None],
+    ) -> None:
+        self._snapshot = snapshot
+        self._wanted = wanted
+        self._found = found
+        self._done = done
+        self._damaged: list[int] = []
+
+    def work(self, db: sqlite3.Connection) -> None:
+        """Read, on the thread of the database."""
+        found, self._damaged = self._snapshot.read_data(db, self._wanted)
+        self._found.update(found)
+
+    def ended(self, error: Exception | None) -> None:
+        """Tell who waits."""
+        if error is None and self._damaged:
+            ids = ", ".join(map(str, self._damaged))
+            error = DataDamagedError(self._damaged, f"{self._snapshot.path}: the data of messages {ids} is damaged")
+        self._done({} if isinstance(error, StoreFailedError) else self._found, error)
+
+
+def _as_left(page: Iterable[MessageRow], delta: Delta) -> Iterator[MessageRow]:
+    """Rows of the snapshot as later batches have left them."""
+    for row in page:
+        if row.id in delta.removals:
+            continue
+        change = delta.counters.get(row.id)
+        if change is None:
+            yield row
+        else:
+            count, hardened = change
+            yield row._replace(backout_count=row.backout_count if count is None else count, hardened=hardened)

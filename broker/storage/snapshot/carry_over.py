@@ -1,0 +1,160 @@
+"""The carry-over: what the log has gathered comes into the snapshot, so that its files can be written anew.
+
+Its steps (log rule 6.3), each on the thread of the database, with other work of that thread in between:
+
+a. The store freezes the delta, and the number of the last batch in it.
+b. The manifest says `carrying`: the database may be half written from here on.
+c. One transaction holds all of the delta, and the number. COMMIT.
+d. A checkpoint carries the write-ahead log of SQLite over to the database itself.
+e. The manifest says that the snapshot holds all up to the number, and not `carrying` any more.
+
+Only then are the files of the log free. Before (c) a reuse would lose what was acknowledged; until (e) the log is the
+second copy while the database is half written.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from broker.storage.snapshot.database import StoreBusyError
+from broker.storage.store import StoreFailedError, StoreFullError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Iterator
+
+    from broker.storage.disk.disk import DatabaseWorker
+    from broker.storage.log.manifest import ManifestFile
+    from broker.storage.snapshot.database import Snapshot
+    from broker.storage.snapshot.delta import Delta
+    from broker.storage.store import Done, MessageRow
+
+STEP_ROWS_MAX: Final = 256
+STEP_BYTES_MAX: Final = 512 * 1024
+"""So much is written in one piece of work; a read of bodies that comes meanwhile waits for no more."""
+
+_T = TypeVar("_T")
+
+
+class CarryOver:
+    """The carry-overs of a store, one at a time.
+
+    `number` is that of the last batch in the present one, `committed` whether its delta is in the database, durably,
+    and only the checkpoint (d) and the manifest (e) are left. Once `stopped` it does nothing more, and answers nothing.
+    """
+
+    def __init__(self, worker: DatabaseWorker, snapshot: Snapshot, manifest: ManifestFile) -> None:
+        self._worker = worker
+        self._snapshot = snapshot
+        self._manifest = manifest
+        self.running = False
+        self.stopped = False
+        self.committed = False
+        self.number = snapshot.tally.number
+
+    def start(self, delta: Delta, number: int, ended: Done) -> None:
+        """Carry over a delta that ends with the batch `number`, then call `ended`: with None; with StoreFullError or
+        StoreBusyError, after which `resume` or, unless it is committed, another `start` may work; or with
+        StoreFailedError, after which nothing may.
+        """
+        self.committed = False
+        self.number = number
+        self._run(self._all(delta), ended)
+
+    def resume(self, ended: Done) -> None:
+        """Go on with the checkpoint, as `start` otherwise."""
+        self._run(self._rest(), ended)
+
+    def _run(self, steps: Iterator[Callable[[sqlite3.Connection], None]], ended: Done) -> None:
+        self.running = True
+        self._next(steps, ended, None)
+
+    def _next(
+        self, steps: Iterator[Callable[[sqlite3.Connection], None]], ended: Done, error: Exception | None
+    ) -> None:
+        if self.stopped:
+            return
+        if error is not None:
+            self._broken_off(error, ended)
+            return
+        step = next(steps, None)
+        if step is None:
+            self._end(ended, None)
+        else:
+            self._worker.submit(step, partial(self._next, steps, ended))
+
+    def _broken_off(self, error: Exception, ended: Done) -> None:
+        """What found no room, or the database locked, before the commit leaves everything as it was before (b)."""
+        if isinstance(error, StoreFullError | StoreBusyError) and not self.committed:
+            self._worker.submit(self._undo, lambda failed: self._end(ended, failed or error))
+        else:
+            self._end(ended, error)
+
+    def _end(self, ended: Done, error: Exception | None) -> None:
+        self.running = False
+        ended(error)
+
+    def _all(self, delta: Delta) -> Iterator[Callable[[sqlite3.Connection], None]]:
+        snapshot = self._snapshot
+        if not self._manifest.current.carrying:
+            yield partial(self._note, carrying=True)
+        yield snapshot.begin
+        for rows in _runs(delta.inserts.values()):
+            yield partial(snapshot.insert, rows=rows)
+        for counters in _chunks(delta.counters.items()):
+            yield partial(snapshot.count, counters=counters)
+        for ids in _chunks(delta.removals):
+            yield partial(snapshot.remove, ids=ids)
+        if delta.objects:
+            yield partial(snapshot.define, objects=list(delta.objects.items()))
+        snapshot.raise_high_water(delta.high_water)
+        yield partial(snapshot.commit, number=self.number, generation=self._manifest.current.generation)
+        self.committed = True
+        yield from self._rest()
+
+    def _rest(self) -> Iterator[Callable[[sqlite3.Connection], None]]:
+        yield self._snapshot.checkpoint
+        durable = max(self.number, self._manifest.current.durable)
+        yield partial(self._note, carrying=False, snap=self.number, durable=durable)
+        self.committed = False
+
+    def _undo(self, db: sqlite3.Connection) -> None:
+        self._snapshot.roll_back(db)
+        self._note(db, carrying=False)
+
+    def _note(self, _: sqlite3.Connection, **changes: object) -> None:
+        note(self._manifest, **changes)
+
+
+def note(manifest: ManifestFile, **changes: object) -> None:
+    """Write the manifest; raises StoreFailedError."""
+    try:
+        manifest.write(**changes)
+    except OSError as error:
+        raise StoreFailedError(f"the manifest cannot be written: {error}") from error
+
+
+def _runs(rows: Iterable[MessageRow]) -> Iterator[list[MessageRow]]:
+    """The rows of one step each."""
+    run: list[MessageRow] = []
+    size = 0
+    for row in rows:
+        run.append(row)
+        size += row.length
+        if len(run) == STEP_ROWS_MAX or size >= STEP_BYTES_MAX:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
+
+
+def _chunks(items: Iterable[_T]) -> Iterator[list[_T]]:
+    chunk: list[_T] = []
+    for item in items:
+        chunk.append(item)
+        if len(chunk) == STEP_ROWS_MAX:
+            yield chunk
+            chunk = []
+    if chunk:
+        yield chunk

@@ -1,0 +1,349 @@
+"""The snapshot: an SQLite database, and what is done to it.
+
+Its methods block; each is run on the thread that owns the connection. They translate SQLite's errors into those of the
+Store protocol, by `sqlite_errorcode` and never by message text, and know nothing of asyncio, of the log, or of what
+happens to a carry-over that was refused.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.storage.snapshot.checks import TALLY_MAX, Tally
+from broker.storage.snapshot.scripts import schema, version
+from broker.storage.snapshot.statements import in_chunks, inserts_of, statement
+from broker.storage.store import MessageRow, ObjectRow, StoreFailedError, StoreFullError, StoreUnusableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from pathlib import Path
+
+    from broker.storage.snapshot.checks import Checks
+
+PAGE_BYTES: Final = 8192  # Three messages of 2 KiB in a page; pages of 4 KiB hold one, and half of each is wasted.
+_CACHE_KIB: Final = 16 * 1024
+_APPLICATION_ID: Final = 0x45764D51
+
+_DAMAGED: Final = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # Other errors of a start are those of its disk.
+_NOT_OURS: Final = (struct.error, TypeError, ValueError, AttributeError)  # what a value of another kind leads to
+_BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
+# As MessageRow._make, which counts the columns, at a third of the cost: a start may make a million.
+_message_row: Callable[[tuple[object, ...]], MessageRow] = partial(tuple.__new__, MessageRow)
+
+
+class StoreBusyError(Exception):
+    """Another program has the database locked, or reads in it: nothing was written, and trying again may work."""
+
+
+class Room(NamedTuple):
+    """How large a database is, and how much of it can be written to without a larger file, in bytes."""
+
+    total: int
+    free: int
+
+
+class Snapshot:
+    """The snapshot at `path`, of the store `instance`. `tally` is what it holds, as of the last transaction."""
+
+    def __init__(self, path: Path, instance: bytes, checks: Checks) -> None:
+        self.path = path
+        self._instance = instance
+        self._checks = checks
+        self.tally = Tally()
+        self._pending = Tally()
+
+    def at(self, path: Path) -> Snapshot:
+        """The same at another path, not opened yet."""
+        return Snapshot(path, self._instance, self._checks)
+
+    # Opening
+
+    def create(self, db: sqlite3.Connection) -> None:
+        """Make an empty database a snapshot; raises StoreFullError, StoreFailedError."""
+        with writing():
+            db.execute(f"PRAGMA page_size = {PAGE_BYTES}")  # Before anything is in the file; without effect later.
+            _prepare(db)
+            db.executescript(f"BEGIN IMMEDIATE;\n{schema()}\nCOMMIT;")
+        self.begin(db)
+        self.commit(db, 0, 1)
+
+    def open(self, db: sqlite3.Connection) -> None:
+        """Set the connection up and read the state row; raises StoreUnusableError, StoreBusyError."""
+        with reading(self.path):
+            check_owner(db, self.path, newest=version())
+            _prepare(db)
+            row = db.execute(statement("load_state")).fetchone()
+        state = self._checks.unseal(row[0]) if row else None
+        if state is None:
+            raise self._damaged("its state row is not what was written")
+        instance, self.tally = state
+        if instance != self._instance:
+            raise StoreUnusableError(
+                f"{self.path} is the database of another store; put back the one that belongs here, or restore the "
+                "directory from a backup"
+            )
+
+    # Reading
+
+    def load_objects(self, db: sqlite3.Connection) -> list[ObjectRow]:
+        """All definitions by space and name; raises StoreUnusableError, as when one is not what was written."""
+        with reading(self.path):
+            rows = db.execute(statement("load_objects")).fetchall()
+            objects = [ObjectRow._make(row[:5]) for row in rows]
+            total = 0
+            for each, row in zip(objects, rows, strict=True):
+                if self._checks.object(each) != row[5]:
+                    raise self._damaged(f"the definition of {each.name} is not what was written")
+                total += row[5]
+        if (len(objects), total % TALLY_MAX) != (self.tally.objects, self.tally.object_sum):
+            raise self._damaged(f"it has {len(objects)} definitions, and they are not the {self.tally.objects} written")
+        return objects
+
+    def load_messages(self, db: sqlite3.Connection, after: int, limit: int) -> tuple[list[MessageRow], int]:
+        """The next `limit` messages with an id above `after`, without their data, and the sum of their checks; raises
+        StoreUnusableError, as when one is not what was written.
+        """
+        with reading(self.path):
+            found = db.execute(statement("load_messages"), (after, limit)).fetchall()
+            head, counters = self._checks.head, self._checks.counters
+            total = 0
+            for id, queue, rank, persistent, descriptor, length, _, backout, got, head_check, counters_check in found:
+                if head(id, queue, rank, persistent, length, descriptor) != head_check:
+                    raise self._damaged(f"the descriptor of message {id} is not what was written")
+                if counters(id, backout, got) != counters_check:
+                    raise self._damaged(f"the backout count of message {id} is not what was written")
+                total += head_check + counters_check
+        return [_message_row(row[:9]) for row in found], total
+
+    def check_tally(self, messages: int, total: int) -> None:
+        """Compare what all pages of a load came to with the tally; raises StoreUnusableError."""
+        if (messages, total % TALLY_MAX) != (self.tally.messages, self.tally.message_sum):
+            raise self._damaged(f"it has {messages} messages, and they are not the {self.tally.messages} written")
+
+    def read_data(self, db: sqlite3.Connection, ids: Sequence[int]) -> tuple[dict[int, bytes], list[int]]:
+        """The data of these messages, and the ids of those whose data is missing or not what was put; raises
+        StoreFailedError.
+        """
+        found: dict[int, bytes] = {}
+        try:
+            for sql, chunk in in_chunks("read_data", ids):
+                rows = db.execute(sql, chunk)
+                found |= {id: data for id, data, check in rows if self._is_whole(id, data, check)}
+        except sqlite3.Error as error:
+            raise StoreFailedError(f"{self.path}: the data of messages cannot be read: {error}") from error
+        return found, [id for id in ids if id not in found]
+
+    def _is_whole(self, id: int, data: bytes | None, check: int | None) -> bool:
+        return isinstance(data, bytes) and self._checks.data(id, data) == check
+
+    def room(self, db: sqlite3.Connection) -> Room:
+        """The room in the database."""
+        (pages,) = db.execute("PRAGMA page_count").fetchone()
+        (free,) = db.execute("PRAGMA freelist_count").fetchone()
+        return Room(pages * PAGE_BYTES, free * PAGE_BYTES)
+
+    def verify(self, db: sqlite3.Connection) -> list[int]:
+        """Look at every page, every check and the tally: the ids of the messages whose data is missing or not what was
+        put. It takes long; raises StoreUnusableError for all else, StoreFailedError.
+        """
+        with reading(self.path):
+            (found,) = db.execute("PRAGMA integrity_check(1)").fetchone()
+        if found != "ok":
+            raise self._damaged(found.splitlines()[-1])  # Before it stands in which database it is.
+        self.load_objects(db)
+        damaged: list[int] = []
+        last, count, total = -1, 0, 0
+        while True:
+            rows, checks = self.load_messages(db, last, 1000)
+            if not rows:
+                break
+            last, count, total = rows[-1].id, count + len(rows), total + checks
+            damaged += self.read_data(db, [row.id for row in rows])[1]
+        self.check_tally(count, total)
+        return damaged
+
+    # Writing: between `begin` and `commit`, on one connection. Each raises StoreFullError, after which `roll_back`
+    # leaves everything as it was, or StoreFailedError.
+
+    def begin(self, db: sqlite3.Connection) -> None:
+        """Begin a transaction; raises StoreBusyError when another program writes."""
+        with writing():
+            db.execute("BEGIN IMMEDIATE")
+        self._pending = self.tally
+
+    def insert(self, db: sqlite3.Connection, rows: Sequence[MessageRow]) -> None:
+        """Add messages."""
+        written, total = inserts_of(rows, self._checks)
+        with writing():
+            for sql, parameters in written:
+                db.execute(sql, parameters)
+        self._count_messages(len(rows), total)
+
+    def remove(self, db: sqlite3.Connection, ids: Sequence[int]) -> None:
+        """Remove messages that are there."""
+        with writing():
+            for sql, chunk in in_chunks("sum_messages", ids):
+                count, total = db.execute(sql, chunk).fetchone()
+                if count != len(chunk):
+                    raise StoreFailedError(f"{self.path} is damaged: {len(chunk) - count} messages are not in it")
+                self._count_messages(-count, -total)
+            for sql, chunk in in_chunks("remove_message", ids):
+                db.execute(sql, chunk)
+
+    def count(self, db: sqlite3.Connection, counters: Collection[tuple[int, tuple[int | None, int]]]) -> None:
+        """Change the backout count (None: leave it) and the mark of messages that are there."""
+        wanted = dict(counters)
+        with writing():
+            found = 0
+            for sql, chunk in in_chunks("read_counters", list(wanted)):
+                for id, count, marked, check in db.execute(sql, chunk).fetchall():
+                    if self._checks.counters(id, count, marked) != check:
+                        raise StoreFailedError(f"{self.path} is damaged: the backout count of message {id}")
+                    new, got = wanted[id]
+                    count = count if new is None else new
+                    changed = self._checks.counters(id, count, got)
+                    db.execute(statement("write_counters"), (count, got, changed, id))
+                    self._count_messages(0, changed - check)
+                    found += 1
+        if found != len(wanted):
+            raise StoreFailedError(f"{self.path} is damaged: {len(wanted) - found} messages are not in it")
+
+    def define(self, db: sqlite3.Connection, objects: Collection[tuple[tuple[str, str], ObjectRow | None]]) -> None:
+        """Store definitions, or drop them (None), by space and name."""
+        with writing():
+            for key, _ in objects:  # All old ones first: a number may have moved to another name.
+                for (check,) in db.execute(statement("read_object_check"), key).fetchall():
+                    db.execute(statement("drop_object"), key)
+                    self._count_objects(-1, -check)
+            for _, row in objects:
+                if row is not None:
+                    check = self._checks.object(row)
+                    db.execute(statement("store_object"), (*row, check))
+                    self._count_objects(1, check)
+
+    def raise_high_water(self, mark: int) -> None:
+        """Keep the high-water mark of the manager's counter, with the next `commit`."""
+        self._pending = self._pending._replace(high_water=max(self._pending.high_water, mark))
+
+    def commit(self, db: sqlite3.Connection, number: int, generation: int) -> None:
+        """Make all since `begin` durable: the snapshot then holds all up to the record `number`."""
+        self._pending = self._pending._replace(number=number, generation=generation)
+        with writing():
+            db.execute(statement("store_state"), (self._checks.seal(self._instance, self._pending),))
+            db.execute("COMMIT")
+        self.tally = self._pending
+
+    def roll_back(self, db: sqlite3.Connection) -> None:
+        """Leave the transaction, unless SQLite has left it already, as it does for some errors."""
+        with writing():
+            if db.in_transaction:
+                db.execute("ROLLBACK")
+
+    def checkpoint(self, db: sqlite3.Connection) -> None:
+        """Carry the write-ahead log over to the database, all of it; raises StoreBusyError when another program still
+        reads what is there, StoreFullError, StoreFailedError.
+        """
+        with writing():
+            busy, frames, carried = db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()
+        if busy:
+            raise StoreBusyError(f"another program reads {self.path}")
+        if frames != carried:
+            raise StoreFailedError(f"{self.path}: a checkpoint carried over {carried} of {frames} pages")
+
+    def _count_messages(self, count: int, total: int) -> None:
+        pending = self._pending
+        self._pending = pending._replace(
+            messages=pending.messages + count, message_sum=(pending.message_sum + total) % TALLY_MAX
+        )
+
+    def _count_objects(self, count: int, total: int) -> None:
+        pending = self._pending
+        self._pending = pending._replace(
+            objects=pending.objects + count, object_sum=(pending.object_sum + total) % TALLY_MAX
+        )
+
+    def _damaged(self, what: str) -> StoreUnusableError:
+        return StoreUnusableError(
+            f"{self.path} is damaged ({what}); restore the directory from a backup, or see "
+            f"`evermq recover {self.path.parent} --accept-loss`"
+        )
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    """Set a connection up that writes."""
+    (mode,) = db.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise StoreUnusableError("the database cannot keep a write-ahead log; put it on a local disk")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA fullfsync = ON")  # macOS: fsync alone leaves the data in the drive's own cache.
+    db.execute("PRAGMA checkpoint_fullfsync = ON")
+    db.execute("PRAGMA wal_autocheckpoint = 0")  # Its errors would be swallowed.
+    db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+    db.execute("PRAGMA temp_store = MEMORY")  # A file of its own might not find room when a removal needs it.
+    db.execute("PRAGMA secure_delete = FAST")  # Some systems' default writes zeros over all that is removed.
+
+
+def check_owner(db: sqlite3.Connection, path: Path, *, newest: int) -> int:
+    """The version of a database of ours; raises StoreUnusableError for one of another program, an empty one, and one
+    of a newer version than `newest`.
+    """
+    (application_id,) = db.execute("PRAGMA application_id").fetchone()
+    (found,) = db.execute("PRAGMA user_version").fetchone()
+    if application_id != _APPLICATION_ID:
+        raise StoreUnusableError(
+            f"{path} is empty, or the database of another program; give the queue manager a directory of its own, or "
+            "restore this one from a backup"
+        )
+    if found > newest:
+        raise StoreUnusableError(
+            f"{path} has version {found}, and this program knows versions up to {newest}; start a newer program"
+        )
+    return int(found)
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Translates the errors of what writes. A full disk is definite only when no transaction is left half way: SQLite
+    has left it, or `roll_back` can.
+    """
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+        if code == sqlite3.SQLITE_FULL:
+            raise StoreFullError(f"there is no room on the disk: {error}") from error
+        if code & 0xFF in _BUSY:
+            raise StoreBusyError(f"another program has the database locked: {error}") from error
+        raise StoreFailedError(f"the database cannot be written: {error} ({_named(error)})") from error
+    except _NOT_OURS as error:
+        raise StoreFailedError(f"the database is damaged: a value is of another kind: {error}") from error
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Names the file, and what to do, when a start finds it unusable."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        if code in _BUSY:
+            raise StoreBusyError(f"another program has {path} locked: {error}") from error
+        if code == sqlite3.SQLITE_FULL:
+            raise StoreFullError(f"there is no room on the disk of {path}: {error}") from error
+        if code in _DAMAGED:
+            advice = f"restore the directory from a backup, or see `evermq recover {path.parent} --accept-loss`"
+            raise StoreUnusableError(f"{path} is damaged ({error}); {advice}") from error
+        advice = "look at the rights, the room and the health of its disk"
+        raise StoreUnusableError(f"{path} cannot be read or set up ({error}); {advice}") from error
+    except _NOT_OURS as error:
+        advice = f"restore the directory from a backup, or see `evermq recover {path.parent} --accept-loss`"
+        raise StoreUnusableError(f"{path} is damaged (a value is of another kind: {error}); {advice}") from error
+
+
+def _named(error: sqlite3.Error) -> str:
+    return getattr(error, "sqlite_errorname", "no code")

@@ -1,0 +1,73 @@
+"""Rows as few SQL statements: each works on many rows.
+
+Every step of a statement costs a call into SQLite, and gives up Python's interpreter lock and takes it again. So rows
+go together, a power of two of them at a time: a third less time for some hundred rows than a step for each. The
+statements are few enough to stay prepared, and n rows take n/64 steps and some six more.
+
+It runs nothing: what comes out is run by `broker.storage.snapshot.database`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import chain
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
+
+from broker.storage.snapshot.scripts import repeated, statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from broker.storage.snapshot.checks import Checks
+    from broker.storage.store import MessageRow
+
+INLINE_BYTES_MAX: Final = 1024
+"""Data up to this size lies in the row of its message, larger data in a table of its own."""
+
+STATEMENTS_MAX: Final = 64
+"""More statements than there are, with those for each power of two: as many are to stay prepared."""
+
+_CHUNK_ROWS_MAX: Final = 64  # Twelve parameters a row: SQLite before 3.32 takes 999 in one statement.
+
+Statement: TypeAlias = "tuple[str, Sequence[object]]"
+_T = TypeVar("_T")
+
+
+def inserts_of(rows: Sequence[MessageRow], checks: Checks) -> tuple[list[Statement], int]:
+    """What writes new messages, in order, and what they add to the sum of all checks."""
+    messages: list[tuple[object, ...]] = []
+    bodies: list[tuple[object, ...]] = []
+    total = 0
+    for row in rows:
+        id, queue, rank, persistent, descriptor, length, data, backout_count, hardened = row
+        head = checks.head(id, queue, rank, persistent, length, descriptor)
+        counters = checks.counters(id, backout_count, hardened)
+        total += head + counters
+        assert data is not None
+        check: int | None = checks.data(id, data)
+        if length > INLINE_BYTES_MAX:
+            bodies.append((id, data, check))
+            data = check = None
+        messages.append(
+            (id, queue, rank, persistent, descriptor, length, data, backout_count, hardened, head, counters, check)
+        )
+    written: list[Statement] = [
+        (sql, list(chain.from_iterable(chunk))) for sql, chunk in in_chunks("insert_body", bodies)
+    ]
+    written += [(sql, list(chain.from_iterable(chunk))) for sql, chunk in in_chunks("insert_message", messages)]
+    return written, total
+
+
+def in_chunks(name: str, items: Sequence[_T]) -> Iterator[tuple[str, Sequence[_T]]]:
+    """The statement `name` for these items, a power of two of them at a time."""
+    start = 0
+    while left := len(items) - start:
+        size = min(_CHUNK_ROWS_MAX, 1 << (left.bit_length() - 1))
+        yield statement(name, size), items[start : start + size]
+        start += size
+
+
+@cache
+def statement(name: str, size: int = 1) -> str:
+    """The statement `name` for so many items."""
+    return repeated(statements("statements.sql")[name], size)

@@ -1,0 +1,84 @@
+"""The rows of a store of version 1, whose one database was journal and snapshot at once (log rule 7, upgrade)."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Final
+
+from broker.storage.snapshot.database import check_owner, reading
+from broker.storage.store import MessageRow, ObjectRow, StoreUnusableError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from broker.storage.disk.disk import Disk
+    from broker.storage.snapshot.database import Snapshot
+
+VERSION: Final = 1
+
+_CHUNK: Final = 1000
+_MESSAGES: Final = """
+SELECT message.id, queue, rank, persistent, descriptor, length, coalesce(message.data, body.data), backout_count, got
+FROM message LEFT JOIN body ON body.id = message.id WHERE message.id > ? ORDER BY message.id LIMIT ?
+"""
+_OBJECTS: Final = "SELECT space, name, number, kind, attributes FROM object ORDER BY space, name"
+_HIGH_WATER: Final = "SELECT coalesce(max(value), 0) FROM meta WHERE name = 'high_water'"
+
+
+def is_old(disk: Disk, name: str) -> bool:
+    """Whether a database is a whole store of version 1; raises StoreUnusableError when it is none of ours."""
+    path = disk.path / name
+    found = disk.identity(name)
+    if found is not None and not found.size:
+        raise StoreUnusableError(
+            f"{path} is empty (0 bytes); restore the directory from a backup, or remove the file if there was no store"
+        )
+    db = disk.connect(name)
+    try:
+        with reading(path):
+            return check_owner(db, path, newest=VERSION + 1) == VERSION
+    finally:
+        db.close()
+
+
+def copy_rows(disk: Disk, name: str, into: sqlite3.Connection, snapshot: Snapshot) -> None:
+    """Copy all rows of the old store `name`, with checks, and compare what came of it. Raises StoreUnusableError when
+    the old store is damaged, StoreFullError, StoreFailedError.
+    """
+    path = disk.path / name
+    old = disk.connect(name)
+    try:
+        with reading(path):
+            (found,) = old.execute("PRAGMA quick_check(1)").fetchone()
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+            objects = [ObjectRow._make(row) for row in old.execute(_OBJECTS)]
+            (high_water,) = old.execute(_HIGH_WATER).fetchone()
+        snapshot.begin(into)
+        snapshot.define(into, [((each.space, each.name), each) for each in objects])
+        snapshot.raise_high_water(high_water)
+        last = -1
+        while rows := _page(old, path, last):
+            snapshot.insert(into, rows)
+            last = rows[-1].id
+        snapshot.commit(into, 0, 1)
+        _compare(old, path, into, snapshot)
+    finally:
+        old.close()
+
+
+def _page(old: sqlite3.Connection, path: Path, after: int) -> list[MessageRow]:
+    with reading(path):
+        return [MessageRow._make(row) for row in old.execute(_MESSAGES, (after, _CHUNK))]
+
+
+def _compare(old: sqlite3.Connection, path: Path, into: sqlite3.Connection, snapshot: Snapshot) -> None:
+    """See that every body is there as it was, and all else by its checks; raises StoreUnusableError."""
+    last = -1
+    while rows := _page(old, path, last):
+        last = rows[-1].id
+        found, _ = snapshot.read_data(into, [row.id for row in rows])
+        if any(found.get(row.id) != row.data for row in rows):
+            raise StoreUnusableError(f"{path} could not be copied: messages around number {last} differ")
+    if snapshot.verify(into):
+        raise StoreUnusableError(f"{path} could not be copied: data differs")

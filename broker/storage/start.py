@@ -1,0 +1,292 @@
+"""The start of a store: what lies in the directory is read past every cache, and made whole (log rule 7).
+
+Each step may be cut short and begun again. Nothing is acknowledged or visible before the manifest says `running` in a
+generation of this start. What is missing, foreign, older than another file says, or damaged is refused by name: a mere
+crash leaves none of that.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sqlite3
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
+
+from broker.storage.creation import create, finish_upgrade
+from broker.storage.log import manifest as manifests
+from broker.storage.log import record
+from broker.storage.log.log import Log
+from broker.storage.log.manifest import ManifestFile, database_name
+from broker.storage.log.scan import Chain, chain, records_in
+from broker.storage.snapshot.checks import Checks
+from broker.storage.snapshot.database import Snapshot, StoreBusyError
+from broker.storage.snapshot.delta import Delta
+from broker.storage.snapshot.rewriting import remove_database, rewritten
+from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from broker.clock import Clock
+    from broker.storage.creation import LogSettings
+    from broker.storage.disk.disk import DatabaseWorker, Disk, Worker
+    from broker.storage.log.manifest import Manifest
+    from broker.storage.log.record import Record
+
+BALLAST: Final = "ballast"
+"""Room kept back for the day the disk is full."""
+
+BUSY_SECONDS_MAX: Final = 30.0
+"""How long another program may keep the database locked before a start gives up."""
+
+_DATABASE: Final = re.compile(r"evermq-\d+\.db")
+_T = TypeVar("_T")
+
+logger = logging.getLogger(__name__)
+
+
+class Opened(NamedTuple):
+    """What a start leaves. `delta` is what the log holds beyond the snapshot. `uncarried`: the database holds a
+    transaction that no checkpoint found the room to carry over. `orderly`: the last stop was.
+    """
+
+    manifest: ManifestFile
+    log: Log
+    snapshot: Snapshot
+    database: DatabaseWorker
+    delta: Delta
+    uncarried: bool
+    orderly: bool
+
+
+async def open_store(disk: Disk, worker: Worker, clock: Clock, name: str, settings: LogSettings) -> Opened:
+    """Open the store of the queue manager `name` in a directory whose lock is held, making it when there is none.
+
+    Raises StoreUnusableError, which names the file, what is wrong and what to do.
+    """
+    if manifests.FILE not in disk.names():
+        await worker.perform(partial(create, disk, name, settings))
+    try:
+        return await _Start(disk, worker, clock, name).run()
+    except (OSError, sqlite3.Error, StoreFailedError, StoreFullError, StoreBusyError) as error:
+        raise StoreUnusableError(f"the store in {disk.path} cannot be opened: {error}") from error
+
+
+class _Start:
+    """One start."""
+
+    def __init__(self, disk: Disk, worker: Worker, clock: Clock, name: str) -> None:
+        self._disk = disk
+        self._worker = worker
+        self._clock = clock
+        self._name = name
+        self._manifest: ManifestFile
+        self._snapshot: Snapshot
+        self._database: DatabaseWorker | None = None
+        self._replaced: DatabaseWorker | None = None
+        self._log: Log | None = None
+
+    async def run(self) -> Opened:
+        try:
+            return await self._run()
+        except BaseException:
+            if self._database is not None:
+                await self._database.abandon()
+            if self._log is not None:
+                self._log.close()
+            raise
+
+    async def _run(self) -> Opened:
+        self._manifest = await self._worker.perform(lambda: ManifestFile.open(self._disk))
+        kept = self._manifest.current
+        orderly = kept.state == manifests.ORDERLY
+        self._check_name(kept)
+        records = await self._worker.perform(lambda: read_log(self._disk, kept))
+        await self._open_database(kept)
+        found = self._check_chain(kept, records)
+        self._log = Log.open(self._disk, replace(kept, generation=kept.generation + 1), found)
+        await self._worker.perform(partial(self._log.rewrite, found))
+        number, uncarried = await self._settle_database(kept)
+        self._log.snap = kept.snap if uncarried else self._snapshot.tally.number
+        await self._worker.perform(partial(self._begin, found, number, uncarried))
+        if self._replaced is not None:
+            await self._replaced.close()
+        delta = Delta()
+        for each in found.records:
+            delta.apply(record.unpack(each.payload))
+        return Opened(self._manifest, self._log, self._snapshot, self._opened, delta, uncarried, orderly)
+
+    def _check_name(self, kept: Manifest) -> None:
+        if kept.name != self._name:
+            raise StoreUnusableError(
+                f"the data is that of queue manager {kept.name}, not of {self._name}: name it, or another directory"
+            )
+
+    async def _open_database(self, kept: Manifest) -> None:
+        """Open the database that counts, as the medium has it."""
+        path = self._disk.path / kept.database
+        found = self._disk.identity(kept.database)
+        if found is None or not found.size:
+            what = "is missing" if found is None else "is empty (0 bytes)"
+            raise self._unusable(f"{path} {what}")
+        if kept.carrying and self._disk.identity(f"{kept.database}-wal") is None:
+            raise self._unusable(f"{path}-wal is missing, and {path.name} may be half written")
+        for each in (kept.database, f"{kept.database}-wal"):
+            await self._worker.perform(partial(self._disk.drop_cache, each))
+        self._snapshot = Snapshot(path, kept.instance, Checks(kept.seed))
+        self._database = await self._patiently(lambda: self._disk.start_database(kept.database))
+        await self._patiently(lambda: self._opened.perform(self._snapshot.open))
+        tally = self._snapshot.tally
+        if tally.number < kept.snap:
+            raise self._unusable(f"{path} is older than it must be: it holds {tally.number} of {kept.snap} batches")
+
+    @property
+    def _opened(self) -> DatabaseWorker:
+        assert self._database is not None
+        return self._database
+
+    def _check_chain(self, kept: Manifest, records: list[Record]) -> Chain:
+        """What the log holds beyond the snapshot; raises StoreUnusableError when something of it is missing."""
+        newest = max((each.generation for each in records), default=0)
+        if newest > kept.generation:
+            raise self._unusable(
+                f"{self._disk.path / manifests.FILE} is older than the log: it is of start {kept.generation}, and the "
+                f"log has records of start {newest}"
+            )
+        tally = self._snapshot.tally
+        found = chain(records, tally.number, tally.generation)
+        expected = max(found.end, kept.durable, kept.last if kept.state == manifests.ORDERLY else 0)
+        expected = max([expected, *(each.number for each in found.beyond)])
+        if found.beyond or found.end < expected:
+            lost = expected - found.end
+            raise self._unusable(
+                f"the log {self._disk.path / 'log.*'} is damaged: it ends at batch {found.end} and has held "
+                f"{expected}; {lost} batches are missing or cut off"
+            )
+        if kept.state == manifests.ORDERLY and found.end != kept.last:
+            raise self._unusable(
+                f"{self._disk.path / manifests.FILE} is not that of this log: it ends at batch {kept.last}, and the "
+                f"log at {found.end}"
+            )
+        if found.records:
+            logger.info("log read path=%s batches=%d last=%d", self._disk.path, len(found.records), found.end)
+        return found
+
+    async def _settle_database(self, kept: Manifest) -> tuple[int, bool]:
+        """Make the database one file that the medium has whole: the number of it, and whether a checkpoint is due."""
+        boot = self._disk.boot()
+        cut_short = kept.carrying and kept.state != manifests.ORDERLY  # else it merely found no room, and no sync failed
+        unsure = (kept.state == manifests.FAILED or cut_short) and (not boot or boot == kept.boot)
+        if self._manifest.doubtful or unsure:
+            await self._rewrite(kept.db + 1)
+            return kept.db + 1, False
+        if kept.carrying or kept.state == manifests.FAILED:
+            return kept.db, not await self._checkpoint()
+        return kept.db, False
+
+    async def _rewrite(self, number: int) -> None:
+        """Go on with a database written anew; the one before is closed when the manifest names the other."""
+        for last in (False, True):
+            try:
+                made = await rewritten(self._disk, self._worker, self._opened, self._snapshot, number)
+            except StoreFullError as full:
+                await self._worker.perform(partial(remove_database, self._disk, database_name(number)))
+                if last:
+                    raise self._too_full() from full
+                self._disk.remove(BALLAST)
+            else:
+                self._replaced = self._database
+                self._database, self._snapshot = made
+                logger.warning("database written anew path=%s: the last stop left it in doubt", self._snapshot.path)
+                return
+
+    def _too_full(self) -> StoreUnusableError:
+        found = self._disk.identity(self._snapshot.path.name)
+        return StoreUnusableError(
+            f"{self._snapshot.path} must be written anew, as the last stop left it in doubt, and the disk is full: "
+            f"make room for {found.size if found else 0} bytes, then start again"
+        )
+
+    async def _checkpoint(self) -> bool:
+        """Carry the write-ahead log of SQLite over; whether there was room for that."""
+        for attempt in ("with the ballast", "without it"):
+            try:
+                await self._patiently(lambda: self._opened.perform(self._snapshot.checkpoint))
+            except StoreFullError as full:
+                logger.warning("store full path=%s: no room to end a checkpoint %s: %s", self._disk.path, attempt, full)
+                self._disk.remove(BALLAST)
+            else:
+                return True
+        return False
+
+    def _begin(self, found: Chain, number: int, uncarried: bool) -> None:
+        """Say that a generation begins, then remove what does not count any more. It blocks.
+
+        The write-ahead log that SQLite has just made has a durable name before the manifest may say `carrying`: a start
+        that then misses it takes that for damage.
+        """
+        kept = self._manifest.current
+        self._disk.sync_names()
+        self._manifest.renew()
+        self._manifest.write(
+            generation=kept.generation + 1, state=manifests.RUNNING, cause="", durable=found.end, db=number,
+            snap=kept.snap if uncarried else self._snapshot.tally.number, carrying=uncarried, boot=self._disk.boot(),
+        )  # fmt: skip
+        finish_upgrade(self._disk)
+        for name in _databases(self._disk.names()) - {database_name(number)}:
+            remove_database(self._disk, name)
+
+    async def _patiently(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Do `work`, again each second while another program has the database locked."""
+        begun = self._clock.monotonic()
+        while True:
+            try:
+                return await work()
+            except StoreBusyError as busy:
+                waited = self._clock.monotonic() - begun
+                if waited >= BUSY_SECONDS_MAX:
+                    raise StoreUnusableError(f"{busy}; end that program, then start again") from busy
+                logger.warning("database busy path=%s seconds=%d: %s", self._disk.path, waited, busy)
+                await self._clock.sleep(1.0)
+
+    def _unusable(self, what: str) -> StoreUnusableError:
+        return StoreUnusableError(
+            f"{what}; put back what belongs there, restore the directory from a backup, or see "
+            f"`evermq recover {self._disk.path} --accept-loss`"
+        )
+
+
+def read_log(disk: Disk, kept: Manifest) -> list[Record]:
+    """All records of the log that count, as the medium has them; raises StoreUnusableError when a file is missing,
+    foreign, or not of its size.
+    """
+    records: list[Record] = []
+    for number, name in enumerate(kept.logs):
+        path = disk.path / name
+        found = disk.identity(name)
+        what = None
+        if found is None:
+            what = "is missing"
+        elif found.size != kept.file_bytes:
+            what = f"has {found.size} bytes in place of {kept.file_bytes}"
+        else:
+            content = disk.read(name)
+            header = record.file_header(
+                kept.instance, number, block_bytes=kept.block_bytes, file_bytes=kept.file_bytes, seed=kept.seed
+            )
+            if content[: kept.block_bytes] == header:
+                records += records_in(content, number, seed=kept.seed, block_bytes=kept.block_bytes)
+            else:
+                what = "is not the log file of this store, or its first block is damaged"
+        if what is not None:
+            raise StoreUnusableError(
+                f"{path} {what}; put back the file that belongs there, restore the directory from a backup, or see "
+                f"`evermq recover {disk.path} --accept-loss`"
+            )
+    return records
+
+
+def _databases(names: set[str]) -> set[str]:
+    return {name for name in names if _DATABASE.fullmatch(name)}

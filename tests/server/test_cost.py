@@ -1,0 +1,165 @@
+"""What a call over TCP costs the queue manager: function calls, and turns of the event loop until the answer leaves.
+
+The socket is two lists, the store is in memory and durable at once: what is counted is the way of a call through
+session, engine and core. A call that is slow on its way is nobody's mistake, and hard to see; here it is a number.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+import pytest
+
+from broker import QueueManager
+from broker.config import LimitsConfig, ListenerConfig
+from broker.mqi import MQGMO, MQOO, MQPMO, GetMessageOptions, ObjectDescriptor, PutMessageOptions
+from broker.server import Server
+from broker.server.session import Session
+from broker.wire import Endpoint, Role, Verb
+from broker.wire.structures import object_fields, packed_get_options, packed_put_options
+from tests.calls import Calls
+from tests.server.fakes import HELLO, FakeTransport
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+TURNS_MAX: Final = 10
+DATA: Final = b"x" * 256
+PUT: Final = packed_put_options(PutMessageOptions())
+PUT_IN_UNIT: Final = packed_put_options(PutMessageOptions(options=MQPMO.SYNCPOINT))
+GET: Final = packed_get_options(GetMessageOptions(options=MQGMO.NO_SYNCPOINT))
+GET_IN_UNIT: Final = packed_get_options(GetMessageOptions(options=MQGMO.SYNCPOINT))
+WAIT: Final = packed_get_options(GetMessageOptions(options=MQGMO.WAIT, wait_interval=60_000))
+
+
+class Cost(NamedTuple):
+    """Of one call: functions called, in Python and in C, and turns of the event loop."""
+
+    python: int
+    c: int
+    turns: int
+
+
+class Line:
+    """A client of a queue manager, without a socket, past its handshake when it is `opened`."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self.transport = FakeTransport()
+        self.session = Session(Server(manager, ListenerConfig(), LimitsConfig()))
+        self.session.connection_made(cast("asyncio.Transport", self.transport))
+        self.end = Endpoint(Role.CLIENT)
+        self.number = 0
+        self.hobj = 0
+        self.names: list[str] = []
+
+    async def opened(self, name: str) -> Line:
+        self.transport.writes.clear()
+        self.session.data_received(self.end.send(Verb.HELLO, 0, 0, *HELLO))
+        await self.heard()
+        await self.call(Verb.CONNECT, "", "test", "")
+        queue = object_fields(ObjectDescriptor(object_name=name))
+        self.hobj = (await self.call(Verb.OPEN, queue, int(MQOO.INPUT_SHARED | MQOO.OUTPUT)))[3]
+        return self
+
+    def frame(self, verb: Verb, *items: object) -> bytes:
+        self.number += 1
+        return self.end.send(verb, 1, self.number, *items)
+
+    async def call(self, verb: Verb, *items: object) -> list[Any]:
+        """Make a call; its answer."""
+        self.session.data_received(self.frame(verb, *items))
+        (answer,) = await self.heard()
+        assert answer[0] == Verb.ANSWER, answer
+        return answer
+
+    async def cost(self, verb: Verb, *items: object) -> Cost:
+        """Make a call; what it cost until its answer left."""
+        data, turns = self.frame(verb, *items), 1
+        with Calls() as calls:
+            self.session.data_received(data)
+            while not self.transport.writes:
+                turns += 1
+                await asyncio.sleep(0)
+        self.names = calls.names
+        ((kind, *_),) = await self.heard()
+        assert kind == Verb.ANSWER
+        return Cost(calls.python, calls.c, turns)
+
+    async def heard(self) -> list[list[Any]]:
+        """What the next write brings, which ought to be all that there is."""
+        for _ in range(TURNS_MAX):
+            if not self.transport.writes:
+                await asyncio.sleep(0)
+        (data,) = self.transport.writes
+        self.transport.writes.clear()
+        return self.end.receive(data)
+
+    def taken(self) -> None:
+        """The answer to the get made last has come."""
+        self.session.data_received(self.end.send(Verb.TAKEN, 1, 0, [self.number]))
+
+
+@pytest.fixture
+async def manager() -> AsyncIterator[QueueManager]:
+    """A queue manager whose clock is the real one: a virtual one counts."""
+    async with QueueManager.open(name="QM1") as manager:
+        yield manager
+
+
+@pytest.fixture
+async def line(manager: QueueManager) -> AsyncIterator[Line]:
+    """A line with a queue of persistent messages open."""
+    async with manager.connect() as connection:
+        await connection.mqsc("DEFINE QLOCAL(DURABLE) DEFPSIST(YES)")
+    line = await Line(manager).opened("DURABLE")
+    yield line
+    line.session.connection_lost(None)
+
+
+async def test_a_put_is_answered_in_the_second_turn_of_the_loop_with_few_calls(line: Line) -> None:
+    for _ in range(3):
+        await line.call(Verb.PUT, line.hobj, None, PUT, DATA)
+    cost = await line.cost(Verb.PUT, line.hobj, None, PUT, DATA)
+    assert (cost.python <= 106, cost.c <= 62, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
+
+
+async def test_a_get_is_answered_in_the_second_turn_of_the_loop_with_few_calls(line: Line) -> None:
+    for _ in range(4):
+        await line.call(Verb.PUT, line.hobj, None, PUT, DATA)
+    for _ in range(3):
+        await line.call(Verb.GET, line.hobj, None, GET, None)
+        line.taken()
+    cost = await line.cost(Verb.GET, line.hobj, None, GET, None)
+    assert (cost.python <= 118, cost.c <= 72, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
+
+
+@pytest.mark.parametrize(("verb", "options"), [(Verb.PUT, PUT_IN_UNIT), (Verb.GET, GET_IN_UNIT)])
+async def test_a_commit_is_answered_in_the_second_turn_of_the_loop_with_few_calls(
+    line: Line, verb: Verb, options: bytes
+) -> None:
+    await line.call(Verb.PUT, line.hobj, None, PUT, DATA)
+    await line.call(verb, line.hobj, None, options, DATA if verb is Verb.PUT else None)
+    cost = await line.cost(Verb.COMMIT)
+    assert (cost.python <= 85, cost.c <= 52, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
+
+
+async def test_a_put_that_meets_a_waiting_get_is_answered_with_it_in_the_second_turn(
+    line: Line, manager: QueueManager
+) -> None:
+    other = await Line(manager).opened("DURABLE")
+    other.session.data_received(other.frame(Verb.GET, other.hobj, None, WAIT, None))
+    cost = await line.cost(Verb.PUT, line.hobj, None, PUT, DATA)
+    assert (cost.turns, len(other.transport.writes)) == (2, 1)
+    other.session.connection_lost(None)
+
+
+async def test_the_answers_to_what_becomes_durable_together_leave_in_one_write(
+    line: Line, manager: QueueManager
+) -> None:
+    other = await Line(manager).opened("DURABLE")
+    for each in (line, other):
+        each.session.data_received(b"".join(each.frame(Verb.PUT, each.hobj, None, PUT, DATA) for _ in range(7)))
+    for each in (line, other):
+        assert len(await each.heard()) == 7
+    other.session.connection_lost(None)
