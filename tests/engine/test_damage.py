@@ -30,12 +30,16 @@ from broker.mqi import (
     MessageDescriptor,
     ObjectDescriptor,
 )
+from broker.storage.creation import LogSettings
+from broker.storage.log_store import LogStore
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock
 from tests.engine.bench import ALL, Bench, opened, reason_of
 from tests.engine.trial import slow_store
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from broker import Message, Queue
 
 DAMAGED = MQRC.OBJECT_DAMAGED
@@ -601,3 +605,32 @@ async def test_it_is_the_same_over_a_restart_of_the_queue_manager() -> None:
                 if not manager.core.objects.queues["Q"].depth:
                     await queue.put(b"A")
                 assert await seen(queue.get()) == (DAMAGED if damaged else b"A")
+
+
+# On a disk
+
+
+@pytest.mark.parametrize("data", [b"2" * 100, b"2" * 3000])
+async def test_a_byte_changed_on_the_disk_is_told_at_the_get(tmp_path: Path, data: bytes) -> None:
+    """Log case 29: where its row is, and where data has a table of its own."""
+    config = replace(Config(), limits=replace(Config().limits, body_bytes=0))
+
+    def store() -> LogStore:
+        return LogStore(tmp_path / "data", settings=LogSettings(file_bytes=1024 * 1024), ballast_bytes=0)
+
+    async with QueueManager.open(config, store=store()) as manager, manager.connect() as program:
+        await program.mqsc("DEFINE QLOCAL(Q) DEFPSIST(YES)")
+        for each in (b"1", data, b"3"):
+            await program.put1("Q", each)
+    database = tmp_path / "data" / "evermq-1.db"
+    kept = bytearray(database.read_bytes())
+    kept[kept.index(data) + len(data) // 2] ^= 1
+    database.write_bytes(kept)
+    async with QueueManager.open(config, store=store()) as manager, manager.connect() as program:
+        async with program.open("Q", MQOO.INPUT_SHARED) as queue:
+            assert await seen(queue.get()) == b"1"
+            with pytest.raises(MQError, match=r"evermq-1\.db") as caught:
+                await queue.get()
+            assert caught.value.reason == DAMAGED
+            assert [await seen(queue.get()) for _ in range(2)] == [b"3", NONE]
+        assert manager.core.objects.queues["Q"].depth == 1
