@@ -8,7 +8,7 @@ from functools import partial
 
 import pytest
 
-from broker.storage import memory, sqlite
+from broker.storage import log_store, memory
 from broker.storage.store import ObjectRow, Rows, Store, StoreFailedError
 
 from .samples import ORDERS, SHIPPING, Contents, contents, message, reopened
@@ -52,7 +52,7 @@ async def test_messages_are_loaded_in_order_of_id_whatever_the_order_of_writing(
 
 async def test_messages_are_loaded_in_chunks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "LOAD_CHUNK", 2)
-    monkeypatch.setattr(sqlite, "LOAD_CHUNK", 2)
+    monkeypatch.setattr(log_store, "LOAD_CHUNK", 2)
     await store.write(Rows(inserts=[message(id) for id in range(1, 6)]))
     chunks = [[row.id for row in chunk] async for chunk in store.load_messages()]
     assert chunks == [[1, 2], [3, 4], [5]]
