@@ -293,8 +293,7 @@ class _Reading:
     def ended(self, error: Exception | None) -> None:
         """Tell who waits."""
         if error is None and self._damaged:
-            ids = ", ".join(map(str, self._damaged))
-            error = DataDamagedError(self._damaged, f"{self._snapshot.path}: the data of messages {ids} is damaged")
+            error = DataDamagedError.of(self._damaged, str(self._snapshot.path))
         self._done({} if isinstance(error, StoreFailedError) else self._found, error)
 
 
