@@ -9,7 +9,7 @@ import threading
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
@@ -27,6 +27,7 @@ from .samples import ORDERS, Contents, contents, message, reopened
 
 if TYPE_CHECKING:
     from broker.storage.log_store import LogStore
+    from broker.storage.store import MessageRow
 
 FILES = {"ballast", "evermq-1.db", "evermq.db", "lock", "log.0", "log.1", "manifest"}
 
@@ -150,7 +151,8 @@ async def test_closing_answers_what_was_submitted(disk_store: LogStore) -> None:
 
 async def test_a_kill_at_any_moment_loses_nothing_that_was_answered(tmp_path: Path) -> None:
     """Some of it in the snapshot, some in the log, over several turns of both files."""
-    store, expected = log_store(tmp_path / "data"), []
+    store = log_store(tmp_path / "data")
+    expected: list[MessageRow] = []
     await store.open()
     for number in range(1, 41):
         rows = batch(number)
@@ -257,7 +259,7 @@ async def test_a_cancelled_start_leaves_nothing_behind(tmp_path: Path, steps: in
     """Natively, and by a scope that cancels every wait in it."""
     run_until_killed(WRITES_A_MESSAGE, tmp_path / "data") if steps == 0 else None
     store = log_store(tmp_path / "data")
-    threads = threading.active_count()
+    threads = threading.enumerate()
     opening = asyncio.ensure_future(store.open())
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -269,7 +271,9 @@ async def test_a_cancelled_start_leaves_nothing_behind(tmp_path: Path, steps: in
         asyncio.get_running_loop().call_soon(scope.cancel)
         await store.open()
         await store.close()
-    assert threading.active_count() == threads
+    for thread in set(threading.enumerate()) - set(threads):
+        thread.join(30)  # what has told its end may still be about to end
+        assert not thread.is_alive()
     await store.open()
     await store.close()
 
@@ -279,7 +283,7 @@ async def test_a_close_in_the_middle_of_a_load_does_not_wait_for_it(disk_store: 
     load = disk_store.load_messages()
     assert len(await anext(load)) == 10
     await disk_store.close()
-    await load.aclose()
+    del load
     assert len((await reopened(disk_store)).messages) == 10
 
 
@@ -368,10 +372,12 @@ async def test_damage_that_a_load_finds_leaves_the_files_as_they_are(disk_store:
 async def test_a_batch_of_everything_is_one_record(disk_store: LogStore, monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[bytes] = []
     encode = record.encode
-    monkeypatch.setattr(
-        "broker.storage.log.log.encode",
-        lambda payload, *args, **kw: written.append(payload) or encode(payload, *args, **kw),
-    )
+
+    def noted(payload: bytes, *args: Any, **options: Any) -> bytes:
+        written.append(payload)
+        return encode(payload, *args, **options)
+
+    monkeypatch.setattr("broker.storage.log.log.encode", noted)
     rows = Rows([message(1), message(2, b"x" * 5000)], [], [(1, 1)], [2], [ORDERS], [("QUEUE", "GONE")], 17)
     await disk_store.write(rows)
     assert [record.unpack(memoryview(each)) for each in written] == [rows]

@@ -74,7 +74,7 @@ class Model:
         self.high_water = max(self.high_water, rows.high_water)
 
     def only_known(self, rows: Rows) -> None:
-        """Leave out of a batch what no unit of work can contain: ids that are taken, and messages that are not there."""
+        """Leave out of a batch what no unit contains: ids that are taken, and messages that are not there."""
         rows.inserts = [row for row in rows.inserts if row.id not in self.messages and row.id not in self.gone]
         known = self.messages.keys() | {row.id for row in rows.inserts}
         rows.removals = [id for id in rows.removals if id in known]
