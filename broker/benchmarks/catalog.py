@@ -9,6 +9,7 @@ from broker.benchmarks.echo import REQUEST, ROUND_TRIP
 from broker.benchmarks.gets import GET, PUT_AND_GET
 from broker.benchmarks.held import HELD
 from broker.benchmarks.hostile import HOSTILE
+from broker.benchmarks.loop import HOLD
 from broker.benchmarks.puts import PUT_BY_TASKS, PUT_PIPELINED, PUT_SINGLY
 from broker.benchmarks.recovery import RECOVERY
 from broker.benchmarks.tasks import INTERPRETER, TASK
@@ -29,6 +30,7 @@ WORKLOADS: Final = {
         TRIGGERED,
         RECOVERY,
         HELD,
+        HOLD,
         *HOSTILE,
     )
 }

@@ -94,7 +94,9 @@ _ROWS = attrgetter("rows")
 
 
 class Reading(NamedTuple):
-    """Bodies to fetch: the ids of their messages, and who takes them (or the error that left none to take)."""
+    """Bodies to fetch: the ids of their messages, and who takes them (or the error that left none to take, or those
+    that are good and DataDamagedError, which may be about the messages of others).
+    """
 
     ids: Sequence[int]
     fetched: Callable[[dict[int, bytes], Exception | None], None]

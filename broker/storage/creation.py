@@ -45,8 +45,8 @@ def create(disk: Disk, name: str, settings: LogSettings) -> None:
     """Make a store in a directory without a manifest. It blocks; raises StoreUnusableError, and leaves nothing then
     that a later start would take for a whole store.
     """
-    upgrade = _expect_nothing(disk)
     try:
+        upgrade = _expect_nothing(disk)
         _create(disk, name, settings, upgrade=upgrade)
     except (OSError, StoreFullError, StoreFailedError, sqlite3.Error) as error:
         raise StoreUnusableError(f"the store in {disk.path} cannot be made: {error}") from error

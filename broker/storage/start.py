@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sqlite3
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
@@ -69,7 +70,7 @@ async def open_store(disk: Disk, worker: Worker, clock: Clock, name: str, settin
         await worker.perform(partial(create, disk, name, settings))
     try:
         return await _Start(disk, worker, clock, name).run()
-    except (OSError, StoreFailedError, StoreFullError, StoreBusyError) as error:
+    except (OSError, sqlite3.Error, StoreFailedError, StoreFullError, StoreBusyError) as error:
         raise StoreUnusableError(f"the store in {disk.path} cannot be opened: {error}") from error
 
 
@@ -176,7 +177,8 @@ class _Start:
     async def _settle_database(self, kept: Manifest) -> tuple[int, bool]:
         """Make the database one file that the medium has whole: the number of it, and whether a checkpoint is due."""
         boot = self._disk.boot()
-        unsure = (kept.state == manifests.FAILED or kept.carrying) and (not boot or boot == kept.boot)
+        cut_short = kept.carrying and kept.state != manifests.ORDERLY  # else it merely found no room, and no sync failed
+        unsure = (kept.state == manifests.FAILED or cut_short) and (not boot or boot == kept.boot)
         if self._manifest.doubtful or unsure:
             await self._rewrite(kept.db + 1)
             return kept.db + 1, False
@@ -220,8 +222,13 @@ class _Start:
         return False
 
     def _begin(self, found: Chain, number: int, uncarried: bool) -> None:
-        """Say that a generation begins, then remove what does not count any more. It blocks."""
+        """Say that a generation begins, then remove what does not count any more. It blocks.
+
+        The write-ahead log that SQLite has just made has a durable name before the manifest may say `carrying`: a start
+        that then misses it takes that for damage.
+        """
         kept = self._manifest.current
+        self._disk.sync_names()
         self._manifest.renew()
         self._manifest.write(
             generation=kept.generation + 1, state=manifests.RUNNING, cause="", durable=found.end, db=number,

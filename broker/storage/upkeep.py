@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -179,8 +180,8 @@ class Upkeep:
 
     def _carried(self, error: Exception | None) -> None:
         """A carry-over has ended, or got as far as it could."""
-        if isinstance(error, StoreFailedError):
-            self._failed(error)
+        if error is not None and not isinstance(error, StoreFullError | StoreBusyError):
+            self._failed(error if isinstance(error, StoreFailedError) else StoreFailedError(repr(error)))
             return
         if error is None or self._carrying.committed:
             self._frozen = None
@@ -334,7 +335,18 @@ class Upkeep:
         """Write nothing any more but, if it can be, why."""
         self.stop()
         self._carrying.stopped = True
-        self._database.submit(lambda _: note(self._manifest, state=FAILED, cause=str(error)), _ignored)
+        self._end_closing(error)
+        mark = partial(note, self._manifest, state=FAILED, cause=str(error))
+        if self.closed:
+            with suppress(StoreFailedError):
+                mark()
+        else:
+            self._database.submit(lambda _: mark(), _ignored)
+
+    async def marked(self) -> None:
+        """Wait until it is written that the store has failed, if it can be: what still waits is not written."""
+        with suppress(Exception):
+            await self._database.perform(lambda _: None)
 
     async def _carry_last(self) -> None:
         """Wait for the carry-over that runs, then for one of what is left; that it finds no room is no failure."""
@@ -343,7 +355,9 @@ class Upkeep:
                 ended: asyncio.Future[Exception | None] = self._loop.create_future()
                 self._closing = ended.set_result
                 self._carry()
-                await ended
+                error = await ended
+                if isinstance(error, StoreFailedError):
+                    raise error
 
     def _end_closing(self, error: Exception | None) -> None:
         closing, self._closing = self._closing, None

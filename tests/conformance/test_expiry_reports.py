@@ -13,6 +13,7 @@ from broker.mqi import MQFB, MQGMO, MQIA, MQMF, MQMO, MQPMO, MQRC, MQRO, GetMess
 from broker.mqi.layouts import MQDLH
 from tests.conformance.expect import ALL, browsed, drained, fails, name_of
 from tests.conformance.system import System
+from tests.stores import log_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -210,6 +210,29 @@ async def test_what_was_not_begun_when_a_connection_is_abandoned_fails_and_write
     await database.abandon()
 
 
+async def test_a_start_in_the_same_process_does_not_meet_the_locks_of_a_connection_that_was_abandoned(
+    disk: SystemDisk, database: DatabaseWorker
+) -> None:
+    def write(db: sqlite3.Connection) -> None:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("INSERT INTO message VALUES (1)")
+        db.execute("BEGIN IMMEDIATE")
+        db.execute("INSERT INTO message VALUES (2)")
+
+    def write_more(db: sqlite3.Connection) -> list[int]:
+        db.execute("PRAGMA busy_timeout = 0")
+        db.execute("INSERT INTO message VALUES (3)")
+        return [id for (id,) in db.execute("SELECT id FROM message")]
+
+    await database.perform(write)
+    log = digest(disk.path / "evermq-1.db-wal")
+    await database.abandon()
+    assert digest(disk.path / "evermq-1.db-wal") == log
+    again = await disk.start_database("evermq-1.db")
+    assert await again.perform(write_more) == [1, 3]
+    await again.close()
+
+
 ENDS = """
 import asyncio, gc, hashlib, sys
 from pathlib import Path

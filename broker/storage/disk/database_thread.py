@@ -76,10 +76,19 @@ class _Left:
         self._connection = connection
 
     def close(self) -> None:
-        """Have the connection leave its log alone even if something does close it, where Python can tell it so."""
+        """Give up its locks, for the next start may be in this process; with a write-ahead log that writes nothing.
+        Have the connection leave its log alone even if something does close it, where Python can tell it so.
+        """
+        with suppress(sqlite3.Error):
+            if self._connection.in_transaction and self._mode() == "wal":
+                self._connection.execute("ROLLBACK")
         if sys.version_info >= (3, 12):
             with suppress(sqlite3.Error):
                 self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE)
+
+    def _mode(self) -> str:
+        (mode,) = self._connection.execute("PRAGMA journal_mode").fetchone()
+        return str(mode)
 
 
 class _Outcome:

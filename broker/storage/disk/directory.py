@@ -57,19 +57,6 @@ class DataDirectory:
         """The file that the lock is held on, wherever its name leads now; None when it is not held."""
         return None if self._lock is None else os.fstat(self._lock)
 
-    def make_private(self, made: str, *others: str) -> None:
-        """Make the file `made` if it is missing; make it, and the others that are there, their owner's alone.
-
-        Raises StoreUnusableError when it cannot be made. A mode that cannot be changed is a warning: there are file
-        systems that know no modes.
-        """
-        try:
-            os.close(open_private(self.path / made, os.O_RDWR | os.O_CREAT))
-            for name in (made, *others):
-                restrict(self.path / name)
-        except OSError as error:
-            raise self._unusable(error) from error
-
     def sync(self) -> None:
         """Make the names of the files in the directory durable, which syncing the files does not."""
         _sync(self.path)

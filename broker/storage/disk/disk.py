@@ -113,7 +113,9 @@ class Disk(Protocol):
         """The size of a block that this disk can write by itself: 4 KiB, or more where it must be."""
 
     def read(self, name: str) -> bytes:
-        """The whole content of a file, of what is on the medium."""
+        """The whole content of a file, of what is on the medium. As with `drop_cache`, not while a database connection
+        has it open.
+        """
 
     def remove(self, name: str) -> None:
         """Remove a name; harmless when it is not there."""
@@ -122,7 +124,9 @@ class Disk(Protocol):
         """Give a file another name, in place of what has it."""
 
     def sync(self, name: str) -> None:
-        """Have the medium hold what was written to a file, by whomever."""
+        """Have the medium hold what was written to a file, by whomever. As with `drop_cache`, not while a database
+        connection has it open.
+        """
 
     def sync_names(self) -> None:
         """Have the medium hold the names in the directory as they are."""

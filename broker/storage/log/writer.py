@@ -63,6 +63,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._queue: deque[_Batch] = deque()
         self._busy = False  # a record, or a batch for the snapshot, is on its way
+        self._in_snapshot: _Batch | None = None  # the batch that goes straight to the snapshot, while it does
         self._waiting_for_idle: Callable[[], None] | None = None
         self.keeper: Keeper
         self.failure: StoreFailedError | None = None
@@ -122,8 +123,12 @@ class Writer:
         """Write nothing any more: all who wait, and who come later, are told this error."""
         self.failure = error
         waiting, self._queue = self._queue, deque()
+        if self._in_snapshot is not None:  # Its carry-over ends here too, and tells nobody.
+            waiting.appendleft(self._in_snapshot)
+            self._in_snapshot, self._busy = None, False
         for batch in waiting:
             self._loop.call_soon(batch.done, error)
+        self.go_on()
 
     def _refusal(self, batch: _Batch) -> Exception | None:
         if self.failure is not None:
@@ -145,6 +150,7 @@ class Writer:
         if not self._log.fits(size):
             if not self.keeper.keep(batch.rows, partial(self._kept, batch)):
                 return False
+            self._in_snapshot = batch
         else:
             if not self._log.continues(size):
                 if not self._log.turn():
@@ -173,7 +179,9 @@ class Writer:
         self.go_on()
 
     def _kept(self, batch: _Batch, error: Exception | None) -> None:
-        self._busy = False
+        if self._in_snapshot is not batch:  # The store has failed meanwhile, and said so.
+            return
+        self._in_snapshot, self._busy = None, False
         batch.done(error)
         self.go_on()
 

@@ -8,6 +8,7 @@ happens to a carry-over that was refused.
 from __future__ import annotations
 
 import sqlite3
+import struct
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -28,6 +29,7 @@ _CACHE_KIB: Final = 16 * 1024
 _APPLICATION_ID: Final = 0x45764D51
 
 _DAMAGED: Final = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # Other errors of a start are those of its disk.
+_NOT_OURS: Final = (struct.error, TypeError, ValueError, AttributeError)  # what a value of another kind leads to
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 # As MessageRow._make, which counts the columns, at a third of the cost: a start may make a million.
@@ -92,12 +94,12 @@ class Snapshot:
         """All definitions by space and name; raises StoreUnusableError, as when one is not what was written."""
         with reading(self.path):
             rows = db.execute(statement("load_objects")).fetchall()
-        objects = [ObjectRow._make(row[:5]) for row in rows]
-        total = 0
-        for each, row in zip(objects, rows, strict=True):
-            if self._checks.object(each) != row[5]:
-                raise self._damaged(f"the definition of {each.name} is not what was written")
-            total += row[5]
+            objects = [ObjectRow._make(row[:5]) for row in rows]
+            total = 0
+            for each, row in zip(objects, rows, strict=True):
+                if self._checks.object(each) != row[5]:
+                    raise self._damaged(f"the definition of {each.name} is not what was written")
+                total += row[5]
         if (len(objects), total % TALLY_MAX) != (self.tally.objects, self.tally.object_sum):
             raise self._damaged(f"it has {len(objects)} definitions, and they are not the {self.tally.objects} written")
         return objects
@@ -108,14 +110,14 @@ class Snapshot:
         """
         with reading(self.path):
             found = db.execute(statement("load_messages"), (after, limit)).fetchall()
-        head, counters = self._checks.head, self._checks.counters
-        total = 0
-        for id, queue, rank, persistent, descriptor, length, _, backout, got, head_check, counters_check in found:
-            if head(id, queue, rank, persistent, length, descriptor) != head_check:
-                raise self._damaged(f"the descriptor of message {id} is not what was written")
-            if counters(id, backout, got) != counters_check:
-                raise self._damaged(f"the backout count of message {id} is not what was written")
-            total += head_check + counters_check
+            head, counters = self._checks.head, self._checks.counters
+            total = 0
+            for id, queue, rank, persistent, descriptor, length, _, backout, got, head_check, counters_check in found:
+                if head(id, queue, rank, persistent, length, descriptor) != head_check:
+                    raise self._damaged(f"the descriptor of message {id} is not what was written")
+                if counters(id, backout, got) != counters_check:
+                    raise self._damaged(f"the backout count of message {id} is not what was written")
+                total += head_check + counters_check
         return [_message_row(row[:9]) for row in found], total
 
     def check_tally(self, messages: int, total: int) -> None:
@@ -137,7 +139,7 @@ class Snapshot:
         return found, [id for id in ids if id not in found]
 
     def _is_whole(self, id: int, data: bytes | None, check: int | None) -> bool:
-        return data is not None and self._checks.data(id, data) == check
+        return isinstance(data, bytes) and self._checks.data(id, data) == check
 
     def room(self, db: sqlite3.Connection) -> Room:
         """The room in the database."""
@@ -199,7 +201,9 @@ class Snapshot:
         with writing():
             found = 0
             for sql, chunk in in_chunks("read_counters", list(wanted)):
-                for id, count, check in db.execute(sql, chunk).fetchall():
+                for id, count, marked, check in db.execute(sql, chunk).fetchall():
+                    if self._checks.counters(id, count, marked) != check:
+                        raise StoreFailedError(f"{self.path} is damaged: the backout count of message {id}")
                     new, got = wanted[id]
                     count = count if new is None else new
                     changed = self._checks.counters(id, count, got)
@@ -316,6 +320,8 @@ def writing() -> Iterator[None]:
         if code & 0xFF in _BUSY:
             raise StoreBusyError(f"another program has the database locked: {error}") from error
         raise StoreFailedError(f"the database cannot be written: {error} ({_named(error)})") from error
+    except _NOT_OURS as error:
+        raise StoreFailedError(f"the database is damaged: a value is of another kind: {error}") from error
 
 
 @contextmanager
@@ -327,11 +333,16 @@ def reading(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
         if code in _BUSY:
             raise StoreBusyError(f"another program has {path} locked: {error}") from error
+        if code == sqlite3.SQLITE_FULL:
+            raise StoreFullError(f"there is no room on the disk of {path}: {error}") from error
         if code in _DAMAGED:
             advice = f"restore the directory from a backup, or see `evermq recover {path.parent} --accept-loss`"
             raise StoreUnusableError(f"{path} is damaged ({error}); {advice}") from error
         advice = "look at the rights, the room and the health of its disk"
         raise StoreUnusableError(f"{path} cannot be read or set up ({error}); {advice}") from error
+    except _NOT_OURS as error:
+        advice = f"restore the directory from a backup, or see `evermq recover {path.parent} --accept-loss`"
+        raise StoreUnusableError(f"{path} is damaged (a value is of another kind: {error}); {advice}") from error
 
 
 def _named(error: sqlite3.Error) -> str:

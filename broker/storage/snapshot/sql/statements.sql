@@ -15,7 +15,7 @@ INSERT INTO body (id, data, data_check) VALUES (?, ?, ?) /* ... */;
 SELECT count(*), coalesce(sum(head_check + counters_check), 0) FROM message WHERE id IN (? /* ... */);
 
 -- name: read_counters
-SELECT id, backout_count, counters_check FROM message WHERE id IN (? /* ... */);
+SELECT id, backout_count, got, counters_check FROM message WHERE id IN (? /* ... */);
 
 -- name: write_counters
 UPDATE message SET backout_count = ?, got = ?, counters_check = ? WHERE id = ?;

@@ -1,0 +1,51 @@
+"""Run schedules: `python -m tests.disk --seeds 0-9999`, `--seeds 4711 --trace` for one and all that it does."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import traceback
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.disk.mutations import MUTATIONS
+from tests.disk.runs import Result, run_seeds
+
+
+def main() -> int:
+    """The command: 0 when no schedule found anything."""
+    parser = argparse.ArgumentParser(prog="python -m tests.disk", description=__doc__)
+    parser.add_argument("--seeds", default="0-999", help="first-last, or one")
+    parser.add_argument("--mutation", choices=sorted(MUTATIONS), help="break the store first; ends at the first find")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--trace", action="store_true", help="print each step, and the traceback of a find")
+    options = parser.parse_args()
+    first, _, last = options.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    begun = time.perf_counter()
+    result = Result(Counter(), [], 0)
+    chunks = [range(at, min(at + 250, seeds.stop)) for at in range(seeds.start, seeds.stop, 250)]
+    if options.processes > 1:
+        with ProcessPoolExecutor(options.processes) as pool:
+            for part in pool.map(run_seeds, chunks, [options.mutation] * len(chunks)):
+                result = result.joined(part)
+    else:
+        for chunk in chunks:
+            result = result.joined(run_seeds(chunk, options.mutation, trace=options.trace))
+            if options.mutation and result.found:
+                break
+    seconds = time.perf_counter() - begun
+    for name, count in sorted(result.figures.items()):
+        print(f"{count:10} {name}")
+    for seed, what in result.found[:20]:
+        print(f"seed {seed}: {what}")
+    print(f"{result.schedules} schedules, {len(result.found)} finds, {seconds:.1f} s")
+    return 1 if result.found else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        traceback.print_exc()

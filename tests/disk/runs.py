@@ -1,0 +1,48 @@
+"""Many schedules, in this process."""
+
+from __future__ import annotations
+
+import traceback
+from collections import Counter
+from contextlib import nullcontext
+from typing import NamedTuple
+
+from tests.disk.mutations import MUTATIONS
+from tests.disk.schedules import Schedule, small
+
+
+class Result(NamedTuple):
+    """What schedules came to: figures, and what was found at which seed."""
+
+    figures: Counter[str]
+    found: list[tuple[int, str]]
+    schedules: int
+
+    def joined(self, other: Result) -> Result:
+        """This and another."""
+        return Result(self.figures + other.figures, self.found + other.found, self.schedules + other.schedules)
+
+
+def run_seeds(seeds: range, mutation: str | None = None, *, trace: bool = False) -> Result:
+    """Run a schedule for each seed; with a mutation, until one finds it."""
+    figures: Counter[str] = Counter()
+    found: list[tuple[int, str]] = []
+    done = 0
+    with small(), MUTATIONS[mutation]() if mutation else nullcontext():
+        for seed in seeds:
+            schedule = Schedule(seed)
+            done += 1
+            if trace:
+                schedule.machine.trace = []
+            try:
+                schedule.run()
+            except Exception as error:
+                found.append((seed, f"{type(error).__name__}: {error}"))
+                if trace:
+                    traceback.print_exc()
+            figures += schedule.figures
+            if trace:
+                print("\n".join(schedule.machine.trace or ()))  # noqa: T201  # that is what was asked for
+            if found and mutation:
+                break
+    return Result(figures, found, done)
