@@ -219,8 +219,10 @@ class LogStore(Store):
         opened = self._opened
         if opened is None:
             return self._last_status
+        found = self._disk.identity(opened.snapshot.path.name)
         return {
             "file": str(opened.snapshot.path),
+            "bytes": found.size if found else 0,
             **self._upkeep.status(),
             "way": opened.log.way,
             "log_bytes_max": opened.log.capacity_bytes,
