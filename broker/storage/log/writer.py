@@ -77,7 +77,12 @@ class Writer:
 
     def submit(self, rows: Rows, done: Done) -> bool:
         """As `Store.submit`: True when the batch is durable already."""
-        batch = _Batch(rows, pack(rows), done)
+        try:
+            payload = pack(rows)
+        except (ValueError, TypeError, OverflowError) as error:  # A mistake of who made the rows: nothing is written.
+            self._loop.call_soon(done, StoreFailedError(f"a batch cannot be written: {error!r}"))
+            return False
+        batch = _Batch(rows, payload, done)
         if self._may_write_now(batch):
             now = self._clock.monotonic()
             try:
@@ -113,7 +118,11 @@ class Writer:
             self._loop.call_soon(call)  # after the answers that are due
 
     def refuse(self, full: StoreFullError) -> None:
-        """Answer those who wait for room that there is none, then go on."""
+        """Answer those who wait for room that there is none, then go on. What is behind a record that is on its way has
+        not found out yet whether there is room.
+        """
+        if self._busy:
+            return
         waiting, self._queue = self._queue, deque()
         for batch in waiting:
             self._loop.call_soon(batch.done, full)
