@@ -8,6 +8,7 @@ How rules are cited in comments, in docstrings and in what a test says when it f
 | T6.1 (a case), S3 (a scenario), B9 (an open point) | `docs/semantics.md` |
 | S-12, R-6 (the fast path), C4, E3 (conditions, events; "trigger condition C4" in files that are not about triggers) | `docs/triggers.md` |
 | journal rule 7, invariant 2 | `docs/durability.md` |
+| log rule 4.1, log case 12, invariant L3 | `docs/log.md` |
 | L8 (how commands are written; also at the beginning of a test's id) | `docs/commands.md` |
 
 The name of a test begins with what it tells, dots and hyphens as underscores: `test_t6_1_`, `test_s3_trap_b_`,

@@ -61,6 +61,8 @@ def in_words(figures: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield from _section(name, values)
     queues = [queue for queue in figures.get("queues", ()) if _worth_showing(queue)]
+    if not any(queue.get("damaged") for queue in queues):  # as always, but for a disk that fails
+        queues = [{name: value for name, value in queue.items() if name != "damaged"} for queue in queues]
     if queues:
         yield ""
         yield from narrow_table([_heads(queues[0]), *(_cells(queue) for queue in queues)])

@@ -61,6 +61,7 @@ data; a verb form is steps on the manager. Here is what is where, in the order i
     queues.waiting      they end
     calls.closing       MQCLOSE
 
+    calls.damage        messages whose data is damaged are set aside
     calls.expiring      expired messages leave their queues
     message.generated   messages that the queue manager puts itself
     message.reports, message.dead_letter

@@ -8,7 +8,7 @@ is among the `effects`. The caller sees to it that units settle in the order in 
 Where the steps are: objects are defined in `defining`, opened in `opening` and `distribution`, closed in `closing`. A
 put is checked and completed in `putting` and placed in `placing`; a get is made a request in `getting`, its message is
 chosen in `choosing` and given in `granting`. Units of work freeze and settle in `settling`; gets that wait are served
-in `dispatch`, or end in `waiting`; expired messages go in `expiring`.
+in `dispatch`, or end in `waiting`; expired messages go in `expiring`, those whose data is damaged aside in `damage`.
 
 Nothing here awaits or reads a clock: `now` is the wall clock in seconds, `tick` the monotonic one, a `Moment` both.
 """
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from broker.core.calls import (
     choosing,
     closing,
+    damage,
     defining,
     dispatch,
     distribution,
@@ -32,7 +33,7 @@ from broker.core.calls import (
 from broker.core.calls.options import check_open
 from broker.core.events import Events
 from broker.core.identifiers import Identifiers
-from broker.core.message.entry import AVAILABLE, LOCKED, Entry
+from broker.core.message.entry import AVAILABLE, DAMAGED, LOCKED, Entry
 from broker.core.message.rows import Rows
 from broker.core.names import opening
 from broker.core.names.definitions import Define
@@ -225,6 +226,12 @@ class Manager:
         """
         return settling.put_again(entry)
 
+    def set_aside(self, entry: Entry, why: str) -> bool:
+        """A get or browse has found the data of a message damaged: nobody is given it from now on (semantics 5.10).
+        Whether that is news.
+        """
+        return damage.set_aside(self.effects, entry, why)
+
     # Expiry (semantics 12.1)
 
     def expiry(self, queues: Iterable[LocalQueue], now: float) -> Iterator[None]:
@@ -280,7 +287,7 @@ class Manager:
             assert queue.pending_starts >= 0
             assert (queue in self.triggers.pending()) == self.triggers.startable(queue)
             for entry in queue.shelf.entries.values():
-                assert (entry.state in (AVAILABLE, LOCKED)) == (entry.unit is None)
+                assert (entry.state in (AVAILABLE, LOCKED, DAMAGED)) == (entry.unit is None)
 
 
 def _mark_seconds(interval_ms: int) -> float:

@@ -22,6 +22,7 @@ _DETAILS = {
     int(MQRC.NO_MSG_AVAILABLE): "no suitable message came before the wait interval was over",
     int(MQRC.GET_INHIBITED): "the queue was set to GET(DISABLED)",
     int(MQRC.Q_DELETED): "the queue was deleted",
+    int(MQRC.OBJECT_DAMAGED): "the data of the message is damaged: the log of the queue manager names its file",
     int(MQRC.OBJECT_CHANGED): "the way from the name to its queue was changed",
     int(MQRC.HOBJ_ERROR): "the handle was closed while the call was waiting",
     int(MQRC.HCONN_ERROR): "the connection has ended",

@@ -28,6 +28,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from broker.core.queues.handle_position import HandlePosition
     from broker.core.queues.handles import Handle
     from broker.core.queues.selection import Request
     from broker.engine.conversation import Conversation
@@ -37,6 +38,9 @@ ANSWER_BYTES: Final = 1024 * 1024
 """The message with which an answer to a batch of gets comes to so many bytes of data is its last."""
 
 _SYNCPOINT: Final = MQPMO.SYNCPOINT.value
+_MARKING: Final = (
+    MQGMO.MARK_BROWSE_HANDLE | MQGMO.MARK_BROWSE_CO_OP | MQGMO.UNMARK_BROWSE_HANDLE | MQGMO.UNMARK_BROWSE_CO_OP
+).value  # fmt: skip
 _ONE_MESSAGE: Final = (
     MQGMO.BROWSE_FIRST | MQGMO.BROWSE_MSG_UNDER_CURSOR | MQGMO.MSG_UNDER_CURSOR | MQGMO.LOCK | MQGMO.UNLOCK
 ).value  # fmt: skip
@@ -142,6 +146,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
         self._options = options
         self._count = count
         self._handle: Handle
+        self._positions: list[HandlePosition] = []  # where each message of a browse left the handle
 
     def make(self) -> None:
         """Get what is there, or wait for the first message."""
@@ -170,6 +175,19 @@ class GetManyCall(GettingCall[list[Delivery]]):
 
     def _answer(self) -> None:
         self.set_result(self._deliveries)
+
+    def _keep(self, grant: Grant) -> None:
+        super()._keep(grant)
+        if not grant.destructive:
+            self._positions.append(self._handle.position)
+
+    def _browse_back(self, count: int) -> bool:
+        """Not where later calls have moved the cursor on, nor where messages were marked."""
+        if self._handle.position is not self._positions[-1] or int(self._options.options) & _MARKING:
+            return False
+        self._positions = self._positions[:count]
+        self._handle.position = self._positions[-1]
+        return True
 
     def _next(self) -> Grant | Request | Search:
         now = self._conversation.manager.clock.time()

@@ -7,10 +7,14 @@ browse of a long queue does not bring all of it into memory.
 
 The body of a message that somebody has got stays, whatever the budget: it is needed when the message goes back to its
 queue after its removal became durable.
+
+A body that the store finds damaged is not brought into memory. Who waits for it is told (semantics 5.10). Where it was
+only read along with others, nobody is: it is found damaged again when it is wanted.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -18,13 +22,16 @@ from typing import TYPE_CHECKING
 from broker.core.message.entry import AVAILABLE, GONE
 from broker.core.queues.queue import LocalQueue
 from broker.engine.mistakes import contained, mistake
+from broker.storage.store import DataDamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from broker.core.message.entry import Entry
     from broker.engine.journal import Journal
     from broker.storage.store import Done
+
+logger = logging.getLogger(__name__)
 
 RUN_LENGTH = 128
 RUN_BYTES = 256 * 1024
@@ -70,7 +77,8 @@ class Bodies:
 
     def fetch(self, entries: Sequence[Entry], fetched: Done) -> None:
         """Read back the bodies of `entries`, and of the next in their queue with them, then call `fetched`: with None,
-        or the error that left them on disk.
+        or the error that left them on disk. With DataDamagedError some of `entries` are damaged, and others may not be
+        in memory.
         """
         runs = {self._runs[entry] for entry in entries if entry in self._runs}
         wanted = [entry for entry in entries if entry.data is None and entry not in self._runs]
@@ -126,10 +134,11 @@ class Bodies:
         then all that are wanted together are read together.
         """
         for entries, fetched in run.waiting:
-            if error is None and any(entry.data is None for entry in entries):
+            own = None if isinstance(error, DataDamagedError) and not damaged(entries, error) else error
+            if own is None and any(entry.data is None for entry in entries):
                 self._read(entries).waiting.append((entries, fetched))
             else:
-                contained(fetched, error)
+                contained(fetched, own)
 
     def _next(self, entry: Entry, length: int, room: int) -> list[Entry]:
         """The messages behind `entry` whose bodies are on disk: at most `length` of them, of `room` bytes."""
@@ -155,3 +164,13 @@ class Bodies:
             return None
         self.bytes -= entry.length
         return self._held.pop(entry)
+
+
+def damaged(entries: Iterable[Entry], error: DataDamagedError) -> list[Entry]:
+    """Those of the messages whose bodies are damaged."""
+    return [entry for entry in entries if entry.data is None and entry.id in error.ids]
+
+
+def tell_damage(entry: Entry, why: str) -> None:
+    """Log that the data of a message has been found damaged; `why` names the file."""
+    logger.error("message damaged queue=%s id=%s: %s", entry.queue.name, entry.msg_id.hex(), why)

@@ -23,7 +23,7 @@ from broker.engine.mistakes import contained, mistake
 from broker.engine.pending_unit import PendingUnit
 from broker.interface.port import Call
 from broker.mqi.errors import MQError
-from broker.storage.store import StoreFullError
+from broker.storage.store import DataDamagedError, StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ class CallOrder:
         self._room = room
         self._unsettled = 0  # units of this connection in the journal
         self._revealing = 0  # those among them, and other steps, that will make messages visible
-        self._held = 0  # jobs of this connection, and commits that read bodies: all later calls wait
+        self._held = 0  # jobs of this connection, and commits that wait for bodies: all later calls wait
         self._deferred: deque[Deferred] = deque()
         self._dropped: deque[Call[Any]] = deque()  # since the connection ended
         self._looking: Call[Any] | None = None  # with a job
@@ -165,9 +165,13 @@ class CallOrder:
     def commit(self, unit: Unit, then: Done) -> None:
         """Freeze a unit and have it written and settled; `then` gives the answer.
 
-        A unit whose reports carry data that is only on disk waits for that, and the later calls with it.
+        A unit whose reports carry data that is only on disk waits for that, and the later calls with it. So does one
+        with a get that is not answered yet because its data is being read: a message whose data is damaged is not
+        removed (semantics 5.10).
         """
-        on_disk = unit.reports and unread(unit.reports.items())
+        on_disk = unread(unit.reports.items()) if unit.reports else []
+        if unit.owner is not None:
+            on_disk = [entry for entry in unit.gets if entry.data is None] or on_disk
         if not on_disk:
             moment = self._context.moment() if unit.reports else None
             rows = self._context.core.commit(unit, moment)
@@ -177,8 +181,8 @@ class CallOrder:
 
         def fetched(error: Exception | None) -> None:
             try:
-                if error is None:
-                    self.commit(unit, then)
+                if error is None or isinstance(error, DataDamagedError):
+                    self.commit(unit, then)  # what is damaged has left the unit, since its get has failed
                 else:
                     then(error)
             except Exception as wrong:

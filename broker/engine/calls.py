@@ -6,6 +6,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from broker.engine.answers import fail, fail_written
+from broker.engine.bodies import damaged
 from broker.engine.delivery import NOTHING, delivery
 from broker.engine.hardening import harden
 from broker.engine.mistakes import contained, mistake
@@ -14,7 +15,7 @@ from broker.engine.room import BOUNDLESS
 from broker.interface.port import Call, Delivery, T
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.storage.store import StoreFullError
+from broker.storage.store import DataDamagedError, StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,6 +178,10 @@ class GettingCall(WaitingCall[T]):
             elif grant.unit is not None:
                 self._implicit.take_over(grant.unit)
         self._got = [(entry, entry.unit) for entry, _ in self._got if entry.unit is not None]
+        self._read()
+
+    def _read(self) -> None:
+        """See to it that all bodies are in memory."""
         entries = [entry for grant in self._grants for entry in grant.entries]
         if any(entry.data is None for entry in entries):
             self._conversation.context.bodies.fetch(entries, self._fetched)
@@ -185,13 +190,55 @@ class GettingCall(WaitingCall[T]):
 
     def _fetched(self, error: Exception | None) -> None:
         """The bodies are in memory, or cannot be read."""
-        if error is not None:
+        if error is not None and not isinstance(error, DataDamagedError):
             fail_written(self, error, MQRC.CONNECTION_BROKEN)
         elif not self.done():
             try:
-                self._secure()
+                if error is None:
+                    self._secure()
+                else:
+                    self._met_damage(error)
             except Exception as wrong:
                 self.spoiled(mistake(wrong, "a get"))
+
+    def _met_damage(self, error: DataDamagedError) -> None:
+        """Bodies are damaged (semantics 5.10). The answer is what comes before the first of these messages: the next
+        call will meet that. Where nothing does, the message is set aside and the call fails.
+        """
+        place = next(place for place, grant in enumerate(self._grants) if damaged(grant.entries, error))
+        alone = self._go_back(max(place, 1))
+        if alone and place:
+            self._read()
+            return
+        refused = [
+            self._conversation.context.set_aside(entry, error) for entry in damaged(self._grants[place].entries, error)
+        ]
+        if not alone:
+            del self._grants[place]
+        if alone or not self._grants:
+            self._undo()
+            fail(self, refused[0].reason, refused[0].detail)
+        else:
+            self._read()
+
+    def _go_back(self, count: int) -> bool:
+        """Let all but the first `count` messages go back; False when they are browsed, and that cannot be undone."""
+        grants = self._grants[count:]
+        if not grants:
+            return True
+        if not (grants[0].destructive or self._browse_back(count)):
+            return False
+        entries = {entry for grant in grants for entry in grant.entries}
+        got = [each for each in self._got if each[0] in entries]
+        self._grants = self._grants[:count]
+        self._got = [each for each in self._got if each[0] not in entries]
+        _undo(self._conversation, grants, got)
+        self._hold()
+        return True
+
+    def _browse_back(self, count: int) -> bool:
+        """Put the browse cursor back to where the first `count` messages left it, if that can be done."""
+        return False
 
     def _secure(self) -> None:
         """Make what the answer stands for durable: the hardening (journal rule 8), then the removal."""

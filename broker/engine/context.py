@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from broker.core.calls import handoff
+from broker.core.calls import damage, handoff
 from broker.core.message.rows import Rows
 from broker.core.moment import Moment
 from broker.engine.answers import nobody
+from broker.engine.bodies import tell_damage
 from broker.engine.jobs import Jobs
 from broker.engine.mark_expiry import MarkExpiry
 from broker.engine.mistakes import mistake
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from broker.clock import Clock
     from broker.core.manager import Manager
+    from broker.core.message.entry import Entry
     from broker.core.queues.effects import Effects
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiter
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
     from broker.engine.call_order import CallOrder
     from broker.engine.journal import Journal
     from broker.engine.slices import Slices
+    from broker.mqi.errors import MQError
+    from broker.storage.store import DataDamagedError
 
 WAITS_AT_ONCE = 100
 """Of more gets whose waits end together each is told in its turn, in slices."""
@@ -80,6 +84,15 @@ class EngineContext:
         except Exception as error:
             waiter.owner.spoiled(mistake(error, "a get"))
         self.perform()
+
+    def set_aside(self, entry: Entry, error: DataDamagedError) -> MQError:
+        """A get or browse has found the data of a message damaged: nobody is given it from now on. What to answer
+        (semantics 5.10).
+        """
+        if self.core.set_aside(entry, str(error)):
+            tell_damage(entry, str(error))
+            self.perform()
+        return damage.refusal(entry, str(error))
 
     def perform(self, caller: CallOrder | None = None) -> None:
         """Carry out what the steps of the core since the last time let happen. After every step: if that was a call,

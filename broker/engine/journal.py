@@ -94,7 +94,9 @@ _ROWS = attrgetter("rows")
 
 
 class Reading(NamedTuple):
-    """Bodies to fetch: the ids of their messages, and who takes them (or the error that left none to take)."""
+    """Bodies to fetch: the ids of their messages, and who takes them (or the error that left none to take, or those
+    that are good and DataDamagedError, which may be about the messages of others).
+    """
 
     ids: Sequence[int]
     fetched: Callable[[dict[int, bytes], Exception | None], None]
@@ -220,16 +222,14 @@ class Journal:
 
     def _write(self, units: Sequence[Rows], written: Done) -> _Fate:
         """Have these units written in one transaction, and `written` called if its outcome `COMES`."""
-        if len(units) == 1:
-            (rows,) = units  # frozen, but for the mark
+        if self._ids.last >= self._ids.low_at:
+            self._high_water = self._ids.reserve()
+        if len(units) == 1 and not self._high_water:
+            (rows,) = units
         else:
-            rows = Rows()
+            rows = Rows(high_water=self._high_water)
             for each in units:
                 rows.extend(each)
-        ids = self._ids
-        if ids.last >= ids.low_at:
-            self._high_water = ids.reserve()
-        rows.high_water = self._high_water
         if not rows or self.error is not None:
             return _Fate.NOTHING
         if logger.isEnabledFor(logging.DEBUG):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from broker.core.message.entry import Entry
 from broker.core.message.rows import Rows
+from broker.engine.bodies import tell_damage
+from broker.storage.store import DataDamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from broker.core.message.rows import MessageRow
     from broker.core.queues.queue import LocalQueue
@@ -27,12 +30,29 @@ async def load_messages(store: Store, queues: Iterable[LocalQueue]) -> int:
         async for rows in store.load_messages():
             nonpersistent = loading.take(rows)
             if nonpersistent:  # an orderly stop kept them for this start only, with their bodies
-                bodies = await store.read_data([entry.id for entry in nonpersistent])
-                for entry in nonpersistent:
-                    entry.data = bodies[entry.id]
+                await _read(store, nonpersistent)
     if loading.changes:
         await store.write(loading.changes)
     return loading.count
+
+
+async def _read(store: Store, entries: Sequence[Entry]) -> None:
+    """Bring the data of messages into memory; those whose data is damaged are set aside."""
+    arrived: asyncio.Future[tuple[dict[int, bytes], Exception | None]] = asyncio.get_running_loop().create_future()
+
+    def settle(bodies: dict[int, bytes], error: Exception | None) -> None:
+        if not arrived.done():
+            arrived.set_result((bodies, error))
+
+    store.read([entry.id for entry in entries], settle)
+    bodies, error = await arrived
+    if error is not None and not isinstance(error, DataDamagedError):
+        raise error
+    for entry in entries:
+        entry.data = bodies.get(entry.id)
+        if entry.data is None:
+            entry.queue.set_aside(entry, str(error))
+            tell_damage(entry, str(error))
 
 
 class _Loading:

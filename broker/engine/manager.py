@@ -212,6 +212,7 @@ class QueueManager:
                         "ipprocs": queue.input_count,
                         "opprocs": queue.output_count,
                         "getters": queue.waiters.count,
+                        "damaged": len(queue.shelf.damaged),
                         "trigger_pending": queue.pending_starts,
                         "trigger_running": triggers.leased(queue),
                     }

@@ -2,7 +2,8 @@
 
 The core has taken expired messages off their queues already. Their removal and the reports on them are written in one
 transaction (journal rule 9): after a crash before it a message is there again, expired as before, and its report is
-made then. Where a report carries data that is only on disk, it is read first, a run of messages at a time.
+made then. Where a report carries data that is only on disk, it is read first, a run of messages at a time; where that
+is damaged, the report comes without data.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 from broker.core.calls import sending
 from broker.core.message.reports import EXPIRATION, unread
-from broker.engine.bodies import RUN_LENGTH
+from broker.engine.bodies import RUN_LENGTH, damaged, tell_damage
 from broker.engine.mistakes import mistake
 from broker.engine.pending_unit import PendingUnit
+from broker.storage.store import DataDamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -77,16 +79,28 @@ class Outbox:
     def _read(self, entries: Sequence[Entry], done: Callable[[], None]) -> None:
         """Go on with messages whose bodies are to be read."""
         run, rest = entries[:RUN_LENGTH], entries[RUN_LENGTH:]
-        then = partial(self._take, self._read, rest, done=done) if rest else done
 
         def fetched(error: Exception | None) -> None:
             if error is None:
+                then = partial(self._take, self._read, rest, done=done) if rest else done
                 self._take(self._write, run, done=then)
+            elif isinstance(error, DataDamagedError):
+                self._without_data(entries, damaged(run, error), error, done)
             else:
                 logger.error("expired messages not removed messages=%d: %s", len(entries), error)
                 done()
 
         self._context.bodies.fetch(list(run), fetched)
+
+    def _without_data(
+        self, entries: Sequence[Entry], without: Sequence[Entry], error: DataDamagedError, done: Callable[[], None]
+    ) -> None:
+        """The reports on some of these messages come without data, since that is damaged; the others as they should."""
+        for entry in without:
+            tell_damage(entry, str(error))
+        left_out = set(without)
+        others = [entry for entry in entries if entry not in left_out]
+        self._take(self._write, without, done=partial(self._take, self._write_off, others, done=done))
 
     def _write(self, expired: Sequence[Entry], then: Callable[[], None]) -> None:
         self._submit(*sending.write_off(self._context.core, expired, self._context.moment()), then)

@@ -80,6 +80,7 @@ class LogStore(Store):
         self._failure: StoreFailedError | None = None
         self._watcher: Callable[[StoreFailedError], None] | None = None
         self._warnings: list[str] = []
+        self._last_status: dict[str, Any] = {}
 
     def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
         """Have `failed` called when the store fails, whoever notices it."""
@@ -212,8 +213,12 @@ class LogStore(Store):
                 await self._let_go()
 
     def status(self) -> dict[str, Any]:
-        """The store in figures: its files, how they are written, whether what grows is refused."""
-        opened = self._use()
+        """The store in figures: its files, how they are written, whether what grows is refused. Once it is closed, as
+        they were then.
+        """
+        opened = self._opened
+        if opened is None:
+            return self._last_status
         return {
             "file": str(opened.snapshot.path),
             **self._upkeep.status(),
@@ -234,6 +239,7 @@ class LogStore(Store):
         """End the threads and give the lock back. A database that was not closed in order stays open: SQLite would
         write to it.
         """
+        self._last_status = self.status()
         opened, self._opened = self._opened, None
         if opened is not None:
             self._upkeep.stop()

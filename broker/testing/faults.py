@@ -1,7 +1,7 @@
 """A store that fails or stalls on purpose, for tests of what an application or a manager does then.
 
-It wraps another store and changes only what becomes of writes. Give it to a queue manager in place of the store it
-wraps::
+It wraps another store and changes only what becomes of writes, and what is found damaged. Give it to a queue manager in
+place of the store it wraps::
 
     store = FaultStore(MemoryStore())
     store.fail_next(StoreFullError("the disk is full"))      # the next write is refused
@@ -14,6 +14,8 @@ wraps::
     await store.wait_held()                                   # ... here is one: look at what is visible meanwhile
     store.release()                                           # ... and go on
 
+    store.damage(b"ORDER 3")                                  # this data is found damaged when it is read
+
     store.kill()                                              # the process dies: what is not written will not be
 """
 
@@ -23,7 +25,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from broker.storage.store import Rows, Store, StoreFailedError, StoreFullError
+from broker.storage.store import DataDamagedError, Rows, Store, StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -60,6 +62,7 @@ class FaultStore(Store):
         self._held_from: int | None = None  # the number of the first write that waits
         self._held_answer = False  # whether that one waits for its answer only
         self._waiting: list[Callable[[], None]] = []
+        self._damaged: set[bytes] = set()  # data that is
         self._unanswered = 0  # writes that the inner store has, or has had, and nobody has been told of
         self._some_held = asyncio.Event()
 
@@ -109,6 +112,17 @@ class FaultStore(Store):
         """Return as soon as a write waits for `release`."""
         await self._some_held.wait()
 
+    def damage(self, *data: bytes) -> None:
+        """Find messages with just this data damaged when they are read, as if bytes of them had changed on the disk:
+        DataDamagedError. A queue manager reads what it has no room for in memory (`[limits] body_bytes`), and all after
+        a restart.
+        """
+        self._damaged.update(data)
+
+    def repair(self) -> None:
+        """Find no message damaged any more."""
+        self._damaged.clear()
+
     def kill(self) -> None:
         """Let the process die, as far as the store can: nothing that waits or comes later reaches the inner store, and
         nobody is told what became of it. A manager that still runs is told StoreFailedError, and so stops.
@@ -150,8 +164,8 @@ class FaultStore(Store):
         return False
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
-        """What the inner store has."""
-        self.inner.read(ids, done)
+        """What the inner store has, but for what is damaged."""
+        self.inner.read(ids, partial(self._found, done) if self._damaged else done)
 
     async def close(self) -> None:
         """Close the inner store."""
@@ -160,6 +174,19 @@ class FaultStore(Store):
     def status(self) -> dict[str, Any]:
         """That of the inner store."""
         return self.inner.status()
+
+    def _found(
+        self,
+        done: Callable[[dict[int, bytes], Exception | None], None],
+        data: dict[int, bytes],
+        error: Exception | None,
+    ) -> None:
+        """The inner store has answered a reading."""
+        changed = {id for id, each in data.items() if each in self._damaged}
+        if changed and (error is None or isinstance(error, DataDamagedError)):
+            known = error.ids if isinstance(error, DataDamagedError) else frozenset[int]()
+            error = DataDamagedError(changed | known, str(error or "what the store has is not what was written"))
+        done({id: each for id, each in data.items() if id not in changed}, error)
 
     def _number(self, after: int) -> int:
         """The number of the write that is so many writes from now."""

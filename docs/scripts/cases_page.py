@@ -36,17 +36,21 @@ class Entry(NamedTuple):
     anchor: str
 
 
-_HEADING: Final = re.compile(r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|Journal rule \d+)[.:]? (?P<words>.+))")
+_HEADING: Final = re.compile(
+    r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|(?:Journal|Log) rule \d+)[.:]? (?P<words>.+))"
+)
 _ROW: Final = re.compile(r'\| <a id="(?P<anchor>[^"]+)"></a>(?P<number>\S+) \| (?P<words>.*?) \|')
 _PART: Final = re.compile(r"\| (?P<number>\d+|trap|trap \w|variant \w|segmented variant) \| (?P<words>.*?) \|")
 _INVARIANT: Final = re.compile(r"(?P<number>\d+)\. \*\*(?P<words>.+?)\*\*")
+_OF_LOG: Final = re.compile(r"- \*\*(?P<number>L?[\d.]+)\*\* (?P<words>[^.:]+)")
+_CASE: Final = re.compile(r'\| <a id="(?P<anchor>log-case-\d+)"></a>(?P<number>\d+) \| (?P<words>.*?) \|')
 
 
 @cache
 def entries() -> dict[str, Entry]:
     """Each number that may be cited, as `cited` gives it, in the order of the pages."""
     found = {}
-    for page in ("semantics.md", "triggers.md", "commands.md", "durability.md"):
+    for page in ("semantics.md", "triggers.md", "commands.md", "durability.md", "log.md"):
         heading = anchor = ""
         for line in (ROOT / "docs" / page).read_text("utf-8").splitlines():
             if match := _HEADING.fullmatch(line):
@@ -54,6 +58,11 @@ def entries() -> dict[str, Entry]:
                 found[heading] = Entry(page, match["words"], anchor)
             elif line.startswith("#"):
                 heading, anchor = "", _slug(line.lstrip("# "))
+            elif page == "log.md" and (match := _CASE.match(line)):
+                found[f"log case {match['number']}"] = Entry(page, match["words"], match["anchor"])
+            elif page == "log.md" and (match := _OF_LOG.match(line)):
+                kind = "invariant" if match["number"][0] == "L" else "log rule"
+                found[f"{kind} {match['number']}"] = Entry(page, match["words"], anchor)
             elif match := _ROW.match(line):
                 found[match["number"]] = Entry(page, match["words"], match["anchor"])
             elif heading and (match := _PART.match(line)):
@@ -65,7 +74,7 @@ def entries() -> dict[str, Entry]:
 
 
 def _as_cited(number: str) -> str:
-    return f"semantics {number}" if number[0].isdigit() else number.replace("Journal", "journal")
+    return f"semantics {number}" if number[0].isdigit() else number.lower() if " " in number else number
 
 
 def _slug(title: str) -> str:
@@ -75,25 +84,27 @@ def _slug(title: str) -> str:
 
 # What is cited
 
-_N: Final = r"\d+(?:\.\d+)?"
+_N: Final = r"L?\d+(?:\.\d+)?"
 _SEVERAL: Final = rf"{_N}(?:(?:,| and|, and| to) {_N})*"
 _IN_WORDS: Final = re.compile(
-    rf"\b(?P<kind>semantics|tables?|journal rules?|invariants?) (?P<numbers>{_SEVERAL})", re.IGNORECASE
+    rf"\b(?P<kind>semantics|tables?|journal rules?|log rules?|log cases?|invariants?) (?P<numbers>{_SEVERAL})",
+    re.IGNORECASE,
 )
 _KINDS: Final = {
     "table": "semantics", "tables": "semantics", "journal rules": "journal rule", "invariants": "invariant",
+    "log rules": "log rule", "log cases": "log case",
 }  # fmt: skip
 _ROWS: Final = re.compile(
     r"\bsemantics (?P<heading>\d+\.\d+) rows? (?P<first>\d+)(?: to (?P<last>\d+))?", re.IGNORECASE
 )
 _CONDITION: Final = re.compile(r"\btrigger (?:conditions?|events?) ([CE]\d{1,2})\b")
-_NOWHERE: Final = re.compile(r"(?<!journal )\b(?:rules?|sections?) [A-Z]?\d[\d.]*", re.IGNORECASE)
+_NOWHERE: Final = re.compile(r"(?<!journal )(?<!log )\b(?:rules?|sections?) [A-Z]?\d[\d.]*", re.IGNORECASE)
 _LETTERED: Final = re.compile(r"\b(?:T\d+\.\d+|[BLS]\d{1,2}|[RS]-\d{1,2})\b")
 _OF_TRIGGERS: Final = re.compile(r"\b[CE]\d{1,2}\b")
 _LABEL: Final = re.compile(r"L\d{1,2}\b")
 _IN_NAME: Final = re.compile(
     r"(?:and_)?(?:t(?P<section>\d+)_(?P<case>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
-    r"|rule_(?P<rule>\d+)|table_(?P<table>\d+(?:_\d+)?))"
+    r"|rule_(?P<rule>\d+)|log_case_(?P<log_case>\d+)|table_(?P<table>\d+(?:_\d+)?))"
     r"(?P<part>_segmented_variant|_(?:trap|variant)(?:_[a-z](?=_))?)?_"
 )
 
@@ -122,6 +133,7 @@ def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
     """The numbers that a comment or a docstring cites by a letter: T6.1, S3, B9, L8, R-6, S-12; C4 and E3 where it
     is about triggers.
     """
+    text = _IN_WORDS.sub("", text)  # invariant L3 is not L3
     return _LETTERED.findall(text) + (_OF_TRIGGERS.findall(text) if triggers else [])
 
 
@@ -134,6 +146,8 @@ def cited_by_name(name: str) -> list[str]:
     while match := _IN_NAME.match(name, at):
         if match["rule"]:
             number = f"journal rule {match['rule']}"
+        elif match["log_case"]:
+            number = f"log case {match['log_case']}"
         elif match["table"]:
             number = f"semantics {match['table'].replace('_', '.')}"
         elif match["section"]:
@@ -212,8 +226,8 @@ def sources(*folders: str) -> list[Path]:
 _INTRODUCTION: Final = """\
 # From the rules to the tests and the code
 
-Each number of [semantics.md](semantics.md), [triggers.md](triggers.md), [commands.md](commands.md) and
-[durability.md](durability.md), and who cites it: tests, by their names or in a comment, and files. `pytest <test>` runs
+Each number of [semantics.md](semantics.md), [triggers.md](triggers.md), [commands.md](commands.md),
+[durability.md](durability.md) and [log.md](log.md), and who cites it: tests, by their names or in a comment, and files. `pytest <test>` runs
 one.
 
 This page is generated: `python docs/scripts/cases_page.py` writes it, and a test compares.
@@ -268,6 +282,8 @@ def page() -> str:
     parts += ["## Triggering: conditions, events, fast path\n", _tests(those(r"[CE]\d+|[SR]-\d+"), found)]
     parts += ["## How commands are written\n", _files(those(r"L\d+"), found)]
     parts += ["## Rules of the journal, and invariants\n", _files(those(r"(?:journal rule|invariant) \d+"), found)]
+    parts += ["## The log: rules, and invariants\n", _files(those(r"log rule [\d.]+|invariant L\d+"), found)]
+    parts += ["## Cases of the log\n", _tests(those(r"log case \d+"), found)]
     return "\n".join(parts)
 
 

@@ -39,7 +39,14 @@ class Place(NamedTuple):
     y: float
 
 
-_ENTRY: Final = {"PUT_PENDING": (0, 0), "AVAILABLE": (1, 0), "LOCKED": (2, 0), "GONE": (0, 1), "GET_PENDING": (1, 1)}
+_ENTRY: Final = {
+    "PUT_PENDING": (0, 0),
+    "AVAILABLE": (1, 0),
+    "LOCKED": (2, 0),
+    "GONE": (0, 1),
+    "GET_PENDING": (1, 1),
+    "DAMAGED": (2, 1),
+}
 _UNIT: Final = {
     "ACTIVE": (0, 0),
     "COMMITTING": (1, 0),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from broker import MQError, QueueManager
 from broker.config import Config
-from broker.core.message.entry import AVAILABLE
+from broker.core.message.entry import AVAILABLE, DAMAGED
 from broker.mqi import MQRC
 from broker.testing import VirtualClock
 from tests.conformance.ways import WAYS
@@ -150,5 +150,5 @@ class System:
             (queue.number, entry.row().rank, entry.id, entry.length, entry.backout_count, 0)
             for queue in self.manager.core.objects.queues.values()
             for entry in queue.shelf.entries.values()
-            if (entry.persistence or queue.keeps_nonpersistent) and entry.state == AVAILABLE
+            if (entry.persistence or queue.keeps_nonpersistent) and entry.state in (AVAILABLE, DAMAGED)
         ]

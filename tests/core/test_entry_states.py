@@ -8,6 +8,7 @@ import pytest
 
 from broker.core.message.entry import (
     AVAILABLE,
+    DAMAGED,
     GET_PENDING,
     GONE,
     LOCKED,
@@ -27,6 +28,7 @@ WAY_TO = {
     AVAILABLE: ("place", "arrive"),
     GET_PENDING: ("place", "arrive", "take"),
     LOCKED: ("place", "arrive", "lock"),
+    DAMAGED: ("place", "arrive", "set_aside"),
     GONE: ("place", "withdraw"),
 }
 
@@ -44,6 +46,8 @@ def step(queue: LocalQueue, entry: Entry, name: str) -> None:
     """Let the queue take a step with a message."""
     if name in ("place", "take"):
         getattr(queue, name)(entry, Unit())
+    elif name == "set_aside":
+        queue.set_aside(entry, "why")
     else:
         getattr(queue, name)([entry] if name == "arrive" else entry)
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.storage.memory import MemoryStore
-from broker.storage.store import Rows, StoreFailedError, StoreFullError
+from broker.storage.store import DataDamagedError, Rows, StoreFailedError, StoreFullError
 from broker.testing.faults import FaultStore
 
 from .samples import ORDERS, Contents, contents, message, reopened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from broker.storage.store import Done
 
@@ -140,6 +140,35 @@ async def test_a_killed_process_writes_nothing_more_until_the_next_life(store: F
     await store.open()
     await store.write(Rows(inserts=[message(4)]))
     assert (await contents(store)).messages == [*([message(1)] if written else []), message(4)]
+
+
+async def test_damaged_data_is_told_with_the_others_and_good_again_when_it_is_repaired() -> None:
+    store = FaultStore(MemoryStore())
+    await store.write(Rows(inserts=[message(1, data=b"A"), message(2, data=b"B")]))
+    store.damage(b"B", b"C")
+    found: list[tuple[dict[int, bytes], Exception | None]] = []
+    store.read([1, 2], lambda *answer: found.append(answer))
+    await asyncio.sleep(0)
+    ((good, error),) = found
+    assert good == {1: b"A"}
+    assert isinstance(error, DataDamagedError)
+    assert error.ids == {2}
+    assert await store.read_data([1]) == {1: b"A"}
+    store.repair()
+    assert await store.read_data([1, 2]) == {1: b"A", 2: b"B"}
+
+
+async def test_what_the_store_inside_finds_damaged_is_damaged_too() -> None:
+    class Failing(MemoryStore):
+        def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
+            super().read(ids, lambda found, _: done(found, DataDamagedError([3], "file 7")))
+
+    store = FaultStore(Failing())
+    await store.write(Rows(inserts=[message(1, data=b"A"), message(2, data=b"B")]))
+    store.damage(b"B")
+    with pytest.raises(DataDamagedError, match="file 7") as caught:
+        await store.read_data([1, 2])
+    assert caught.value.ids == {2, 3}
 
 
 class Late(MemoryStore):

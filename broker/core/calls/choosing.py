@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.core.calls import expiring, getting, granting
+from broker.core.calls import damage, expiring, getting, granting
 from broker.core.queues.handles import CO_OPERATING
 from broker.core.queues.selection import EXPIRED_AT_ONCE
 from broker.core.queues.selection import choose as choose_among
@@ -40,6 +40,8 @@ def select(manager: Manager, handle: Handle, queue: LocalQueue, request: Request
         return Search(view.steps(shelf.entries, request.after))
     shelf.end_search(request, handle)
     if entry is None:
+        if shelf.damaged:
+            damage.check(shelf, request, now)
         getting.explain_none(shelf, request)
     return entry
 

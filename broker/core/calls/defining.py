@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
+from broker.core.message.entry import DAMAGED
 from broker.core.message.rows import ObjectRow, Rows
 from broker.core.names.definitions import Define, Definition, Delete
 from broker.core.names.dynamic import is_temporary
@@ -68,9 +69,15 @@ def load_object(objects: Objects, triggers: Triggers, row: ObjectRow) -> None:
 
 
 def clear(queue: LocalQueue, count: int) -> Unit:
-    """A unit, not frozen yet, that removes the first available messages of a queue, before Clear is applied."""
+    """A unit, not frozen yet, that removes the first available messages of a queue, before Clear is applied; damaged
+    ones when no other is left.
+    """
     unit = Unit()
-    for entry in queue.shelf.heads(count):
+    shelf = queue.shelf
+    if not shelf.available:
+        for entry in [shelf.entries[key] for key in shelf.damaged if shelf.entries[key].state == DAMAGED][:count]:
+            queue.readmit(entry)
+    for entry in shelf.heads(count):
         queue.take(entry, unit)
         unit.gets[entry] = True
     return unit

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from broker.core.message.entry import DAMAGED
 from broker.core.queues.selection import EXPIRED_AT_ONCE
 
 if TYPE_CHECKING:
@@ -36,5 +37,8 @@ def expire_all(manager: Manager, queues: Iterable[LocalQueue], now: float) -> It
 def discard(manager: Manager, expired: Iterable[Entry]) -> None:
     """Take expired messages off their queues, and note them in the effects for whoever writes that."""
     for entry in expired:
+        if entry.state == DAMAGED:
+            entry.queue.readmit(entry)
+            entry.data = b""  # all that a report on it can say
         entry.queue.discard(entry)
         manager.effects.expired.append(entry)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
+from broker.core.calls import damage
 from broker.core.message import assembly, context, logical_order, properties, reports
-from broker.core.message.entry import AVAILABLE
+from broker.core.message.entry import AVAILABLE, DAMAGED
 from broker.core.message.logical_order import CLOSED, SEGMENTS, Position
 from broker.core.queues.effects import Grant, Move
 from broker.core.queues.selection import IF_PERSISTENT, NEVER, Request
@@ -34,9 +35,13 @@ _ENCODING = PACKED_FIELDS.index("encoding")
 
 
 def under_cursor(handle: Handle, shelf: Shelf, q_name: str, request: Request, now: float) -> Entry:
-    """The message under the browse cursor. Raises NO_MSG_UNDER_CURSOR (2034), INVALID_MSG_UNDER_CURSOR (2246)."""
+    """The message under the browse cursor. Raises NO_MSG_UNDER_CURSOR (2034), INVALID_MSG_UNDER_CURSOR (2246),
+    OBJECT_DAMAGED (2101).
+    """
     cursor = handle.position.cursor
     entry = shelf.entries.get(cursor) if cursor != START else None
+    if entry is not None and entry.state == DAMAGED and not entry.expired(now):
+        raise damage.refusal(entry, shelf.damaged[entry.key])
     if entry is None or entry.state != AVAILABLE or entry.expired(now):
         raise MQError(MQRC.NO_MSG_UNDER_CURSOR, f"no message of {q_name} is under the browse cursor of this handle")
     if request.complete_message:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from broker.core.explain.gaps import Lack, in_words, lack
-from broker.core.message.entry import AVAILABLE, GET_PENDING, GONE, LOCKED, PUT_PENDING, rank_of
+from broker.core.message.entry import AVAILABLE, DAMAGED, GET_PENDING, GONE, LOCKED, PUT_PENDING, rank_of
 from broker.core.message.logical_order import GROUPED, SEGMENTS
 from broker.core.queues.views import WHOLE_GROUP, WHOLE_MESSAGE
 from broker.mqi.explanations import Cause, Finding
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 GROUPS_MAX = 10
 GETTERS_MAX = 10
+DAMAGED_MAX = 10
 SELECTED_MAX = 1000  # how many messages a selector is tried on
 LOOKS_AT_ONCE = 100  # at messages, in one step
 
@@ -76,6 +77,7 @@ def explain(route: Route, shelf: Shelf, wanted: Wanted, now: float) -> Steps:
     yield from _uncommitted(seen.gets, Cause.UNCOMMITTED_GET, "got", now)
     yield from _locked(queue, seen.locked)
     yield from _expired(seen)
+    yield from _damaged(queue, seen.damaged)
     yield from _incomplete(entries, seen.group_ids, now)
     if seen.first is not None:
         yield from _ahead(entries, seen.first, wanted)
@@ -95,6 +97,7 @@ class _Seen:
         self.gets: Counter[Unit | None] = Counter()
         self.locked: set[Entry] = set()
         self.expired = 0
+        self.damaged: list[Entry] = []
         self.group_ids: dict[bytes, None] = {}
         self.available = 0
         self.first: Entry | None = None  # of the available
@@ -110,6 +113,8 @@ class _Seen:
             self.gets[entry.unit] += 1
         elif state == LOCKED:
             self.locked.add(entry)
+        elif state == DAMAGED:
+            self.damaged.append(entry)
         elif not expired:
             self._add_available(entry)
         self.expired += expired and state != GET_PENDING
@@ -198,6 +203,17 @@ def _expired(seen: _Seen) -> Iterator[Finding]:
         yield _finding(Cause.EXPIRED, f"{_messages(seen.expired)} expired", messages=seen.expired)
 
 
+def _damaged(queue: LocalQueue, damaged: Sequence[Entry]) -> Iterator[Finding]:
+    """One finding for each of the first, which names the file, and one for all others."""
+    for entry in damaged[:DAMAGED_MAX]:
+        msg_id, why = entry.msg_id.hex(), queue.shelf.damaged.get(entry.key, "")
+        text = f"the data of message {msg_id} is damaged, so nobody is given it: {why}"
+        yield _finding(Cause.DAMAGED, text, messages=1, msg_id=msg_id, why=why)
+    left = len(damaged) - DAMAGED_MAX
+    if left > 0:
+        yield _finding(Cause.DAMAGED, f"{left} more damaged", messages=left)
+
+
 # Groups and segments
 
 
@@ -272,7 +288,7 @@ def _others(others: Iterable[Entry], now: float) -> dict[str, list[int]]:
     return {name: sorted(numbers)[:100] for name, numbers in sorted(kept.items())}
 
 
-_KEPT_BY = {PUT_PENDING: "uncommitted", GET_PENDING: "got", LOCKED: "locked"}
+_KEPT_BY = {PUT_PENDING: "uncommitted", GET_PENDING: "got", LOCKED: "locked", DAMAGED: "damaged"}
 
 
 # Order, selectors, marks

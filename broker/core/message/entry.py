@@ -1,9 +1,9 @@
 """A message on a queue (semantics 0.2).
 
 States and who sees them: PUT_PENDING nobody, not even the unit of work that put it; AVAILABLE everybody;
-GET_PENDING nobody; LOCKED the handle that locked it; GONE is off the queue. `TRANSITIONS` says what leads from one to
-the next. The place of an entry never changes: its key is decided when it is put, and is kept by commit, backout and
-restart.
+GET_PENDING nobody; LOCKED the handle that locked it; DAMAGED nobody, since its data is not what was put; GONE is off
+the queue. `TRANSITIONS` says what leads from one to the next. The place of an entry never changes: its key is decided
+when it is put, and is kept by commit, backout and restart.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.unit import Unit
 
-PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, GONE = range(5)
-STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "GONE")
+PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, DAMAGED, GONE = range(6)
+STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "DAMAGED", "GONE")
 
 TRANSITIONS = {
     PUT_PENDING: {
@@ -36,6 +36,7 @@ TRANSITIONS = {
         "take": GET_PENDING,  # a destructive get
         "lock": LOCKED,  # a browse with LOCK
         "discard": GONE,  # expiry
+        "set_aside": DAMAGED,  # a get or browse has found its data damaged
     },
     LOCKED: {
         "unlock": AVAILABLE,  # also for the time of its own handle's next get
@@ -43,6 +44,9 @@ TRANSITIONS = {
     GET_PENDING: {
         "remove": GONE,  # the get is committed
         "reinstate": AVAILABLE,  # the get is backed out
+    },
+    DAMAGED: {
+        "readmit": AVAILABLE,  # for as long as it takes to remove it: it is expired, or its queue is cleared
     },
     GONE: {
         "place": PUT_PENDING,  # a get whose answer nobody took, after its removal

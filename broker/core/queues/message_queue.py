@@ -97,14 +97,22 @@ class MessageQueue(Protocol):
     def unlock(self, entry: Entry) -> None:
         """The message is available again."""
 
+    def set_aside(self, entry: Entry, why: str) -> None:
+        """The data of an available message is damaged: nobody is given it."""
+
+    def readmit(self, entry: Entry) -> None:
+        """A damaged message is to be removed, in the same step."""
+
     # How many messages there are
 
     @property
     def message_count(self) -> int:
-        """How many messages are on it, in whatever state."""
+        """How many messages are on it, in whatever state, but for those whose data is damaged."""
 
     def count_available(self, priority: int) -> int:
         """How many available messages there are of this effective priority or higher."""
 
     def qualifying(self) -> int:
-        """How many messages count for triggering: committed or not, of effective priority TRIGMPRI or more."""
+        """How many messages count for triggering: committed or not, of effective priority TRIGMPRI or more, and not
+        damaged.
+        """

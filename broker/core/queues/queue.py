@@ -3,9 +3,9 @@
 Where a message is in its life is told by the methods that bring it from one state to the next (`entry.TRANSITIONS`);
 which messages a get may be given, by the shelf that holds them.
 
-Invariants (`check_invariants`): those of the shelf and of the browse marks; `depth` counts PUT_PENDING, AVAILABLE and
-LOCKED (MQ's CURDEPTH), by effective priority in `depths`; `uncommitted` counts PUT_PENDING and GET_PENDING; no waiting
-getter would be given a message that is available.
+Invariants (`check_invariants`): those of the shelf and of the browse marks; `depth` counts PUT_PENDING, AVAILABLE,
+LOCKED and DAMAGED (MQ's CURDEPTH), all but the last by effective priority in `depths`; `uncommitted` counts PUT_PENDING
+and GET_PENDING; no waiting getter would be given a message that is available.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.message.entry import (
     AVAILABLE,
+    DAMAGED,
     GET_PENDING,
     GONE,
     ID_BITS,
@@ -155,6 +156,9 @@ class LocalQueue(LocalQueueAttributes):
         self.uncommitted -= 1
         self._count(entry, 1)
         self.shelf.show(entry)
+        why = self.shelf.damaged.get(entry.key)
+        if why is not None:
+            self.set_aside(entry, why)
 
     def discard(self, entry: Entry) -> None:
         """An available message goes, outside any unit of work: it is expired."""
@@ -172,6 +176,17 @@ class LocalQueue(LocalQueueAttributes):
         """The message is available again."""
         assert entry.state == LOCKED
         self.shelf.show(entry)
+
+    def set_aside(self, entry: Entry, why: str) -> None:
+        """The data of an available message is damaged: nobody is given it. It counts in the depth, not for triggers."""
+        self._hide(entry)
+        self.shelf.set_aside(entry, why)
+        self.depths[rank_of(entry.key)] -= 1
+
+    def readmit(self, entry: Entry) -> None:
+        """A damaged message is to be removed, in the same step."""
+        self.depths[rank_of(entry.key)] += 1
+        self.shelf.readmit(entry)
 
     def load(self, entries: Sequence[Entry]) -> None:
         """Messages that were on the queue when the queue manager ended. There are no getters and no views yet."""
@@ -198,22 +213,27 @@ class LocalQueue(LocalQueueAttributes):
     def _forget(self, entry: Entry) -> None:
         entry.state = GONE
         entry.unit = None
-        del self.shelf.entries[entry.key]
+        shelf = self.shelf
+        del shelf.entries[entry.key]
+        if shelf.damaged:
+            shelf.damaged.pop(entry.key, None)
         self.bytes -= entry.length
 
     # How many there are
 
     @property
     def message_count(self) -> int:
-        """How many messages are on it, in whatever state."""
-        return len(self.shelf.entries)
+        """How many messages are on it, in whatever state, but for those whose data is damaged."""
+        return len(self.shelf.entries) - len(self.shelf.damaged)
 
     def count_available(self, priority: int) -> int:
         """How many available messages there are of this effective priority or higher."""
         return self.shelf.available.count_below(order_key(priority - 1, 0))
 
     def qualifying(self) -> int:
-        """How many messages count for triggering: committed or not, of effective priority TRIGMPRI or more."""
+        """How many messages count for triggering: committed or not, of effective priority TRIGMPRI or more, and not
+        damaged.
+        """
         return sum(self.depths[self.trigger_priority :])
 
     def check_invariants(self) -> None:
@@ -223,7 +243,8 @@ class LocalQueue(LocalQueueAttributes):
         entries = shelf.entries.values()
         self.browse_marks.check_invariants(entries)
         states = [entry.state for entry in entries]
-        assert self.depth == sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states) == sum(self.depths)
+        counted = sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states)
+        assert (self.depth, sum(self.depths)) == (counted + states.count(DAMAGED), counted)
         assert self.uncommitted == sum(state in (PUT_PENDING, GET_PENDING) for state in states)
         assert self.bytes == sum(entry.length for entry in entries)
         if not self.get_inhibited:

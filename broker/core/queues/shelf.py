@@ -3,12 +3,13 @@
 A local queue keeps one shelf for as long as it lives (`LocalQueue.shelf`). A shelf can as well be made of a few
 messages alone (`Shelf(ids, entries)`): selection, groups and completeness are then those of these messages.
 
-The order, the indexes, the groups and the views hold the *available* messages only. Whatever is uncommitted or locked
-is in `entries` but in none of them, so ten thousand uncommitted messages at the head cost a get nothing.
+The order, the indexes, the groups and the views hold the *available* messages only. Whatever is uncommitted, locked or
+damaged is in `entries` but in none of them, so ten thousand uncommitted messages at the head cost a get nothing.
 
 Invariants (`check_invariants`): `entries` holds every message that is not GONE, by key; `available` holds exactly the
 keys of the AVAILABLE ones, and so do the indexes, each for the entries that have that identifier; a view holds those of
-them, up to its frontier, that it admits.
+them, up to its frontier, that it admits. `damaged` holds every message that is DAMAGED, and none that is AVAILABLE or
+LOCKED.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from heapq import merge
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.core.message.entry import AVAILABLE, GONE, ID_BITS, PUT_PENDING, order_key
+from broker.core.message.entry import AVAILABLE, DAMAGED, GONE, ID_BITS, LOCKED, PUT_PENDING, order_key
 from broker.core.queues.groups import Groups
 from broker.core.queues.identity_index import IdentityIndex
 from broker.core.queues.selection import unmarked
@@ -47,6 +48,7 @@ class Shelf:
         "available",
         "by_correl_id",
         "by_msg_id",
+        "damaged",
         "entries",
         "expiring",
         "groups",
@@ -63,7 +65,8 @@ class Shelf:
         self.groups = Groups()
         self.views: dict[tuple[object, ...], View] = {}  # by what it is about
         self.selectors: dict[Selector, int] = {}  # of how many handles
-        self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of the available
+        self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of available and damaged
+        self.damaged: dict[int, str] = {}  # by key, why: messages whose data is known not to be what was put
         self.load(entries)
 
     # What is on it, and what of that is available
@@ -123,6 +126,23 @@ class Shelf:
         self.available.discard_first(len(entries))
         for entry in entries:
             self._unindex(entry)
+
+    def set_aside(self, entry: Entry, why: str) -> None:
+        """A message that has just been hidden is damaged. In its time it expires all the same."""
+        entry.state = DAMAGED
+        self.damaged[entry.key] = why
+        if entry.deadline is not None:
+            self.expiring.add((entry.deadline, entry.key))
+
+    def readmit(self, entry: Entry) -> None:
+        """A damaged message is available, for the step that removes it. Should it stay all the same, it will be found
+        damaged again.
+        """
+        assert entry.state == DAMAGED
+        del self.damaged[entry.key]
+        if entry.deadline is not None:
+            self.expiring.discard((entry.deadline, entry.key))
+        self.show(entry)
 
     def _index(self, entry: Entry) -> Sequence[int]:
         """Let an available message be found; the keys of those whose completeness may have changed with it."""
@@ -298,12 +318,12 @@ class Shelf:
     # What is expired of it
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the time of an available message is up."""
+        """Whether the time of an available message, or of a damaged one, is up."""
         first = self.expiring.first()
         return first is not None and first[0] <= now
 
     def overdue(self, now: float) -> Iterator[Entry]:
-        """The available messages whose time is up. Discard them after the walk, not during it."""
+        """The available and the damaged messages whose time is up. Discard them after the walk, not during it."""
         for deadline, key in self.expiring:
             if deadline > now:
                 return
@@ -322,4 +342,7 @@ class Shelf:
         self.groups.check_invariants(self.entries[key] for key in shown)
         for view in self.views.values():
             assert list(view.keys) == [key for key in shown if view.has_passed(key) and view.admits(self.entries[key])]
-        assert len(self.expiring) == sum(self.entries[key].deadline is not None for key in shown)
+        set_aside = [key for key, entry in self.entries.items() if entry.state == DAMAGED]
+        assert len(self.expiring) == sum(self.entries[key].deadline is not None for key in (*shown, *set_aside))
+        assert self.damaged.keys() >= set(set_aside)
+        assert not any(self.entries[key].state in (AVAILABLE, LOCKED) for key in self.damaged)

@@ -100,12 +100,12 @@ class CarryOver:
         if not self._manifest.current.carrying:
             yield partial(self._note, carrying=True)
         yield snapshot.begin
-        for rows in _runs(delta.inserts.values()):
-            yield partial(snapshot.insert, rows=rows)
         for counters in _chunks(delta.counters.items()):
             yield partial(snapshot.count, counters=counters)
         for ids in _chunks(delta.removals):
             yield partial(snapshot.remove, ids=ids)
+        for rows in _runs(delta.inserts.values()):
+            yield partial(snapshot.insert, rows=rows)
         if delta.objects:
             yield partial(snapshot.define, objects=list(delta.objects.items()))
         snapshot.raise_high_water(delta.high_water)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class Delta:
-    """Rows that the snapshot lacks, and what has become of those that it has.
+    """Rows that the snapshot lacks, and what has become of those that it has. A message may be among both: a
+    nonpersistent one that two orderly stops in a row have kept.
 
     `counters` has the backout count (None: as it was) and the mark `hardened` of messages in the snapshot; `objects`
     None for one that was dropped.
@@ -48,11 +49,11 @@ class Delta:
 
     def follow(self, later: Delta) -> None:
         """Take in what came after this one."""
-        self.inserts |= later.inserts
         for id, (count, hardened) in later.counters.items():
             self._count(id, count, hardened)
         for id in later.removals:
             self._remove(id)
+        self.inserts |= later.inserts  # after the removals: a message that was kept over a stop comes again
         self.objects |= later.objects
         self.high_water = max(self.high_water, later.high_water)
 
