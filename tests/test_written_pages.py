@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from broker.config import load
 from broker.storage.log import manifest, record
 from broker.storage.snapshot import scripts as snapshot

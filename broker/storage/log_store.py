@@ -166,7 +166,8 @@ class LogStore(Store):
         It is told StoreFullError when there is no room: nothing is written, but a batch without inserts and objects
         still may be. It is told StoreFailedError when the outcome is unknown, and from then on always.
         """
-        self._use()
+        if self._opened is None:
+            raise self._not_open()
         return self._writer.submit(rows, done)
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
@@ -268,8 +269,11 @@ class LogStore(Store):
 
     def _use(self) -> Opened:
         if self._opened is None:
-            raise RuntimeError(f"the store in {self._disk.path} is not open")
+            raise self._not_open()
         return self._opened
+
+    def _not_open(self) -> RuntimeError:
+        return RuntimeError(f"the store in {self._disk.path} is not open")
 
 
 class _Reading:

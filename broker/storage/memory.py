@@ -61,7 +61,9 @@ class MemoryStore(Store):
         """
         rows = {id: self._messages.get(id) for id in ids}
         found = {id: row.data for id, row in rows.items() if row is not None and row.data is not None}
-        error = DataDamagedError.of(rows.keys() - found.keys(), "the store in memory") if len(found) < len(rows) else None
+        error = (
+            DataDamagedError.of(rows.keys() - found.keys(), "the store in memory") if len(found) < len(rows) else None
+        )
         asyncio.get_running_loop().call_soon(done, found, error)
 
     async def close(self) -> None:

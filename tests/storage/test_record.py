@@ -29,9 +29,7 @@ ROWS = Rows(
 
 def encoded(payload: bytes, place: Place = PLACE, **changes: int) -> bytes:
     values = {"number": 12, "generation": 3, "seed": SEED, **changes}
-    return encode(
-        payload, values["number"], values["generation"], place, seed=values["seed"], block_bytes=BLOCK
-    )
+    return encode(payload, values["number"], values["generation"], place, seed=values["seed"], block_bytes=BLOCK)
 
 
 def decoded(data: bytes, place: Place = PLACE, seed: int = SEED) -> Record | None:

@@ -24,14 +24,16 @@ def found(content: bytes, file: int = 0) -> list[tuple[int, int]]:
 
 
 def test_records_are_found_between_blocks_of_no_meaning() -> None:
-    content = b"".join((
-        bytes(BLOCK),
-        block(5, Place(0, 1), blocks=2),
-        b"\xa5" * BLOCK,
-        block(6, Place(0, 4)),
-        bytes(BLOCK),
-        block(3, Place(0, 6)),
-    ))
+    content = b"".join(
+        (
+            bytes(BLOCK),
+            block(5, Place(0, 1), blocks=2),
+            b"\xa5" * BLOCK,
+            block(6, Place(0, 4)),
+            bytes(BLOCK),
+            block(3, Place(0, 6)),
+        )
+    )
     assert found(content) == [(5, 1), (6, 4), (3, 6)]
 
 
@@ -79,9 +81,7 @@ CHAINS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("numbers", "number", "generation", "expected", "end", "beyond"), CHAINS.values(), ids=CHAINS
-)
+@pytest.mark.parametrize(("numbers", "number", "generation", "expected", "end", "beyond"), CHAINS.values(), ids=CHAINS)
 def test_the_chain_behind_a_snapshot(
     numbers: list[int | tuple[int, int]], number: int, generation: int, expected: list[int], end: int, beyond: list[int]
 ) -> None:
