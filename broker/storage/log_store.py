@@ -25,6 +25,7 @@ from anyio import CancelScope
 
 from broker.clock import Clock
 from broker.storage.creation import LogSettings
+from broker.storage.disk.file_system import sqlite_note
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
@@ -96,6 +97,8 @@ class LogStore(Store):
             self._opened = opened = await open_store(self._disk, worker, self._clock, self._name, self._settings)
             for warning in self._warnings:
                 logger.warning("file system path=%s: %s", self._disk.path, warning)
+            if note := sqlite_note():
+                logger.info("sqlite path=%s: %s", self._disk.path, note)
             pace = Pace(adaptive=self._settings.inline == ADAPTIVE and not self._warnings)
             self._writer = Writer(opened.log, worker, pace, self._clock, self._fail)
             self._upkeep = Upkeep(self._disk, worker, self._clock, opened, self._ballast_bytes, self._fail)
