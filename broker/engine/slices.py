@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from broker.storage.store import Done
 
 SLICE_SECONDS: Final = 0.0005
-"""A slice ends with the step that reaches this age. A put outside syncpoint takes four or five turns of the event loop:
-with slices of a millisecond a client that puts and gets every 10 ms falls behind.
+"""A slice ends with the step that reaches this age. A put outside syncpoint takes two turns of the event loop, or three
+with a store that writes on a thread: with slices of a millisecond a client that puts and gets every 10 ms falls behind.
 """
 
 SLICE_STEPS: Final = 1000

@@ -25,6 +25,7 @@ from anyio import CancelScope
 
 from broker.clock import Clock
 from broker.storage.creation import LogSettings
+from broker.storage.disk.file_system import sqlite_note
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
@@ -96,6 +97,8 @@ class LogStore(Store):
             self._opened = opened = await open_store(self._disk, worker, self._clock, self._name, self._settings)
             for warning in self._warnings:
                 logger.warning("file system path=%s: %s", self._disk.path, warning)
+            if note := sqlite_note():
+                logger.info("sqlite path=%s: %s", self._disk.path, note)
             pace = Pace(adaptive=self._settings.inline == ADAPTIVE and not self._warnings)
             self._writer = Writer(opened.log, worker, pace, self._clock, self._fail)
             self._upkeep = Upkeep(self._disk, worker, self._clock, opened, self._ballast_bytes, self._fail)
@@ -166,7 +169,8 @@ class LogStore(Store):
         It is told StoreFullError when there is no room: nothing is written, but a batch without inserts and objects
         still may be. It is told StoreFailedError when the outcome is unknown, and from then on always.
         """
-        self._use()
+        if self._opened is None:
+            raise self._not_open()
         return self._writer.submit(rows, done)
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
@@ -218,8 +222,11 @@ class LogStore(Store):
         opened = self._opened
         if opened is None:
             return self._last_status
+        path = self._upkeep.snapshot.path
+        found = self._disk.identity(path.name)
         return {
-            "file": str(self._upkeep.snapshot.path),
+            "file": str(path),
+            "bytes": found.size if found else 0,
             **self._upkeep.status(),
             "way": opened.log.way,
             "log_bytes_max": opened.log.capacity_bytes,
@@ -265,8 +272,11 @@ class LogStore(Store):
 
     def _use(self) -> Opened:
         if self._opened is None:
-            raise RuntimeError(f"the store in {self._disk.path} is not open")
+            raise self._not_open()
         return self._opened
+
+    def _not_open(self) -> RuntimeError:
+        return RuntimeError(f"the store in {self._disk.path} is not open")
 
 
 class _Reading:

@@ -369,3 +369,16 @@ def test_a_call_looks_at_no_more_than_so_many_messages(world: World, asked: list
     found = world.manager.get(access.handle, access.queue, md, gmo, None, world.now)
     assert isinstance(found, Search)
     assert len(asked) <= LOOKS_AT_ONCE
+
+
+def test_a_get_of_any_message_ends_the_search_that_nobody_goes_on_with(world: World) -> None:
+    world.define(MAXDEPTH=100_000)
+    access = world.open()
+    for _ in range(2 * LOOKS_AT_ONCE):
+        access.put(b"", 0, MessageDescriptor(correl_id=number_id(7)))
+    md = MessageDescriptor(correl_id=number_id(7), msg_seq_number=2)
+    gmo = GetMessageOptions(match_options=int(MQMO.MATCH_CORREL_ID | MQMO.MATCH_MSG_SEQ_NUMBER))
+    assert isinstance(world.manager.get(access.handle, access.queue, md, gmo, None, world.now), Search)
+    assert access.queue.shelf.views
+    world.manager.get(access.handle, access.queue, None, GetMessageOptions(), None, world.now)
+    assert not access.queue.shelf.views

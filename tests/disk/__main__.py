@@ -37,10 +37,10 @@ def main() -> int:
                 break
     seconds = time.perf_counter() - begun
     for name, count in sorted(result.figures.items()):
-        print(f"{count:10} {name}")
+        sys.stdout.write(f"{count:10} {name}\n")
     for seed, what in result.found[:20]:
-        print(f"seed {seed}: {what}")
-    print(f"{result.schedules} schedules, {len(result.found)} finds, {seconds:.1f} s")
+        sys.stdout.write(f"seed {seed}: {what}\n")
+    sys.stdout.write(f"{result.schedules} schedules, {len(result.found)} finds, {seconds:.1f} s\n")
     return 1 if result.found else 0
 
 

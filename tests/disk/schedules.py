@@ -221,7 +221,13 @@ class Schedule:
         except StoreUnusableError as error:
             self._refused(error)
             raise _Over from error
-        except (StoreFailedError, StoreFullError) as error:
+        except StoreFullError as error:  # while messages that are given once were to be removed
+            if self.machine.free is None:
+                raise Violation(f"a start is refused for room on a roomy disk: {error}") from error
+            self.figures["starts refused because the log is full, too"] += 1
+            self.orderly = False
+            raise _Over from error
+        except StoreFailedError as error:
             self._expect_failure(f"the start failed: {error}")
             raise _Over from error
         found = messages | await self._bodies(store, {id: row for id, row in messages.items() if row.persistent})
@@ -320,8 +326,8 @@ class Schedule:
     async def _write(self, store: LogStore, rows: Rows) -> None:
         self.unknown = self.state.after(rows)
         self._note(
-            f"put {[row.id for row in rows.inserts]} remove {rows.removals} back out {rows.backouts} mark {rows.hardened}"
-            f" define {len(rows.objects)} drop {rows.dropped} high water {rows.high_water}"
+            f"put {[row.id for row in rows.inserts]} remove {rows.removals} back out {rows.backouts}"
+            f" mark {rows.hardened} define {len(rows.objects)} drop {rows.dropped} high water {rows.high_water}"
         )
         try:
             await store.write(rows)

@@ -13,14 +13,13 @@ import errno
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
-from weakref import WeakValueDictionary
 
 from broker.storage.disk.disk import Identity
 from broker.storage.store import StoreUnusableError
 from tests.disk.faults import Crash, fail
 from tests.disk.inode import some
 from tests.disk.machine import room_of
-from tests.disk.sqlite_vfs import SimulatedConnection, open_connection
+from tests.disk.sqlite_vfs import PROCESSES, SimulatedConnection, open_connection
 from tests.disk.workers import SimulatedDatabaseWorker, SimulatedWorker
 
 if TYPE_CHECKING:
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from broker.storage.disk.disk import DatabaseWorker, Disk, DiskFile, Worker
     from tests.disk.inode import Inode
     from tests.disk.machine import Machine
-
-PROCESSES: WeakValueDictionary[int, SimulatedDisk] = WeakValueDictionary()
-"""Every process, by the number in the path that it calls its directory by."""
 
 _numbers = iter(range(1, 1 << 62))
 

@@ -20,10 +20,10 @@ import sqlite3
 from contextlib import suppress
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakValueDictionary
 
 import apsw
 
-from tests.disk import simulated
 from tests.disk.faults import Crash
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
     from tests.disk.inode import Inode
     from tests.disk.simulated import SimulatedDisk
+
+PROCESSES: WeakValueDictionary[int, SimulatedDisk] = WeakValueDictionary()
+"""Every process, by the number in the path that it calls its directory by."""
 
 _NAME = "simulated"
 _BEFORE_2020 = 2458849.5  # a Julian day: it is always the same one here
@@ -181,7 +184,7 @@ def _place(path: str) -> tuple[SimulatedDisk | None, str]:
     """The process that calls a file by this path, and the file's name."""
     pure = PurePosixPath(path)
     number = pure.parent.name
-    return simulated.PROCESSES.get(int(number)) if number.isdigit() else None, pure.name
+    return PROCESSES.get(int(number)) if number.isdigit() else None, pure.name
 
 
 _VFS = _Vfs()

@@ -559,6 +559,15 @@ async def test_rule_6_a_command_that_finds_no_room_changes_nothing(bench: Bench)
         assert (await queue.get()).data == b"A"
 
 
+async def test_rule_10_a_mark_that_finds_no_room_fails_no_unit_that_writes_nothing_itself(bench: Bench) -> None:
+    outcomes: list[Exception | None] = []
+    bench.manager.core.ids.low_at = 0
+    bench.store.fail_next(StoreFullError("full"))
+    bench.manager.journal.submit(Rows(), outcomes.append)
+    await bench.idle()
+    assert (outcomes, bench.store.refused) == ([None], 1)
+
+
 async def test_rule_10_a_mark_that_found_no_room_is_written_with_the_next_batch() -> None:
     store = FaultStore(MemoryStore())
     async with opened(store) as bench:
