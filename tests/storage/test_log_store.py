@@ -447,6 +447,7 @@ async def test_the_status_of_a_store(disk_store: LogStore, tmp_path: Path) -> No
     await disk_store.write(batch(2))
     status = disk_store.status()
     assert status.pop("way").startswith("pwrite")
+    assert status.pop("bytes") == (tmp_path / "data" / "evermq-1.db").stat().st_size
     assert status == {
         "file": str(tmp_path / "data" / "evermq-1.db"),
         "full": False,
