@@ -156,6 +156,9 @@ class _Start:
         self._snapshot = Snapshot(path, kept.instance, Checks(kept.seed))
         self._database = await self._patiently(lambda: self._disk.start_database(kept.database))
         await self._patiently(lambda: self._opened.perform(self._snapshot.open))
+        needed = (await self._opened.perform(self._snapshot.room)).total
+        if found.size < needed and not kept.carrying:  # else the rest may be in the write-ahead log
+            raise self._unusable(f"{path} has {found.size} bytes in place of {needed}")
         tally = self._snapshot.tally
         if tally.number < kept.snap:
             raise self._unusable(f"{path} is older than it must be: it holds {tally.number} of {kept.snap} batches")
