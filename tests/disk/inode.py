@@ -9,7 +9,8 @@ if TYPE_CHECKING:
     from random import Random
 
 _EVICTED_AT_READ = 0.02
-_EVICTED_AT_DROP = 0.95
+_EVICTED_AT_DROP = 0.9
+_PAGE_BYTES = 4096
 
 
 class Inode:
@@ -71,18 +72,22 @@ class Inode:
 
     def read(self, offset: int, size: int, random: Random) -> bytes | None:
         """What a read through the cache gives, short at the end; None when a sector cannot be read."""
+        size = max(0, min(size, len(self.view) - offset))
         if self.stale:
-            self.evict(
-                [sector for sector in self.sectors(offset, size) if sector in self.stale], _EVICTED_AT_READ, random
-            )
+            seen = [sector for sector in self.sectors(offset, size) if sector in self.stale]
+            self.evict(seen, _EVICTED_AT_READ, random)
         if self.unreadable and not self.unreadable.isdisjoint(self.sectors(offset, size)):
             return None
         return bytes(self.view[offset : offset + size])
 
     def evict(self, sectors: Iterable[int], chance: float, random: Random) -> None:
-        """Let each of these stale sectors leave the cache, or not."""
+        """Let these stale sectors leave the cache, or not, a page at a time."""
+        leaves: dict[int, bool] = {}
         for sector in sectors:
-            if random.random() < chance:
+            page = sector * self.sector_bytes // _PAGE_BYTES
+            if page not in leaves:
+                leaves[page] = random.random() < chance
+            if leaves[page]:
                 self.stale.discard(sector)
                 start = sector * self.sector_bytes
                 end = min(start + self.sector_bytes, len(self.view))
