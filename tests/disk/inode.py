@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 _EVICTED_AT_READ = 0.02
 _EVICTED_AT_DROP = 0.9
+_MAPPED = 0.15
 _PAGE_BYTES = 4096
 
 
@@ -21,7 +22,7 @@ class Inode:
     any moment, and the medium's older content shows. `unreadable` sectors give EIO until they are written again.
     """
 
-    __slots__ = ("dirty", "error", "locks", "medium", "number", "sector_bytes", "stale", "unreadable", "view")
+    __slots__ = ("dirty", "error", "locks", "mapped", "medium", "number", "sector_bytes", "stale", "unreadable", "view")
 
     def __init__(self, number: int, sector_bytes: int) -> None:
         self.number = number
@@ -31,6 +32,7 @@ class Inode:
         self.dirty: set[int] = set()
         self.stale: set[int] = set()
         self.unreadable: set[int] = set()
+        self.mapped = False  # by another program: nothing of it leaves the cache
         self.error = False  # a write in the background failed, and the next sync is to hear of it
         self.locks: dict[object, int] = {}  # SQLite's, by who holds them
 
@@ -82,6 +84,8 @@ class Inode:
 
     def evict(self, sectors: Iterable[int], chance: float, random: Random) -> None:
         """Let these stale sectors leave the cache, or not, a page at a time."""
+        if self.mapped:
+            return
         leaves: dict[int, bool] = {}
         for sector in sectors:
             page = sector * self.sector_bytes // _PAGE_BYTES
@@ -94,8 +98,10 @@ class Inode:
                 self.view[start:end] = self.medium[start:end].ljust(max(0, end - start), b"\0")
 
     def drop(self, random: Random) -> None:
-        """Let nearly all that is clean leave the cache."""
-        self.evict(sorted(self.stale), _EVICTED_AT_DROP, random)
+        """Let nearly all that is clean leave the cache; none of it while another program has the file mapped."""
+        if self.stale:
+            self.mapped = random.random() < _MAPPED
+            self.evict(sorted(self.stale), _EVICTED_AT_DROP, random)
 
     # From the cache to the medium
 
@@ -136,7 +142,7 @@ class Inode:
         self.view = self.medium[:]
         self.dirty.clear()
         self.stale.clear()
-        self.error = False
+        self.error = self.mapped = False
 
     def persist(self, sectors: Iterable[int]) -> None:
         """Copy these sectors from the cache to the medium."""

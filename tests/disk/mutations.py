@@ -49,14 +49,14 @@ def no_check() -> AbstractContextManager[None]:
     """A record counts wherever its header says it lies, whatever its bytes are."""
 
     def decode(data: memoryview, place: Place, *, seed: int, block_bytes: int) -> Record | None:
-        if data[:4] != record.MAGIC:
+        if bytes(data[:4]) != record.MAGIC:
             return None
         _, _, _, generation, file, block, length, number, _ = record._HEADER.unpack_from(data)
         blocks = record.blocks_of(length, block_bytes)
-        if (file, block) != place or blocks * block_bytes > len(data):
+        if place != (file, block) or blocks * block_bytes > len(data):
             return None
         payload = data[record.HEADER_BYTES : record.HEADER_BYTES + length]
-        return Record(number, generation, place, blocks, payload)
+        return Record(number, generation, record.Place(file, block), blocks, payload)
 
     return _patched((scan, "decode", decode))
 
