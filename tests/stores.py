@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.storage.creation import LogSettings
@@ -19,3 +21,30 @@ BALLAST_BYTES: Final = 4096
 def log_store(path: Path, **settings: Any) -> LogStore:
     """A store in the directory `path`, not opened yet; `settings` are those of LogStore."""
     return LogStore(path, **{"settings": SMALL, "ballast_bytes": BALLAST_BYTES, **settings})
+
+
+def as_killed(path: Path, to: Path) -> Path:
+    """A copy of a data directory as it is at this moment: what the kill of its queue manager would leave."""
+    to.mkdir()
+    for each in path.iterdir():
+        with suppress(FileNotFoundError):  # the log of a database that was just removed
+            if each.is_file():
+                shutil.copy2(each, to)
+    return to
+
+
+async def settled(store: LogStore) -> None:
+    """Return when the threads of an open store have done what they had to do, and what followed from that."""
+    quiet = 0
+    while quiet < 3:
+        assert store._worker is not None
+        await store._worker.perform(lambda: None)
+        await store._upkeep.database.perform(lambda _: None)
+        quiet = 0 if store._upkeep._working and not store._upkeep._carrying.stopped else quiet + 1
+
+
+async def carried_over(store: LogStore) -> None:
+    """Have an open store carry over what its log has gathered, and what came meanwhile."""
+    for _ in range(2):
+        store._upkeep._carry()
+        await settled(store)

@@ -6,9 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from broker.storage.scripts import migrations
 
 from broker.config import load
+from broker.storage.log import manifest, record
+from broker.storage.snapshot import scripts as snapshot
 from broker.wire import frames
 from tests.scripts import script
 
@@ -46,4 +47,6 @@ def test_the_configuration_that_a_page_shows_is_one(page: str, tmp_path: Path) -
 def test_the_page_of_versions_tells_those_of_wire_and_store() -> None:
     page = (DOCS / "versions.md").read_text("utf-8")
     assert f"protocol with a version of its own, now {frames.VERSION}." in page
-    assert f"(`PRAGMA user_version`), now {max(migrations())}." in page
+    assert f"(`PRAGMA user_version`), now {snapshot.version()};" in page
+    assert record.FORMAT == manifest.FORMAT
+    assert f"and its files have a format, now {record.FORMAT}." in page.replace("\n", " ")

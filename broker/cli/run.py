@@ -17,6 +17,7 @@ from broker.cli.program import CannotRunError
 from broker.config import load
 from broker.server import StartError, daemon
 from broker.server.errors import StoreLostError
+from broker.storage import StoreFailedError
 from triggers import TriggerMonitor
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def run(file: str | None) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         daemon.main(config, services, ready=_announce)
-    except (StartError, StoreLostError, StoreUnusableError) as error:
+    except (StartError, StoreLostError, StoreFailedError, StoreUnusableError) as error:
         raise CannotRunError(str(error)) from error
 
 

@@ -56,7 +56,7 @@ from collections import deque
 from enum import Enum
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.message.rows import Rows
 from broker.engine.mistakes import contained, mistake
@@ -68,6 +68,9 @@ if TYPE_CHECKING:
     from broker.core.identifiers import Identifiers
     from broker.engine.afterwards import Afterwards
     from broker.storage.store import Done, Store
+
+BATCH_BYTES_MAX: Final = 1024 * 1024
+"""A batch that has messages of so many bytes takes in no further unit. A unit of work is never split."""
 
 logger = logging.getLogger(__name__)
 
@@ -286,12 +289,16 @@ class Journal:
             self._falling = {caller: full for caller, full in self._falling.items() if caller in waiting}
 
     def _next_batch(self) -> list[Submission]:
+        """The units that come next: some, and with bodies, as much as the store writes well in one piece."""
         batch: list[Submission] = []
-        rows = 0
-        while self._submissions and rows < self._batch_rows_max:
+        count = size = 0
+        while self._submissions and count < self._batch_rows_max and size < BATCH_BYTES_MAX:
             submission = self._submissions.popleft()
             batch.append(submission)
-            rows += len(submission.rows.inserts) + len(submission.rows.removals)
+            rows = submission.rows
+            count += len(rows.inserts) + len(rows.removals)
+            for row in rows.inserts:
+                size += row.length
         return batch
 
     def _refuse_later(self, callers: Iterable[object | None], full: StoreFullError) -> None:

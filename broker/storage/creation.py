@@ -66,6 +66,7 @@ def finish_upgrade(disk: Disk) -> None:
             disk.rename(OLD_FILE, KEPT_FILE)
             found = None
         if found is None:
+            _keep_log(disk)
             _place_placeholder(disk)
     except (OSError, sqlite3.Error, StoreUnusableError) as error:
         logger.warning("an older release would not see that this store is newer path=%s: %s", disk.path, error)
@@ -99,6 +100,15 @@ def _create(disk: Disk, name: str, settings: LogSettings, *, upgrade: bool) -> N
     manifest.create(disk, made)
     if upgrade:
         finish_upgrade(disk)
+
+
+def _keep_log(disk: Disk) -> None:
+    """Have the old store keep its write-ahead log, if it could not be carried over: it is half of it, and SQLite would
+    apply it to what takes the place.
+    """
+    for each in ("-wal", "-shm"):
+        if disk.identity(f"{OLD_FILE}{each}") is not None:
+            disk.rename(f"{OLD_FILE}{each}", f"{KEPT_FILE}{each}")
 
 
 def _place_placeholder(disk: Disk) -> None:

@@ -25,6 +25,7 @@ from anyio import CancelScope
 
 from broker.clock import Clock
 from broker.storage.creation import LogSettings
+from broker.storage.disk.file_system import sqlite_note
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
@@ -91,18 +92,21 @@ class LogStore(Store):
         self._failure = None
         self._disk.claim()
         try:
+            self._warnings = self._disk.warnings()
             self._worker = worker = self._disk.start_worker()
             self._opened = opened = await open_store(self._disk, worker, self._clock, self._name, self._settings)
-            self._warnings = self._disk.warnings()
             for warning in self._warnings:
                 logger.warning("file system path=%s: %s", self._disk.path, warning)
+            if note := sqlite_note():
+                logger.info("sqlite path=%s: %s", self._disk.path, note)
             pace = Pace(adaptive=self._settings.inline == ADAPTIVE and not self._warnings)
             self._writer = Writer(opened.log, worker, pace, self._clock, self._fail)
-            self._upkeep = Upkeep(self._disk, self._clock, opened, self._ballast_bytes, self._fail)
+            self._upkeep = Upkeep(self._disk, worker, self._clock, opened, self._ballast_bytes, self._fail)
             self._writer.keeper, self._upkeep.writer = self._upkeep, self._writer
             await self._upkeep.open()
         except BaseException:
-            await self._let_go()
+            with CancelScope(shield=True):
+                await self._let_go()
             raise
 
     async def load_objects(self) -> tuple[list[ObjectRow], int]:
@@ -110,12 +114,13 @@ class LogStore(Store):
 
         Raises StoreUnusableError when one is not what was written.
         """
-        opened = self._use()
-        delta = self._upkeep.delta
-        kept = await opened.database.perform(opened.snapshot.load_objects)
-        objects = {(each.space, each.name): each for each in kept} | delta.objects
-        found = [objects[key] for key in sorted(objects)]
-        high_water = max(opened.snapshot.tally.high_water, delta.high_water)
+        self._use()
+        async with self._upkeep.standing_still() as delta:
+            snapshot = self._upkeep.snapshot
+            kept = await self._upkeep.database.perform(snapshot.load_objects)
+            objects = {(each.space, each.name): each for each in kept} | delta.objects
+            found = [objects[key] for key in sorted(objects)]
+            high_water = max(snapshot.tally.high_water, delta.high_water)
         return [each for each in found if each is not None], high_water
 
     async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
@@ -127,39 +132,36 @@ class LogStore(Store):
         """
         opened = self._use()
         nonpersistent: list[int] = []
-        self._upkeep.loading = True
-        try:
-            async for rows in self._load(opened):
+        async with self._upkeep.standing_still() as delta:
+            async for rows in self._load(delta):
                 lost = [row.id for row in rows if not row.persistent]
                 nonpersistent += lost
                 yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
-        finally:
-            self._upkeep.loading = False
         if nonpersistent:
             await self.write(Rows(removals=nonpersistent))
 
-    async def _load(self, opened: Opened) -> AsyncIterator[list[MessageRow]]:
+    async def _load(self, delta: Delta) -> AsyncIterator[list[MessageRow]]:
         """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""
-        delta = self._upkeep.delta
+        database, snapshot = self._upkeep.database, self._upkeep.snapshot
         new = iter(sorted(delta.inserts))
         upcoming = next(new, None)
         last, count, total = -1, 0, 0
         while True:
-            page, checks = await opened.database.perform(
-                partial(opened.snapshot.load_messages, after=last, limit=LOAD_CHUNK)
-            )
+            page, checks = await database.perform(partial(snapshot.load_messages, after=last, limit=LOAD_CHUNK))
             count, total = count + len(page), total + checks
             rows = list(_as_left(page, delta)) if delta.removals or delta.counters else page.copy()
             last = page[-1].id if page else 2**63
             merged = False
             while upcoming is not None and upcoming < last:
-                rows.append(delta.inserts[upcoming]._replace(data=None))
+                row = delta.inserts.get(upcoming)
+                if row is not None:  # else it was removed while this load goes on
+                    rows.append(row._replace(data=None))
                 upcoming, merged = next(new, None), True
             if rows:
                 yield sorted(rows) if merged else rows
             if not page:
                 break
-        opened.snapshot.check_tally(count, total)
+        snapshot.check_tally(count, total)
 
     def submit(self, rows: Rows, done: Done) -> bool:
         """Make all of `rows` durable, or none: True when they are already, else `done` is called.
@@ -167,14 +169,15 @@ class LogStore(Store):
         It is told StoreFullError when there is no room: nothing is written, but a batch without inserts and objects
         still may be. It is told StoreFailedError when the outcome is unknown, and from then on always.
         """
-        self._use()
+        if self._opened is None:
+            raise self._not_open()
         return self._writer.submit(rows, done)
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Read the data of these messages, then call `done`; it is told DataDamagedError, with the data of the others,
         when some is missing or is not what was put, and StoreFailedError when the database cannot be read.
         """
-        opened = self._use()
+        self._use()
         found: dict[int, bytes] = {}
         wanted: list[int] = []
         for id in ids:
@@ -189,8 +192,8 @@ class LogStore(Store):
         elif not wanted:
             loop.call_soon(done, found, None)
         else:
-            reading = _Reading(opened.snapshot, wanted, found, done)
-            opened.database.submit(reading.work, reading.ended)
+            reading = _Reading(self._upkeep.snapshot, wanted, found, done)
+            self._upkeep.database.submit(reading.work, reading.ended)
 
     async def close(self) -> None:
         """Stop in order, or let go after a failure; harmless when already closed. Raises StoreFailedError when the
@@ -199,7 +202,7 @@ class LogStore(Store):
         opened, self._opened = self._opened, None
         with CancelScope(shield=True):
             try:
-                if opened is not None and self._failure is None:
+                if opened is not None and self._failure is None and not self._upkeep.damaged:
                     await self._settled()
                     if self._failure is not None:
                         raise self._failure
@@ -219,8 +222,11 @@ class LogStore(Store):
         opened = self._opened
         if opened is None:
             return self._last_status
+        path = self._upkeep.snapshot.path
+        found = self._disk.identity(path.name)
         return {
-            "file": str(opened.snapshot.path),
+            "file": str(path),
+            "bytes": found.size if found else 0,
             **self._upkeep.status(),
             "way": opened.log.way,
             "log_bytes_max": opened.log.capacity_bytes,
@@ -242,16 +248,13 @@ class LogStore(Store):
         self._last_status = self.status()
         opened, self._opened = self._opened, None
         if opened is not None:
-            self._upkeep.stop()
-            if not self._upkeep.closed:
-                if self._failure is not None:
-                    await self._upkeep.marked()
-                await opened.database.abandon()
-            opened.log.close()
-            opened.manifest.close()
+            await self._upkeep.let_go()
         worker, self._worker = self._worker, None
         if worker is not None:
             await worker.close()
+        if opened is not None:  # A record may have been on its way until here.
+            opened.log.close()
+            opened.manifest.close()
         self._disk.release()
 
     def _fail(self, error: StoreFailedError) -> None:
@@ -269,8 +272,11 @@ class LogStore(Store):
 
     def _use(self) -> Opened:
         if self._opened is None:
-            raise RuntimeError(f"the store in {self._disk.path} is not open")
+            raise self._not_open()
         return self._opened
+
+    def _not_open(self) -> RuntimeError:
+        return RuntimeError(f"the store in {self._disk.path} is not open")
 
 
 class _Reading:
@@ -297,8 +303,7 @@ class _Reading:
     def ended(self, error: Exception | None) -> None:
         """Tell who waits."""
         if error is None and self._damaged:
-            ids = ", ".join(map(str, self._damaged))
-            error = DataDamagedError(self._damaged, f"{self._snapshot.path}: the data of messages {ids} is damaged")
+            error = DataDamagedError.of(self._damaged, str(self._snapshot.path))
         self._done({} if isinstance(error, StoreFailedError) else self._found, error)
 
 

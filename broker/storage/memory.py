@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from broker.storage.store import Store, StoreFailedError
+from broker.storage.store import DataDamagedError, Store, StoreFailedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
@@ -56,15 +56,14 @@ class MemoryStore(Store):
         return True
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
-        """Look up the data of these messages; `done` is told StoreFailedError when one is missing."""
-        found: dict[int, bytes] = {}
-        error = None
-        for id in ids:
-            row = self._messages.get(id)
-            if row is None or row.data is None:
-                found, error = {}, StoreFailedError(f"message {id} is not in the store")
-                break
-            found[id] = row.data
+        """Look up the data of these messages; `done` is told DataDamagedError, with the data of the others, when some
+        is missing.
+        """
+        rows = {id: self._messages.get(id) for id in ids}
+        found = {id: row.data for id, row in rows.items() if row is not None and row.data is not None}
+        error = (
+            DataDamagedError.of(rows.keys() - found.keys(), "the store in memory") if len(found) < len(rows) else None
+        )
         asyncio.get_running_loop().call_soon(done, found, error)
 
     async def close(self) -> None:

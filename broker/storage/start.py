@@ -14,6 +14,8 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
+from anyio import CancelScope
+
 from broker.storage.creation import create, finish_upgrade
 from broker.storage.log import manifest as manifests
 from broker.storage.log import record
@@ -66,9 +68,9 @@ async def open_store(disk: Disk, worker: Worker, clock: Clock, name: str, settin
 
     Raises StoreUnusableError, which names the file, what is wrong and what to do.
     """
-    if manifests.FILE not in disk.names():
-        await worker.perform(partial(create, disk, name, settings))
     try:
+        if manifests.FILE not in disk.names():
+            await worker.perform(partial(create, disk, name, settings))
         return await _Start(disk, worker, clock, name).run()
     except (OSError, sqlite3.Error, StoreFailedError, StoreFullError, StoreBusyError) as error:
         raise StoreUnusableError(f"the store in {disk.path} cannot be opened: {error}") from error
@@ -86,37 +88,46 @@ class _Start:
         self._snapshot: Snapshot
         self._database: DatabaseWorker | None = None
         self._replaced: DatabaseWorker | None = None
-        self._log: Log | None = None
+        self._files: list[ManifestFile | Log] = []
 
     async def run(self) -> Opened:
         try:
             return await self._run()
         except BaseException:
-            if self._database is not None:
-                await self._database.abandon()
-            if self._log is not None:
-                self._log.close()
+            with CancelScope(shield=True):
+                await self._let_go()
             raise
+
+    async def _let_go(self) -> None:
+        """Leave the databases as they are and close the files, when the thread has ended what it does."""
+        await self._worker.perform(lambda: None)
+        for database in (self._replaced, self._database):
+            if database is not None:
+                await database.abandon()
+        for files in self._files:
+            files.close()
 
     async def _run(self) -> Opened:
         self._manifest = await self._worker.perform(lambda: ManifestFile.open(self._disk))
         kept = self._manifest.current
         orderly = kept.state == manifests.ORDERLY
+        self._files.append(self._manifest)
         self._check_name(kept)
         records = await self._worker.perform(lambda: read_log(self._disk, kept))
         await self._open_database(kept)
         found = self._check_chain(kept, records)
-        self._log = Log.open(self._disk, replace(kept, generation=kept.generation + 1), found)
-        await self._worker.perform(partial(self._log.rewrite, found))
+        log = Log.open(self._disk, replace(kept, generation=kept.generation + 1), found)
+        self._files.append(log)
+        await self._worker.perform(partial(log.rewrite, found))
         number, uncarried = await self._settle_database(kept)
-        self._log.snap = kept.snap if uncarried else self._snapshot.tally.number
+        log.snap = kept.snap if uncarried else self._snapshot.tally.number
         await self._worker.perform(partial(self._begin, found, number, uncarried))
         if self._replaced is not None:
             await self._replaced.close()
         delta = Delta()
         for each in found.records:
             delta.apply(record.unpack(each.payload))
-        return Opened(self._manifest, self._log, self._snapshot, self._opened, delta, uncarried, orderly)
+        return Opened(self._manifest, log, self._snapshot, self._opened, delta, uncarried, orderly)
 
     def _check_name(self, kept: Manifest) -> None:
         if kept.name != self._name:
@@ -177,7 +188,7 @@ class _Start:
     async def _settle_database(self, kept: Manifest) -> tuple[int, bool]:
         """Make the database one file that the medium has whole: the number of it, and whether a checkpoint is due."""
         boot = self._disk.boot()
-        cut_short = kept.carrying and kept.state != manifests.ORDERLY  # else it merely found no room, and no sync failed
+        cut_short = kept.carrying and kept.state != manifests.ORDERLY  # else it merely found no room
         unsure = (kept.state == manifests.FAILED or cut_short) and (not boot or boot == kept.boot)
         if self._manifest.doubtful or unsure:
             await self._rewrite(kept.db + 1)
@@ -272,7 +283,7 @@ def read_log(disk: Disk, kept: Manifest) -> list[Record]:
         elif found.size != kept.file_bytes:
             what = f"has {found.size} bytes in place of {kept.file_bytes}"
         else:
-            content = disk.read(name)
+            content = _read(disk, name)
             header = record.file_header(
                 kept.instance, number, block_bytes=kept.block_bytes, file_bytes=kept.file_bytes, seed=kept.seed
             )
@@ -286,6 +297,16 @@ def read_log(disk: Disk, kept: Manifest) -> list[Record]:
                 f"`evermq recover {disk.path} --accept-loss`"
             )
     return records
+
+
+def _read(disk: Disk, name: str) -> bytes:
+    try:
+        return disk.read(name)
+    except OSError as error:
+        raise StoreUnusableError(
+            f"{disk.path / name} cannot be read ({error}); look at the disk, restore the directory from a backup, or "
+            f"see `evermq recover {disk.path} --accept-loss`"
+        ) from error
 
 
 def _databases(names: set[str]) -> set[str]:

@@ -56,6 +56,13 @@ class DataDamagedError(Exception):
         super().__init__(text)
         self.ids = frozenset(ids)
 
+    @classmethod
+    def of(cls, ids: Collection[int], where: str) -> DataDamagedError:
+        """That the data of these messages is missing, or is not what was put."""
+        listed = ", ".join(map(str, sorted(ids)))
+        what = f"the data of message {listed}" if len(ids) == 1 else f"the data of messages {listed}"
+        return cls(ids, f"{where}: {what} is missing or damaged")
+
 
 class Store(Protocol):
     """Where a queue manager keeps what must survive it."""

@@ -4,19 +4,21 @@
   at an orderly stop (`broker.storage.snapshot.carry_over`).
 - A carry-over that finds no room makes the store full: what grows is refused until one went through and the ballast,
   which is given up for it, is back (log rule 9). A database that another program has locked is tried again each second.
+- When no batch comes for a while, a database that is nearly all free room is written anew
+  (`broker.storage.shrinking`).
 - The manifest learns how far the log reaches: once a second under load, and when no batch comes for a while.
 - Each second all files are compared with those that are open (log rule 9): who writes into a file that was removed
   keeps nothing.
 
 All time comes from the clock. Methods are called on the event loop; what blocks is done on the thread of the database,
-which also owns the manifest.
+which also owns the manifest, until it is closed; then the thread of the log does.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -24,19 +26,21 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.clock import cancel_timer
 from broker.storage.log.manifest import FAILED, ORDERLY
 from broker.storage.log.manifest import FILE as MANIFEST
+from broker.storage.shrinking import Shrinking
 from broker.storage.snapshot.carry_over import CarryOver, note
 from broker.storage.snapshot.database import StoreBusyError
 from broker.storage.snapshot.delta import Delta
 from broker.storage.start import BALLAST
-from broker.storage.store import Rows, StoreFailedError, StoreFullError
+from broker.storage.store import Rows, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
+    from collections.abc import AsyncIterator, Callable
 
     from broker.clock import Clock, Timer
-    from broker.storage.disk.disk import Disk, Identity
+    from broker.storage.disk.disk import DatabaseWorker, Disk, Identity, Worker
     from broker.storage.log.writer import Writer
+    from broker.storage.snapshot.database import Snapshot
     from broker.storage.start import Opened
     from broker.storage.store import Done
 
@@ -62,18 +66,27 @@ class Upkeep:
     """The upkeep of an open store. `delta` is what the snapshot lacks; `full`, that what grows is refused."""
 
     def __init__(
-        self, disk: Disk, clock: Clock, opened: Opened, ballast_bytes: int, failed: Callable[[StoreFailedError], None]
+        self,
+        disk: Disk,
+        worker: Worker,
+        clock: Clock,
+        opened: Opened,
+        ballast_bytes: int,
+        failed: Callable[[StoreFailedError], None],
     ) -> None:
         self._disk = disk
+        self._worker = worker
         self._clock = clock
         self._log = opened.log
         self._manifest = opened.manifest
-        self._snapshot = opened.snapshot
-        self._database = opened.database
+        self.snapshot = opened.snapshot
+        self.database = opened.database
         self._ballast_bytes = ballast_bytes
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._carrying = CarryOver(opened.database, opened.snapshot, opened.manifest)
+        self._shrinking = Shrinking(disk, opened.manifest, self)
+        self._may_have_shrunk = True  # since it was last looked at
         self._carrying.committed = opened.uncarried
         self._number = opened.log.number  # of the last batch that was settled
         self._frozen: Delta | None = None  # what the carry-over that runs, or is tried again, has to write
@@ -85,10 +98,11 @@ class Upkeep:
         self._busy_since: float | None = None
         self._noting = False
         self._files = {name: disk.identity(name) for name in self._names()}
-        self._closing: Done | None = None
+        self._waiting: list[asyncio.Future[Exception | None]] = []  # for the end of the carry-over that runs
+        self._loading = False  # what the snapshot lacks stays with it until all has been read
         self._ended = False
         self.closed = False  # the database, in order
-        self.loading = False  # what the snapshot lacks stays with it until all has been read
+        self.damaged = False  # which a load has found; nothing more is written to it
         self.delta = opened.delta
         self.full = opened.uncarried
         self.ballast_held = False
@@ -97,7 +111,7 @@ class Upkeep:
 
     async def open(self) -> None:
         """Begin: the ballast is occupied, or the store is full."""
-        self.full = not await self._database.perform(self._occupy) or self.full
+        self.full = not await self.database.perform(self._occupy) or self.full
         self._timer = self._clock.call_later(INTERVAL, self._tick)
         self._watch_for_idleness()
 
@@ -118,6 +132,25 @@ class Upkeep:
             row = self._frozen.inserts.get(id)
         return None if row is None else row.data
 
+    @asynccontextmanager
+    async def standing_still(self) -> AsyncIterator[Delta]:
+        """What the snapshot lacks, while nothing is carried over: what runs is waited for. Not for two at a time."""
+        self._loading = True
+        try:
+            while self._working and not self._ended:
+                await self._carry_over_ended()
+            self._thaw()
+            yield self.delta
+        except StoreUnusableError:
+            self.stop()
+            self.damaged = True
+            raise
+        finally:
+            self._loading = False
+            self.writer.go_on()
+            if self._idle_timer is None and not self._ended:
+                self._watch_for_idleness()
+
     # What the writer asks and tells
 
     def settled(self, rows: Rows, size: int) -> None:
@@ -134,30 +167,40 @@ class Upkeep:
 
     def needs_room(self) -> None:
         """Batches wait for a free file of the log."""
-        self._carry()
+        if self._busy_since is None:  # else it is tried again each second
+            self._carry()
 
     def keep(self, rows: Rows, done: Done) -> bool:
         """Write a batch that no file of the log could hold to the snapshot, once the log is carried over; False when
         that is to come first.
         """
-        if self._carrying.running or self._behind:
+        if self._working or self._behind or self._loading:
             self._carry()
             return False
-        self._frozen = Delta()
-        self._frozen.apply(rows)
-        self._carrying.start(self._frozen, self._number + 1, partial(self._kept, done))
+        delta = Delta()
+        delta.apply(rows)
+        self._start_keeping(delta, done)
         return True
 
-    def _kept(self, done: Done, error: Exception | None) -> None:
-        self._frozen = None
+    def _start_keeping(self, delta: Delta, done: Done) -> None:
+        if self._working or self._loading:
+            self._clock.call_later(INTERVAL, partial(self._start_keeping, delta, done))
+        elif not self._carrying.stopped:
+            self._carrying.start(delta, self._number + 1, partial(self._kept, delta, done))
+
+    def _kept(self, delta: Delta, done: Done, error: Exception | None) -> None:
         durable = error is None or self._carrying.committed
         if durable:
             self._number = self._log.skip()
         self._carried(error)
         if durable:
             done(None)
+        elif not isinstance(error, StoreBusyError):
+            done(error)
+        elif self._busy_seconds < BUSY_SECONDS_MAX:
+            self._clock.call_later(INTERVAL, partial(self._start_keeping, delta, done))
         else:
-            done(StoreFullError(str(error)) if isinstance(error, StoreBusyError) else error)
+            done(StoreFullError(f"the batch fits no file of the log, and {error}"))
 
     # The carry-over
 
@@ -166,9 +209,14 @@ class Upkeep:
         """Whether the snapshot lacks something, or is not whole in its file."""
         return self._number > self._log.snap or self._carrying.committed
 
+    @property
+    def _working(self) -> bool:
+        """Whether the database is carried over to, or written anew."""
+        return self._carrying.running or self._shrinking.running
+
     def _carry(self) -> None:
-        """Carry over what there is, unless that is being done."""
-        if self._carrying.running or self._ended or self.loading:
+        """Carry over what there is, unless that is being done, or all is being read."""
+        if self._working or self._ended or self._loading:
             return
         if self._carrying.committed:
             self._carrying.resume(self._carried)
@@ -191,27 +239,34 @@ class Upkeep:
             self._found_no_room(error)
         else:
             self._found_it_busy(error)
-        self._end_closing(error)
+        self._tell_ended(error)
 
     def _went_through(self) -> None:
         self._log.snap = self._carrying.number
         self._busy_since = None
+        self._may_have_shrunk = True
         self.last_carry_over = datetime.fromtimestamp(self._clock.time(), UTC)
         if self.full:
-            self._database.submit(self._occupy_or_not, self._occupied)
+            self.database.submit(self._occupy_or_not, self._occupied)
         self.writer.go_on()
+        if self._idle_timer is None and not self._ended:
+            self._watch_for_idleness()
+
+    def _thaw(self) -> None:
+        """Have what is not carried over yet in one piece."""
+        if self._frozen is not None:
+            self._frozen.follow(self.delta)
+            self.delta, self._frozen = self._frozen, None
 
     def _found_no_room(self, full: StoreFullError) -> None:
         """What was frozen is joined by what came later: messages that were got meanwhile need no room."""
         if not self.full:
             logger.warning("store full path=%s: what grows is refused until there is room: %s", self._disk.path, full)
         self.full = True
-        if self._frozen is not None:
-            self._frozen.follow(self.delta)
-            self.delta, self._frozen = self._frozen, None
+        self._thaw()
         if self.ballast_held:
             self.ballast_held = False
-            self._database.submit(lambda _: self._disk.remove(BALLAST), self._ballast_given_up)
+            self.database.submit(lambda _: self._disk.remove(BALLAST), self._ballast_given_up)
         else:
             self.writer.refuse(full)
 
@@ -222,13 +277,18 @@ class Upkeep:
         self._carry()
 
     def _found_it_busy(self, busy: Exception | None) -> None:
-        now = self._clock.monotonic()
-        self._busy_since = now if self._busy_since is None else self._busy_since
-        waited = now - self._busy_since
+        if self._busy_since is None:
+            self._busy_since = self._clock.monotonic()
+        waited = self._busy_seconds
         if waited >= BUSY_WARNING_SECONDS:
             logger.warning("database busy path=%s seconds=%d: %s", self._disk.path, waited, busy)
         if waited >= BUSY_SECONDS_MAX:
             self.writer.refuse(StoreFullError(f"the log is full, and cannot be carried over: {busy}"))
+
+    @property
+    def _busy_seconds(self) -> float:
+        """For how long another program has kept everything from being carried over."""
+        return 0.0 if self._busy_since is None else self._clock.monotonic() - self._busy_since
 
     def _occupy(self, _: sqlite3.Connection) -> bool:
         try:
@@ -253,12 +313,12 @@ class Upkeep:
     def _tick(self) -> None:
         """Each second: look at the files, note how far the log reaches, try again what found no room."""
         self._timer = self._clock.call_later(INTERVAL, self._tick)
-        self._database.submit(self._compare_files, self._done)
+        self.database.submit(self._compare_files, self._done)
         self._note_durable()
         if self._behind and (self.full or self._busy_since is not None):
             self._carry()
         elif self.full:
-            self._database.submit(self._occupy_or_not, self._occupied)
+            self.database.submit(self._occupy_or_not, self._occupied)
 
     def _watch_for_idleness(self) -> None:
         self._idle_timer = self._clock.call_later(IDLE_SECONDS, self._look)
@@ -273,13 +333,38 @@ class Upkeep:
             self._carry()
         else:
             self._note_durable()
+            self._shrink()
+
+    def _shrink(self) -> None:
+        """Have the database written anew, if it may be nearly all free room and what is in it stands still."""
+        still = not (self._working or self._loading or self._carrying.committed or self._frozen is not None)
+        if self._may_have_shrunk and still and not (self.full or self._ended):
+            self._may_have_shrunk = False
+            self._shrinking.begin()
+
+    def go_over(self, database: DatabaseWorker, snapshot: Snapshot) -> None:
+        """Use this database from now on, which the manifest names."""
+        stopped = self._carrying.stopped
+        self.database, self.snapshot = database, snapshot
+        self._carrying = CarryOver(database, snapshot, self._manifest)
+        self._carrying.stopped = stopped
+        self._files = {name: self._disk.identity(name) for name in self._names()}
+
+    def shrunk(self, error: StoreFailedError | None) -> None:
+        """The writing anew has ended: what waits for it goes on."""
+        if error is not None:
+            self._failed(error)
+        self._tell_ended(error)
+        self.writer.go_on()
+        if self._idle_timer is None and not self._ended:
+            self._watch_for_idleness()
 
     def _note_durable(self) -> None:
         """Have the manifest say how far the log reaches, unless it says so."""
         number = self._number
-        if number > self._manifest.current.durable and not self._noting:
+        if number > self._manifest.current.durable and not (self._noting or self._shrinking.naming):
             self._noting = True
-            self._database.submit(lambda _: note(self._manifest, durable=number), self._noted)
+            self.database.submit(lambda _: note(self._manifest, durable=number), self._noted)
 
     def _noted(self, error: Exception | None) -> None:
         self._noting = False
@@ -313,21 +398,21 @@ class Upkeep:
         StoreFailedError, after which nothing may be written.
         """
         self.stop()
-        self._ended = False
+        await self._shrinking.end()
+        self._ended = self._loading = False
         await self._carry_last()
-        self._ended = True
-        await self._database.perform(self._compare_files)
+        await self.database.perform(self._compare_files)
         number = self._number
         if self._carrying.committed:
-            await self._database.abandon()
+            await self.database.abandon()
         else:
-            await self._database.close()
+            await self.database.close()
         self.closed = True
-        note(self._manifest, state=ORDERLY, last=number, durable=number)
+        await self._worker.perform(partial(note, self._manifest, state=ORDERLY, last=number, durable=number))
 
     def stop(self) -> None:
         """Do nothing more at intervals; harmless when repeated."""
-        self._ended = True
+        self._ended = self._shrinking.stopped = True
         cancel_timer(self._timer)
         cancel_timer(self._idle_timer)
 
@@ -335,34 +420,53 @@ class Upkeep:
         """Write nothing any more but, if it can be, why."""
         self.stop()
         self._carrying.stopped = True
-        self._end_closing(error)
+        self._tell_ended(error)
         mark = partial(note, self._manifest, state=FAILED, cause=str(error))
         if self.closed:
-            with suppress(StoreFailedError):
-                mark()
+            self._worker.submit(mark, _ignored)
         else:
-            self._database.submit(lambda _: mark(), _ignored)
+            self.database.submit(lambda _: mark(), _ignored)
+
+    async def let_go(self) -> None:
+        """End, and leave the database open unless it was closed in order: SQLite would write to it."""
+        self.stop()
+        await self._shrinking.end()
+        if self._carrying.stopped:
+            await self.marked()
+        if not self.closed:
+            await self.database.abandon()
 
     async def marked(self) -> None:
         """Wait until it is written that the store has failed, if it can be: what still waits is not written."""
         with suppress(Exception):
-            await self._database.perform(lambda _: None)
+            await self.database.perform(lambda _: None)
 
     async def _carry_last(self) -> None:
         """Wait for the carry-over that runs, then for one of what is left; that it finds no room is no failure."""
         for _ in range(2):
             if self._behind or self._carrying.running:
-                ended: asyncio.Future[Exception | None] = self._loop.create_future()
-                self._closing = ended.set_result
                 self._carry()
-                error = await ended
-                if isinstance(error, StoreFailedError):
-                    raise error
+                await self._end_of_carry_over()
+        self.stop()
+        while self._carrying.running:  # once more, with the room of the ballast
+            await self._end_of_carry_over()
 
-    def _end_closing(self, error: Exception | None) -> None:
-        closing, self._closing = self._closing, None
-        if closing is not None:
-            closing(error)
+    async def _end_of_carry_over(self) -> None:
+        error = await self._carry_over_ended()
+        if isinstance(error, StoreFailedError):
+            raise error
+
+    async def _carry_over_ended(self) -> Exception | None:
+        """Wait for the end of the carry-over that runs, or of the store: what it ended with."""
+        ended: asyncio.Future[Exception | None] = self._loop.create_future()
+        self._waiting.append(ended)
+        return await ended
+
+    def _tell_ended(self, error: Exception | None) -> None:
+        waiting, self._waiting = self._waiting, []
+        for ended in waiting:
+            if not ended.done():
+                ended.set_result(error)
 
 
 def _same(opened: Identity, found: Identity | None) -> bool:

@@ -227,8 +227,8 @@ _INTRODUCTION: Final = """\
 # From the rules to the tests and the code
 
 Each number of [semantics.md](semantics.md), [triggers.md](triggers.md), [commands.md](commands.md),
-[durability.md](durability.md) and [log.md](log.md), and who cites it: tests, by their names or in a comment, and files. `pytest <test>` runs
-one.
+[durability.md](durability.md) and [log.md](log.md), and who cites it: tests, by their names or in a comment, and
+files. `pytest <test>` runs one.
 
 This page is generated: `python docs/scripts/cases_page.py` writes it, and a test compares.
 """

@@ -48,7 +48,7 @@ OUTSIDE_SYNCPOINT: Final = GetMessageOptions(options=MQGMO.WAIT | MQGMO.NO_SYNCP
 class EverMQ(Adapter):  # type: ignore[misc]  # the base class is the harness's
     name, server = "evermq", "evermq"
     url = f"mq://127.0.0.1:{PORT}"
-    durability = "journal in SQLite, WAL, synchronous=FULL: fdatasync before a put returns; group commit"
+    durability = "a log of its own, synced (O_DIRECT and O_DSYNC, or fdatasync) before a put returns; group commit"
     ack_note = "get under syncpoint, up to 128 a unit of work; the commit, durable, travels with the next get"
 
     async def connect(self) -> None:

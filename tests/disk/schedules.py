@@ -22,7 +22,7 @@ from broker.storage.creation import LogSettings
 from broker.storage.log import manifest as manifests
 from broker.storage.log.scan import records_in
 from broker.storage.log_store import LogStore
-from broker.storage.snapshot import carry_over
+from broker.storage.snapshot import carry_over, statements
 from broker.storage.store import DataDamagedError, StoreFailedError, StoreFullError, StoreUnusableError
 from tests.disk import damage
 from tests.disk.faults import Countdown
@@ -508,6 +508,7 @@ def small() -> Iterator[None]:
             (upkeep, "IDLE_BYTES", 8 * 1024),
             (log_store, "LOAD_CHUNK", 7),
             (carry_over, "STEP_ROWS_MAX", 5),
+            (statements, "STEP_ROWS_MAX", 5),
         ):
             stack.enter_context(patch.object(module, name, value))
         stack.callback(logger.setLevel, level)

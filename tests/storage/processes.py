@@ -26,11 +26,11 @@ sys.stdin.read()
 WRITES_A_MESSAGE = """
 import asyncio, os, signal, sys
 from pathlib import Path
-from broker.storage.sqlite import SqliteStore
 from broker.storage.store import MessageRow, Rows
+from tests.stores import log_store
 
 async def main() -> None:
-    store = SqliteStore(Path(sys.argv[1]), ballast_bytes=0)
+    store = log_store(Path(sys.argv[1]))
     await store.open()
     await store.write(Rows(inserts=[MessageRow(1, 7, 4, 1, b"descriptor of 1", 5, b"hello")]))
     os.kill(os.getpid(), signal.SIGKILL)

@@ -8,8 +8,9 @@ from functools import partial
 
 import pytest
 
-from broker.storage import memory, sqlite
-from broker.storage.store import ObjectRow, Rows, Store, StoreFailedError
+from broker.storage import log_store, memory
+from broker.storage.memory import MemoryStore
+from broker.storage.store import DataDamagedError, ObjectRow, Rows, Store, StoreFailedError
 
 from .samples import ORDERS, SHIPPING, Contents, contents, message, reopened
 
@@ -52,8 +53,10 @@ async def test_messages_are_loaded_in_order_of_id_whatever_the_order_of_writing(
 
 async def test_messages_are_loaded_in_chunks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "LOAD_CHUNK", 2)
-    monkeypatch.setattr(sqlite, "LOAD_CHUNK", 2)
+    monkeypatch.setattr(log_store, "LOAD_CHUNK", 2)
     await store.write(Rows(inserts=[message(id) for id in range(1, 6)]))
+    await store.close()
+    await store.open()
     chunks = [[row.id for row in chunk] async for chunk in store.load_messages()]
     assert chunks == [[1, 2], [3, 4], [5]]
 
@@ -73,20 +76,15 @@ async def test_data_is_read_for_many_messages_at_once(store: Store) -> None:
 async def test_data_of_a_message_that_is_gone_cannot_be_read(store: Store, data: bytes) -> None:
     await store.write(Rows(inserts=[message(1, data), message(2)]))
     await store.write(Rows(removals=[1]))
-    with pytest.raises(StoreFailedError, match="message 1 "):
+    with pytest.raises(DataDamagedError, match="the data of message 1 is") as damage:
         await store.read_data([2, 1])
+    assert damage.value.ids == {1}
 
 
 async def test_a_removed_message_does_not_come_back(store: Store) -> None:
     await store.write(Rows(inserts=[message(id, b"x" * 1000 * id) for id in (1, 2, 3, 4)]))
     await store.write(Rows(removals=[4, 1]))
     assert [row.id for row in (await reopened(store)).messages] == [2, 3]
-
-
-async def test_removals_marks_and_backouts_of_messages_that_are_gone_are_harmless(store: Store) -> None:
-    await store.write(Rows(inserts=[message(1)]))
-    await store.write(Rows(removals=[2], hardened=[3], backouts=[(4, 1)]))
-    assert (await reopened(store)).messages == [message(1)]
 
 
 async def test_a_mark_is_reported_at_the_next_start(store: Store) -> None:
@@ -180,7 +178,9 @@ NOT_WRITABLE = {
 
 
 @pytest.mark.parametrize("rows", NOT_WRITABLE.values(), ids=NOT_WRITABLE)
-async def test_a_batch_with_an_error_is_not_written_at_all(store: Store, rows: Rows) -> None:
+async def test_a_batch_with_an_error_is_not_written_at_all(rows: Rows) -> None:
+    """In memory. On disk it is a mistake of the queue manager that a carry-over stops at."""
+    store = MemoryStore()
     await store.write(Rows(inserts=[message(1)], objects=[ORDERS], high_water=5))
     rows = replace(rows, removals=[1], hardened=[1], high_water=9)
     with pytest.raises(StoreFailedError):
@@ -216,7 +216,8 @@ async def test_batches_are_answered_in_the_order_of_their_submission(store: Stor
     assert answered == [3, 1, 2]
 
 
-async def test_a_batch_that_fails_is_answered_with_its_error(store: Store) -> None:
+async def test_a_batch_that_fails_is_answered_with_its_error() -> None:
+    store = MemoryStore()
     answer = asyncio.get_running_loop().create_future()
     await store.write(Rows(inserts=[message(1)]))
     store.submit(Rows(inserts=[message(1)]), answer.set_result)

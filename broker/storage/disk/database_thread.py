@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 STATEMENTS_MAX = 64
 """As many statements stay prepared."""
 
+BUSY_SECONDS = 0.1
+"""How long a statement waits for another program that has the database locked, and reads of bodies wait with it. Who
+needs the lock tries again later.
+"""
+
 _T = TypeVar("_T")
 
 
@@ -117,7 +122,7 @@ class _Outcome:
 
 def connect(path: Path) -> sqlite3.Connection:
     """Open the file, or make it. Transactions are ours alone to begin (`isolation_level`)."""
-    return sqlite3.connect(path, isolation_level=None, cached_statements=STATEMENTS_MAX)
+    return sqlite3.connect(path, isolation_level=None, cached_statements=STATEMENTS_MAX, timeout=BUSY_SECONDS)
 
 
 async def start(connector: Callable[[], sqlite3.Connection], name: str) -> DatabaseThread:

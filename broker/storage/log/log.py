@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.storage.log.record import Place, blocks_of, encode
+from broker.storage.log.record import HEADER_BYTES, blocks_of, encode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 
 class Log:
-    """An open log. `number` is that of its last record, `snap` the last that the snapshot holds."""
+    """An open log. `number` is that of its last record, `snap` the last that the snapshot holds. `room` is the longest
+    payload that fits the file which is being written: no turn is needed.
+    """
 
     def __init__(self, files: Sequence[DiskFile], manifest: Manifest, chain: Chain) -> None:
         self._files = files
@@ -28,13 +30,13 @@ class Log:
         self._generation = manifest.generation
         self._block_bytes = manifest.block_bytes
         self._blocks = manifest.file_bytes // manifest.block_bytes
-        self._place = chain.next_place
+        self._file, self._block = chain.next_place
         self._highest = [0] * len(files)  # the number of the last record in each file that may still be needed
         for record in chain.records:
             self._highest[record.place.file] = record.number
         self.number = chain.end
         self.snap = manifest.snap
-        self.written_bytes = 0
+        self.room = self._room()
 
     @classmethod
     def open(cls, disk: Disk, manifest: Manifest, chain: Chain) -> Log:
@@ -44,7 +46,7 @@ class Log:
     @property
     def way(self) -> str:
         """How the files are written, for people."""
-        return self._files[self._place.file].way
+        return self._files[self._file].way
 
     @property
     def capacity_bytes(self) -> int:
@@ -64,33 +66,32 @@ class Log:
         """Whether a record with so much payload fits a file at all."""
         return blocks_of(payload_length, self._block_bytes) < self._blocks
 
-    def continues(self, payload_length: int) -> bool:
-        """Whether it fits the file that is being written: no turn is needed."""
-        return self._place.block + blocks_of(payload_length, self._block_bytes) <= self._blocks
-
     def turn(self) -> bool:
         """Go on in the next file; False while that holds records which the snapshot lacks."""
-        following = (self._place.file + 1) % len(self._files)
+        following = (self._file + 1) % len(self._files)
         if self._highest[following] > self.snap:
             return False
-        self._place = Place(following, 1)
+        self._file, self._block = following, 1
         self._highest[following] = 0
+        self.room = self._room()
         return True
 
     def write(self, payload: bytes) -> None:
         """Write the next record, which fits its file; raises OSError, and then nothing may be written any more."""
-        number, place = self.number + 1, self._place
-        data = encode(payload, number, self._generation, place, seed=self._seed, block_bytes=self._block_bytes)
-        self._files[place.file].write(place.block * self._block_bytes, data)
-        self._place = Place(place.file, place.block + len(data) // self._block_bytes)
-        self._highest[place.file] = number
-        self.number = number
-        self.written_bytes += len(data)
+        number, file, block, block_bytes = self.number + 1, self._file, self._block, self._block_bytes
+        data = encode(payload, number, self._generation, (file, block), seed=self._seed, block_bytes=block_bytes)
+        self._files[file].write(block * block_bytes, data)
+        self._block = block + len(data) // block_bytes
+        self._highest[file] = self.number = number
+        self.room -= len(data)
 
     def skip(self) -> int:
         """The next number, given to a batch that goes straight to the snapshot."""
         self.number += 1
         return self.number
+
+    def _room(self) -> int:
+        return (self._blocks - self._block) * self._block_bytes - HEADER_BYTES
 
     def close(self) -> None:
         """Let go of the files; harmless when already closed."""

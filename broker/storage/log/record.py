@@ -53,8 +53,10 @@ def blocks_of(payload_length: int, block_bytes: int) -> int:
     return -(-(HEADER_BYTES + payload_length) // block_bytes)
 
 
-def encode(payload: bytes, number: int, generation: int, place: Place, *, seed: int, block_bytes: int) -> bytes:
-    """The blocks of a record. `seed` is the CRC-32 of the key of the store."""
+def encode(
+    payload: bytes, number: int, generation: int, place: tuple[int, int], *, seed: int, block_bytes: int
+) -> bytes:
+    """The blocks of a record that is to lie at `place`, a file and a block. `seed` is the CRC-32 of the store's key."""
     header = _HEADER.pack(MAGIC, FORMAT, 0, generation, *place, len(payload), number, b"")
     padding = bytes(-(HEADER_BYTES + len(payload)) % block_bytes)
     check = crc32(padding, crc32(payload, crc32(header, seed)))
@@ -83,8 +85,11 @@ def file_header(instance: bytes, file: int, *, block_bytes: int, file_bytes: int
 
 def pack(rows: Rows) -> bytes:
     """The payload of a batch."""
-    objects = [(o.space.encode(), o.name.encode(), o.number, o.kind.encode(), o.attributes) for o in rows.objects]
-    dropped = [(space.encode(), name.encode()) for space, name in rows.dropped]
+    objects: list[tuple[object, ...]] = []
+    dropped: list[tuple[bytes, bytes]] = []
+    if rows.objects or rows.dropped:
+        objects = [(o.space.encode(), o.name.encode(), o.number, o.kind.encode(), o.attributes) for o in rows.objects]
+        dropped = [(space.encode(), name.encode()) for space, name in rows.dropped]
     parts = (rows.inserts, rows.removals, rows.backouts, rows.hardened, objects, dropped, rows.high_water)
     payload: bytes = msgpack.packb(parts)
     return payload

@@ -77,21 +77,32 @@ class Writer:
 
     def submit(self, rows: Rows, done: Done) -> bool:
         """As `Store.submit`: True when the batch is durable already."""
-        batch = _Batch(rows, pack(rows), done)
-        if self._may_write_now(batch):
-            now = self._clock.monotonic()
-            try:
-                self._log.write(batch.payload)
-            except OSError as error:
-                self._loop.call_soon(done, self._fail(error))
-                return False
-            self._pace.took(self._clock.monotonic() - now, now)
-            self.inline_writes += 1
-            self.keeper.settled(rows, len(batch.payload))
-            return True
-        self._queue.append(batch)
-        self.go_on()
-        return False
+        try:
+            payload = pack(rows)
+        except (ValueError, TypeError, OverflowError) as error:  # A mistake of who made the rows: nothing is written.
+            self._loop.call_soon(done, StoreFailedError(f"a batch cannot be written: {error!r}"))
+            return False
+        now = self._clock.monotonic()
+        if (
+            self._busy
+            or self._queue
+            or self.failure is not None
+            or self.keeper.full
+            or len(payload) > self._log.room
+            or not self._pace.inline(len(payload), now)
+        ):
+            self._queue.append(_Batch(rows, payload, done))
+            self.go_on()
+            return False
+        try:
+            self._log.write(payload)
+        except OSError as error:
+            self._loop.call_soon(done, self._fail(error))
+            return False
+        self._pace.took(self._clock.monotonic() - now, now)
+        self.inline_writes += 1
+        self.keeper.settled(rows, len(payload))
+        return True
 
     def when_idle(self, call: Callable[[], None]) -> None:
         """Call `call` once when all that was submitted is answered: at once, or later."""
@@ -113,7 +124,11 @@ class Writer:
             self._loop.call_soon(call)  # after the answers that are due
 
     def refuse(self, full: StoreFullError) -> None:
-        """Answer those who wait for room that there is none, then go on."""
+        """Answer those who wait for room that there is none, then go on. What is behind a record that is on its way has
+        not found out yet whether there is room.
+        """
+        if self._busy:
+            return
         waiting, self._queue = self._queue, deque()
         for batch in waiting:
             self._loop.call_soon(batch.done, full)
@@ -135,15 +150,6 @@ class Writer:
             return self.failure
         return StoreFullError("there is no room on the disk") if batch.rows.grows and self.keeper.full else None
 
-    def _may_write_now(self, batch: _Batch) -> bool:
-        size = len(batch.payload)
-        return (
-            self.idle
-            and self._pace.inline(size, self._clock.monotonic())
-            and self._log.continues(size)
-            and self._refusal(batch) is None
-        )
-
     def _begin(self, batch: _Batch) -> bool:
         """Begin to write the first of those who wait; False when there is no room for it now."""
         size = len(batch.payload)
@@ -152,7 +158,7 @@ class Writer:
                 return False
             self._in_snapshot = batch
         else:
-            if not self._log.continues(size):
+            if size > self._log.room:
                 if not self._log.turn():
                     self.keeper.needs_room()
                     return False

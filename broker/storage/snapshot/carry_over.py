@@ -15,9 +15,10 @@ second copy while the database is half written.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from broker.storage.snapshot.database import StoreBusyError
+from broker.storage.snapshot.statements import STEP_ROWS_MAX, runs
 from broker.storage.store import StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
@@ -28,11 +29,7 @@ if TYPE_CHECKING:
     from broker.storage.log.manifest import ManifestFile
     from broker.storage.snapshot.database import Snapshot
     from broker.storage.snapshot.delta import Delta
-    from broker.storage.store import Done, MessageRow
-
-STEP_ROWS_MAX: Final = 256
-STEP_BYTES_MAX: Final = 512 * 1024
-"""So much is written in one piece of work; a read of bodies that comes meanwhile waits for no more."""
+    from broker.storage.store import Done
 
 _T = TypeVar("_T")
 
@@ -104,7 +101,7 @@ class CarryOver:
             yield partial(snapshot.count, counters=counters)
         for ids in _chunks(delta.removals):
             yield partial(snapshot.remove, ids=ids)
-        for rows in _runs(delta.inserts.values()):
+        for rows in runs(delta.inserts.values()):
             yield partial(snapshot.insert, rows=rows)
         if delta.objects:
             yield partial(snapshot.define, objects=list(delta.objects.items()))
@@ -115,9 +112,12 @@ class CarryOver:
 
     def _rest(self) -> Iterator[Callable[[sqlite3.Connection], None]]:
         yield self._snapshot.checkpoint
-        durable = max(self.number, self._manifest.current.durable)
-        yield partial(self._note, carrying=False, snap=self.number, durable=durable)
+        yield self._note_end
         self.committed = False
+
+    def _note_end(self, db: sqlite3.Connection) -> None:
+        durable = max(self.number, self._manifest.current.durable)  # which may have been noted since this began
+        self._note(db, carrying=False, snap=self.number, durable=durable)
 
     def _undo(self, db: sqlite3.Connection) -> None:
         self._snapshot.roll_back(db)
@@ -133,20 +133,6 @@ def note(manifest: ManifestFile, **changes: object) -> None:
         manifest.write(**changes)
     except OSError as error:
         raise StoreFailedError(f"the manifest cannot be written: {error}") from error
-
-
-def _runs(rows: Iterable[MessageRow]) -> Iterator[list[MessageRow]]:
-    """The rows of one step each."""
-    run: list[MessageRow] = []
-    size = 0
-    for row in rows:
-        run.append(row)
-        size += row.length
-        if len(run) == STEP_ROWS_MAX or size >= STEP_BYTES_MAX:
-            yield run
-            run, size = [], 0
-    if run:
-        yield run
 
 
 def _chunks(items: Iterable[_T]) -> Iterator[list[_T]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.storage.snapshot.checks import TALLY_MAX, Tally
 from broker.storage.snapshot.scripts import schema, version
-from broker.storage.snapshot.statements import in_chunks, inserts_of, statement
+from broker.storage.snapshot.statements import in_chunks, inserts_of, runs, statement
 from broker.storage.store import MessageRow, ObjectRow, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _CACHE_KIB: Final = 16 * 1024
 _APPLICATION_ID: Final = 0x45764D51
 
 _DAMAGED: Final = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # Other errors of a start are those of its disk.
+_UNREADABLE: Final = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
 _NOT_OURS: Final = (struct.error, TypeError, ValueError, AttributeError)  # what a value of another kind leads to
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -130,13 +131,23 @@ class Snapshot:
         StoreFailedError.
         """
         found: dict[int, bytes] = {}
-        try:
-            for sql, chunk in in_chunks("read_data", ids):
-                rows = db.execute(sql, chunk)
-                found |= {id: data for id, data, check in rows if self._is_whole(id, data, check)}
-        except sqlite3.Error as error:
-            raise StoreFailedError(f"{self.path}: the data of messages cannot be read: {error}") from error
+        for sql, chunk in in_chunks("read_data", ids):
+            found |= self._read_some(db, sql, chunk)
         return found, [id for id in ids if id not in found]
+
+    def _read_some(self, db: sqlite3.Connection, sql: str, ids: Sequence[int]) -> dict[int, bytes]:
+        """Where a page cannot be read, that may be the data of one message: the others are read one by one."""
+        try:
+            rows = db.execute(sql, ids)
+            return {id: data for id, data, check in rows if self._is_whole(id, data, check)}
+        except sqlite3.Error as error:
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            if code not in _UNREADABLE and code & 0xFF not in _DAMAGED:
+                raise StoreFailedError(f"{self.path}: the data of messages cannot be read: {error}") from error
+        if len(ids) == 1:
+            return {}
+        one = statement("read_data")
+        return {id: data for each in ids for id, data in self._read_some(db, one, [each]).items()}
 
     def _is_whole(self, id: int, data: bytes | None, check: int | None) -> bool:
         return isinstance(data, bytes) and self._checks.data(id, data) == check
@@ -163,7 +174,8 @@ class Snapshot:
             if not rows:
                 break
             last, count, total = rows[-1].id, count + len(rows), total + checks
-            damaged += self.read_data(db, [row.id for row in rows])[1]
+            for run in runs(rows):
+                damaged += self.read_data(db, [row.id for row in run])[1]
         self.check_tally(count, total)
         return damaged
 

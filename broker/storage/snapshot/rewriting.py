@@ -9,6 +9,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from anyio import CancelScope
+
 from broker.storage.log.manifest import database_name
 from broker.storage.snapshot.database import Snapshot, writing
 from broker.storage.store import StoreFailedError
@@ -42,7 +44,8 @@ async def rewritten(
         if whole:
             raise StoreFailedError(f"{new.path} is not what was written: the data of {len(whole)} messages differs")
     except BaseException:
-        await database.abandon()
+        with CancelScope(shield=True):
+            await database.abandon()
         raise
     return database, new
 

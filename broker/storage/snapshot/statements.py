@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 from broker.storage.snapshot.scripts import repeated, statements
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from broker.storage.snapshot.checks import Checks
     from broker.storage.store import MessageRow
@@ -26,6 +26,10 @@ INLINE_BYTES_MAX: Final = 1024
 
 STATEMENTS_MAX: Final = 64
 """More statements than there are, with those for each power of two: as many are to stay prepared."""
+
+STEP_ROWS_MAX: Final = 256
+STEP_BYTES_MAX: Final = 512 * 1024
+"""So much is written or read in one piece of work; a read of bodies that comes meanwhile waits for no more."""
 
 _CHUNK_ROWS_MAX: Final = 64  # Twelve parameters a row: SQLite before 3.32 takes 999 in one statement.
 
@@ -56,6 +60,20 @@ def inserts_of(rows: Sequence[MessageRow], checks: Checks) -> tuple[list[Stateme
     ]
     written += [(sql, list(chain.from_iterable(chunk))) for sql, chunk in in_chunks("insert_message", messages)]
     return written, total
+
+
+def runs(rows: Iterable[MessageRow]) -> Iterator[list[MessageRow]]:
+    """The rows in pieces of which one may be in memory, and is written or read in one go."""
+    run: list[MessageRow] = []
+    size = 0
+    for row in rows:
+        run.append(row)
+        size += row.length
+        if len(run) == STEP_ROWS_MAX or size >= STEP_BYTES_MAX:
+            yield run
+            run, size = [], 0
+    if run:
+        yield run
 
 
 def in_chunks(name: str, items: Sequence[_T]) -> Iterator[tuple[str, Sequence[_T]]]:

@@ -6,9 +6,11 @@ import sqlite3
 from typing import TYPE_CHECKING, Final
 
 from broker.storage.snapshot.database import check_owner, reading
+from broker.storage.snapshot.statements import runs
 from broker.storage.store import MessageRow, ObjectRow, StoreUnusableError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from broker.storage.disk.disk import Disk
@@ -16,10 +18,9 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 
-_CHUNK: Final = 1000
 _MESSAGES: Final = """
 SELECT message.id, queue, rank, persistent, descriptor, length, coalesce(message.data, body.data), backout_count, got
-FROM message LEFT JOIN body ON body.id = message.id WHERE message.id > ? ORDER BY message.id LIMIT ?
+FROM message LEFT JOIN body ON body.id = message.id ORDER BY message.id
 """
 _OBJECTS: Final = "SELECT space, name, number, kind, attributes FROM object ORDER BY space, name"
 _HIGH_WATER: Final = "SELECT coalesce(max(value), 0) FROM meta WHERE name = 'high_water'"
@@ -57,28 +58,35 @@ def copy_rows(disk: Disk, name: str, into: sqlite3.Connection, snapshot: Snapsho
         snapshot.begin(into)
         snapshot.define(into, [((each.space, each.name), each) for each in objects])
         snapshot.raise_high_water(high_water)
-        last = -1
-        while rows := _page(old, path, last):
+        for rows in _messages(old, path):
             snapshot.insert(into, rows)
-            last = rows[-1].id
         snapshot.commit(into, 0, 1)
         _compare(old, path, into, snapshot)
     finally:
         old.close()
 
 
-def _page(old: sqlite3.Connection, path: Path, after: int) -> list[MessageRow]:
+def _messages(old: sqlite3.Connection, path: Path) -> Iterator[list[MessageRow]]:
+    """All messages with their data, not too many at a time."""
     with reading(path):
-        return [MessageRow._make(row) for row in old.execute(_MESSAGES, (after, _CHUNK))]
+        found = old.execute(_MESSAGES)
+    yield from runs(_rows(found, path))
+
+
+def _rows(found: sqlite3.Cursor, path: Path) -> Iterator[MessageRow]:
+    while True:
+        with reading(path):
+            row = found.fetchone()
+        if row is None:
+            return
+        yield MessageRow._make(row)
 
 
 def _compare(old: sqlite3.Connection, path: Path, into: sqlite3.Connection, snapshot: Snapshot) -> None:
     """See that every body is there as it was, and all else by its checks; raises StoreUnusableError."""
-    last = -1
-    while rows := _page(old, path, last):
-        last = rows[-1].id
+    for rows in _messages(old, path):
         found, _ = snapshot.read_data(into, [row.id for row in rows])
         if any(found.get(row.id) != row.data for row in rows):
-            raise StoreUnusableError(f"{path} could not be copied: messages around number {last} differ")
+            raise StoreUnusableError(f"{path} could not be copied: messages around number {rows[-1].id} differ")
     if snapshot.verify(into):
         raise StoreUnusableError(f"{path} could not be copied: data differs")
