@@ -244,17 +244,17 @@ def two_in_flight() -> AbstractContextManager[None]:
         first = record.pack(Rows(inserts=rows.inserts[:1]))
         rows.inserts = rows.inserts[1:]
         second = record.pack(rows)
-        if not rows.inserts or not self.continues(len(first) + len(second) + self._block_bytes):
+        blocks = record.blocks_of(len(first), self._block_bytes)
+        if not rows.inserts or len(second) + blocks * self._block_bytes > self.room:
             write(self, payload)
             return
-        place, number = self._place, self.number
-        self._place = place._replace(block=place.block + record.blocks_of(len(first), self._block_bytes))
-        self.number = number + 1
+        block, number = self._block, self.number
+        self._block, self.number = block + blocks, number + 1
         write(self, second)
-        after, self._place, self.number = self._place, place, number
+        after, self._block, self.number = self._block, block, number
         write(self, first)
-        self._place, self.number = after, number + 2
-        self._highest[place.file] = self.number
+        self._block, self.number = after, number + 2
+        self._highest[self._file] = self.number
 
     def settled(self: Upkeep, rows: Rows, size: int) -> None:
         settle(self, rows, size)
