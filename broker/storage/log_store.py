@@ -142,12 +142,11 @@ class LogStore(Store):
 
     async def _load(self, delta: Delta) -> AsyncIterator[list[MessageRow]]:
         """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""
-        database, snapshot = self._upkeep.database, self._upkeep.snapshot
+        snapshot = self._upkeep.snapshot
         new = iter(sorted(delta.inserts))
         upcoming = next(new, None)
-        last, count, total = -1, 0, 0
-        while True:
-            page, checks = await database.perform(partial(snapshot.load_messages, after=last, limit=LOAD_CHUNK))
+        count = total = 0
+        async for page, checks in self._pages():
             count, total = count + len(page), total + checks
             rows = list(_as_left(page, delta)) if delta.removals or delta.counters else page.copy()
             last = page[-1].id if page else 2**63
@@ -159,9 +158,25 @@ class LogStore(Store):
                 upcoming, merged = next(new, None), True
             if rows:
                 yield sorted(rows) if merged else rows
-            if not page:
-                break
         snapshot.check_tally(count, total)
+
+    async def _pages(self) -> AsyncIterator[tuple[list[MessageRow], int]]:
+        """The messages of the snapshot, a page after the other, with the sums of their checks; the last is empty. The
+        next is read while one is used.
+        """
+        database, snapshot = self._upkeep.database, self._upkeep.snapshot
+        read = partial(snapshot.load_messages, limit=LOAD_CHUNK)
+        reading = asyncio.ensure_future(database.perform(partial(read, after=-1)))
+        try:
+            while True:
+                page, checks = await reading
+                if page:
+                    reading = asyncio.ensure_future(database.perform(partial(read, after=page[-1].id)))
+                yield page, checks
+                if not page:
+                    break
+        finally:
+            reading.cancel()
 
     def submit(self, rows: Rows, done: Done) -> bool:
         """Make all of `rows` durable, or none: True when they are already, else `done` is called.

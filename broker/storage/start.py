@@ -135,6 +135,12 @@ class _Start:
                 f"the data is that of queue manager {kept.name}, not of {self._name}: name it, or another directory"
             )
 
+    @property
+    def _in_doubt(self) -> bool:
+        """Whether the database may be other than a cache shows it: else it was synced since it was last written."""
+        kept = self._manifest.current
+        return kept.carrying or kept.state == manifests.FAILED or self._manifest.doubtful
+
     async def _open_database(self, kept: Manifest) -> None:
         """Open the database that counts, as the medium has it."""
         path = self._disk.path / kept.database
@@ -144,8 +150,9 @@ class _Start:
             raise self._unusable(f"{path} {what}")
         if kept.carrying and self._disk.identity(f"{kept.database}-wal") is None:
             raise self._unusable(f"{path}-wal is missing, and {path.name} may be half written")
-        for each in (kept.database, f"{kept.database}-wal"):
-            await self._worker.perform(partial(self._disk.drop_cache, each))
+        if self._in_doubt:
+            for each in (kept.database, f"{kept.database}-wal"):
+                await self._worker.perform(partial(self._disk.drop_cache, each))
         self._snapshot = Snapshot(path, kept.instance, Checks(kept.seed))
         self._database = await self._patiently(lambda: self._disk.start_database(kept.database))
         try:
@@ -202,7 +209,7 @@ class _Start:
         if self._manifest.doubtful or unsure:
             await self._rewrite(kept.db + 1)
             return kept.db + 1, False
-        if kept.carrying or kept.state == manifests.FAILED:
+        if self._in_doubt:
             return kept.db, not await self._checkpoint()
         return kept.db, False
 

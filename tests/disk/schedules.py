@@ -20,6 +20,7 @@ from unittest.mock import patch
 from broker.storage import creation, log_store, upkeep
 from broker.storage.creation import LogSettings
 from broker.storage.log import manifest as manifests
+from broker.storage.log.scan import records_in
 from broker.storage.log_store import LogStore
 from broker.storage.snapshot import carry_over, statements
 from broker.storage.store import DataDamagedError, StoreFailedError, StoreFullError, StoreUnusableError
@@ -282,8 +283,7 @@ class Schedule:
         if not self.orderly or self.damaged:  # damage to the manifest's newest slot looks like a write cut short
             candidates += [each.without_nonpersistent() for each in candidates]
         if found not in candidates:
-            floor = self._floor
-            if not (self.damaged and any(found == state for at, state in self.history if at >= floor)):
+            if not (self.damaged and any(found == state for at, state in self.history if at >= self._floor)):
                 raise Violation(self._difference(found))
             self.figures["damage in the window"] += 1
         self._note(f"found {sorted(found.messages)}")
@@ -401,7 +401,9 @@ class Schedule:
         kind = random.random()
         if kind < 0.6:
             self._change_sectors(name)
-        elif kind < 0.7:
+        elif kind < 0.66 and self.copies:
+            self._lose_a_write(name)
+        elif kind < 0.72:
             damage.remove(machine, name)
         elif kind < 0.8 and machine.names[name].medium:
             size = len(machine.names[name].medium)
@@ -414,10 +416,23 @@ class Schedule:
             other = image(self.setting.files, self.setting.file_blocks, 2)
             if name in other:
                 damage.put(machine, name, other[name])
-        self._floor = floor_of(machine)
+        self._floor = floor_of(machine)  # damage of an earlier life has been told or was harmless
         if damage.copy_of(machine) != before or any(inode.unreadable for inode in machine.names.values()):
             self.figures["damages"] += 1
             self.damaged = True
+
+    def _lose_a_write(self, name: str) -> None:
+        """A page of a file is what it was some time ago, whole."""
+        older, machine = self.random.choice(self.copies).get(name, b""), self.machine
+        assert machine.names is not None
+        pages = [
+            at
+            for at in range(0, min(len(older), len(machine.names[name].medium)), 2 * BLOCK)
+            if older[at : at + 2 * BLOCK] != machine.names[name].medium[at : at + 2 * BLOCK]
+        ]
+        if pages:
+            at = self.random.choice(pages)
+            damage.replace(machine, name, older[at : at + 2 * BLOCK], at)
 
     def _change_sectors(self, name: str) -> None:
         random, machine = self.random, self.machine
@@ -430,13 +445,23 @@ class Schedule:
 
 
 def floor_of(machine: Machine) -> int:
-    """How far the manifest on the medium vouches for the log."""
-    inode = (machine.names or {}).get(manifests.FILE)
-    if inode is None:
+    """The last number that damage may not take without a word: that of a record that is whole, or what the manifest
+    vouches for.
+    """
+    names = machine.names or {}
+    inode = names.get(manifests.FILE)
+    slots = [] if inode is None else [bytes(inode.medium[at : at + manifests.SLOTS[1]]) for at in manifests.SLOTS]
+    valid = [slot for slot in map(manifests.decode, slots) if slot is not None]
+    if not valid:
         return 0
-    slots = [manifests.decode(bytes(inode.medium[at : at + manifests.SLOTS[1]])) for at in manifests.SLOTS]
-    valid = [slot for slot in slots if slot is not None]
-    return max(valid, key=lambda slot: slot.version).durable if valid else 0
+    kept = max(valid, key=lambda slot: slot.version)
+    whole = [
+        found.number
+        for number, name in enumerate(kept.logs)
+        if name in names
+        for found in records_in(bytes(names[name].medium), number, seed=kept.seed, block_bytes=kept.block_bytes)
+    ]
+    return max([kept.durable, *whole])
 
 
 @cache
