@@ -458,6 +458,8 @@ class Upkeep:
 
     async def _carry_over_ended(self) -> Exception | None:
         """Wait for the end of the carry-over that runs, or of the store: what it ended with."""
+        if self._carrying.stopped:  # Nothing will tell: the store has failed before somebody waited.
+            return StoreFailedError("the store has failed")
         ended: asyncio.Future[Exception | None] = self._loop.create_future()
         self._waiting.append(ended)
         return await ended

@@ -265,12 +265,12 @@ class Schedule:
         try:
             data = await store.read_data(list(rows))
         except DataDamagedError as error:
-            if not self.damaged:
+            if not self.damaged and self.machine.faults.struck == self._struck:
                 raise Violation(f"reported damage where is none: {error}") from error
             if not error.ids <= rows.keys():
                 raise Violation("names messages that it was not asked for") from error
             self.figures["told at a read"] += 1
-            self.told = True
+            self.told, self.orderly = self.damaged, False  # else the disk has failed to read what is there
             raise _Over from error
         except StoreFailedError as error:
             self._expect_failure(f"a read failed: {error}")
