@@ -189,7 +189,7 @@ class Upkeep:
             self._carrying.start(delta, self._number + 1, partial(self._kept, delta, done))
 
     def _kept(self, delta: Delta, done: Done, error: Exception | None) -> None:
-        durable = error is None or self._carrying.committed
+        durable = error is None or (self._carrying.committed and isinstance(error, StoreFullError | StoreBusyError))
         if durable:
             self._number = self._log.skip()
         self._carried(error)

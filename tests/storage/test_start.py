@@ -228,7 +228,7 @@ SAYS: dict[Callable[[Path], None], dict[str, str]] = {
         DATABASE: r"evermq-1\.db is missing",
     },
     empty: {
-        "manifest": r"manifest holds no valid manifest",
+        "manifest": r"(manifest holds no valid manifest|manifest has 0 bytes)",
         "log.0": r"log\.0 has 0 bytes in place of \d+",
         "log.1": r"log\.1 has 0 bytes in place of \d+",
         DATABASE: r"evermq-1\.db is empty \(0 bytes\)",
@@ -239,7 +239,7 @@ SAYS: dict[Callable[[Path], None], dict[str, str]] = {
         DATABASE: r"evermq-1\.db has \d+ bytes in place of \d+|evermq-1\.db is damaged",
     },
     zero: {
-        "manifest": r"manifest holds no valid manifest",
+        "manifest": r"(manifest holds no valid manifest|manifest has 0 bytes)",
         "log.0": r"log\.0 is not the log file of this store, or its first block is damaged",
         "log.1": r"log\.1 is not the log file of this store, or its first block is damaged",
         DATABASE: r"evermq-1\.db ",
