@@ -155,7 +155,13 @@ class _Start:
                 await self._worker.perform(partial(self._disk.drop_cache, each))
         self._snapshot = Snapshot(path, kept.instance, Checks(kept.seed))
         self._database = await self._patiently(lambda: self._disk.start_database(kept.database))
-        await self._patiently(lambda: self._opened.perform(self._snapshot.open))
+        try:
+            await self._patiently(lambda: self._opened.perform(self._snapshot.open))
+        except StoreFullError as full:
+            logger.warning("database locked for other programs, for want of room path=%s: %s", path, full)
+            await self._opened.close()
+            self._database = await self._disk.start_database(kept.database)
+            await self._patiently(lambda: self._opened.perform(partial(self._snapshot.open, alone=True)))
         needed = (await self._opened.perform(self._snapshot.room)).total
         if found.size < needed and not kept.carrying:  # else the rest may be in the write-ahead log
             raise self._unusable(f"{path} has {found.size} bytes in place of {needed}")

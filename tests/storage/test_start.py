@@ -234,6 +234,7 @@ SAYS: dict[Callable[[Path], None], dict[str, str]] = {
         DATABASE: r"evermq-1\.db is empty \(0 bytes\)",
     },
     cut: {
+        "manifest": r"manifest has \d+ bytes in place of \d+",
         "log.0": r"log\.0 has \d+ bytes in place of \d+",
         "log.1": r"log\.1 has \d+ bytes in place of \d+",
         DATABASE: r"evermq-1\.db has \d+ bytes in place of \d+|evermq-1\.db is damaged",

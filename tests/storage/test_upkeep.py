@@ -12,7 +12,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -561,6 +561,33 @@ async def test_a_disk_that_is_really_full(tmp_path: Path, clock: VirtualClock) -
     await other.open()
     assert len((await contents(other)).messages) > 300
     await other.close()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="mounting needs root")
+@pytest.mark.parametrize("ballast", [True, False])
+async def test_a_start_on_a_disk_that_is_full_to_the_last_byte_needs_no_room(tmp_path: Path, ballast: bool) -> None:
+    """log case 38, invariant L14: not even for the index of a write-ahead log, which an orderly stop has removed."""
+    with mounted(tmp_path / "small", 2) as path:
+        store = log_store(path / "data", clock=VirtualClock())
+        await store.open()
+        await store.write(batch(1))
+        await store.close()
+        if not ballast:
+            (path / "data" / "ballast").unlink()
+        with suppress(OSError), (path / "fills").open("wb", buffering=0) as file:
+            while True:
+                file.write(bytes(4096))
+        for there in (10, 9):
+            await store.open()
+            assert len((await contents(store)).messages) == there
+            assert await store.read_data([1009]) == {1009: b"x" * 2000}
+            await store.write(Rows(removals=[1010 - there]))
+            await store.close()
+        (path / "fills").unlink()
+        await store.open()
+        await store.write(batch(2))
+        assert len((await reopened(store)).messages) == 18
+        await store.close()
 
 
 @contextmanager
