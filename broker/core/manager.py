@@ -186,7 +186,7 @@ class Manager:
         first offered what has come to light: `effects` is false when nothing is left at all.
         """
         taken = self.effects.take()
-        if self.effects and not taken:
+        if self.effects.to_offer and not taken:
             dispatch.offer_again(self, now)
             taken = self.effects.take()
         return taken

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.calls import batches as runs
 from broker.core.calls.distribution import DistributionList
-from broker.core.calls.putting import Put, route_of
+from broker.core.calls.putting import Put
 from broker.core.message import properties
 from broker.core.queues.effects import Grant
 from broker.core.queues.unit import Unit
@@ -74,7 +74,7 @@ def put_many(
     handle = hconn.handle(hobj)
     if isinstance(handle, DistributionList):
         raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, "a batch is not for distribution lists")
-    route = route_of(handle)
+    route = handle.output_route()
     checks.put_options(options)
     implicit = None if int(options.options) & _SYNCPOINT else Unit()
     moment = conversation.context.moment()
@@ -170,7 +170,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
         """The first message. What else becomes visible in the same turn of the event loop belongs to the answer."""
         self._stop_waiting()
         self._keep(grant)
-        self._hold()
+        self._hold_all()
         asyncio.get_running_loop().call_soon(self._complete)
 
     def _answer(self) -> None:

@@ -69,7 +69,10 @@ class Bodies:
 
     def gone(self, entry: Entry) -> None:
         """The message has left its queue."""
-        last = self._let_go(entry)
+        if entry not in self._held:
+            return
+        self.bytes -= entry.length
+        last = self._held.pop(entry)
         if last is not None and self.bytes + RUN_BYTES <= self._budget and not entry.queue.deleted:
             entries = self._next(last, RUN_LENGTH, RUN_BYTES)
             if entries:
@@ -96,7 +99,8 @@ class Bodies:
             looks -= 1
             entry = next(iter(self._held))
             if entry.state == AVAILABLE:
-                self._let_go(entry)
+                del self._held[entry]
+                self.bytes -= entry.length
                 entry.data = None
             else:
                 self._held.move_to_end(entry)
@@ -157,13 +161,6 @@ class Bodies:
         if entry.state != GONE and entry not in self._held:
             self._held[entry] = None
             self.bytes += entry.length
-
-    def _let_go(self, entry: Entry) -> Entry | None:
-        """The body is no longer held. If it was the middle of a run, the last of that."""
-        if entry not in self._held:
-            return None
-        self.bytes -= entry.length
-        return self._held.pop(entry)
 
 
 def damaged(entries: Iterable[Entry], error: DataDamagedError) -> list[Entry]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.engine.answers import fail, fail_written
 from broker.engine.bodies import damaged
-from broker.engine.delivery import NOTHING, delivery
+from broker.engine.delivery import NOTHING, PLAIN, delivery
 from broker.engine.hardening import harden
 from broker.engine.mistakes import contained, mistake
 from broker.engine.put_back import put_back
@@ -41,11 +41,9 @@ class WaitingCall(ReceivingCall[T]):
     line.
     """
 
-    def __init__(self, conversation: Conversation) -> None:
-        super().__init__()
-        self._conversation = conversation
-        self.waiter: Waiter | None = None
-        self.timer: Timer | None = None
+    waiter: Waiter | None = None
+    timer: Timer | None = None
+    _conversation: Conversation
 
     def cancel(self, msg: object = None) -> bool:
         """Stop waiting at once, so that nothing is granted to a call that has been cancelled."""
@@ -61,9 +59,9 @@ class WaitingCall(ReceivingCall[T]):
         if self.timer is not None:
             self.timer.cancel()
             self.timer = None
-        if self.waiter is not None:
-            self._conversation.core.stop_waiting(self.waiter)
-            self.waiter = None
+        waiter, self.waiter = self.waiter, None
+        if waiter is not None and waiter.fifo is not None:  # else it has been served
+            self._conversation.core.stop_waiting(waiter)
 
 
 class Got:
@@ -96,11 +94,12 @@ class GettingCall(WaitingCall[T]):
     the answer.
     """
 
-    form: Form
+    form: Form = PLAIN
     """What the messages are to look like, known once the call is made."""
 
     def __init__(self, conversation: Conversation) -> None:
-        super().__init__(conversation)
+        super().__init__()
+        self._conversation = conversation
         self._grants: list[Grant] = []
         self._got: list[tuple[Entry, Unit]] = []  # what goes back if nobody takes the answer
         self._implicit: Unit | None = None  # what of it is outside syncpoint
@@ -146,12 +145,15 @@ class GettingCall(WaitingCall[T]):
         self._grants.append(grant)
         self._got += [(entry, entry.unit) for entry in grant.entries if entry.unit is not None]
 
-    def _hold(self) -> None:
-        """Tell the room how much has been got."""
+    def _hold(self, size: int) -> None:
+        """Tell the room that so many bytes have been got."""
         room = self._conversation.room
         if room is not BOUNDLESS:
-            held, self.held = self.held, sum(map(_LENGTH, self._grants))
-            room.got(self.held - held)
+            held, self.held = self.held, size
+            room.got(size - held)
+
+    def _hold_all(self) -> None:
+        self._hold(sum(map(_LENGTH, self._grants)))
 
     def _collect_one(self, grant: Grant) -> None:
         """`_keep` and `_collect` for a call that gets one message, in one piece."""
@@ -160,18 +162,21 @@ class GettingCall(WaitingCall[T]):
         if entry.unit is not None:
             self._got = [(entry, entry.unit)]
         self._implicit = grant.unit
-        self._hold()
+        self._hold(entry.length)
         if entry.data is None:
             self._conversation.context.bodies.fetch(grant.entries, self._fetched)
-        elif grant.unit is None:
+        elif grant.unit is None and entry.queue.hardens_backout:
             self._secure()
         else:
-            self._deliver()
-            self._conversation.call_order.commit(grant.unit, self._removed)
+            self._deliveries = [delivery(grant, self.form, self._conversation.context.clock.time())]
+            if grant.unit is None:
+                self._reply()
+            else:
+                self._conversation.call_order.commit(grant.unit, self._removed)
 
     def _collect(self) -> None:
         """Nothing more is got: one implicit unit of work for what is outside syncpoint, then the bodies."""
-        self._hold()
+        self._hold_all()
         for grant in self._grants:
             if self._implicit is None:
                 self._implicit = grant.unit
@@ -233,7 +238,7 @@ class GettingCall(WaitingCall[T]):
         self._grants = self._grants[:count]
         self._got = [each for each in self._got if each[0] not in entries]
         _undo(self._conversation, grants, got)
-        self._hold()
+        self._hold_all()
         return True
 
     def _browse_back(self, count: int) -> bool:

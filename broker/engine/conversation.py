@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.core.calls import distribution
 from broker.core.calls.distribution import DistributionList, ListPut
-from broker.core.calls.putting import Put, route_of
+from broker.core.calls.putting import Put
 from broker.core.explain.explaining import Wanted
 from broker.core.names import dynamic
 from broker.core.queues.effects import Grant
@@ -42,7 +42,7 @@ from broker.interface.port import (
 )
 from broker.mqi import checks
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQOO
+from broker.mqi.options import MQGMO, MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
 _INQUIRE = MQOO.INQUIRE.value
 _SET = MQOO.SET.value
+_CONVERT = MQGMO.CONVERT.value
 _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 
@@ -248,7 +249,7 @@ class Conversation:
             if isinstance(handle, DistributionList):
                 self._distribute(call, ListPut(handle, md, options, data))
             else:
-                self._place(call, Put(self.hconn, handle, route_of(handle), md, options, data))
+                self._place(call, Put(self.hconn, handle, handle.output_route(), md, options, data))
         except MQError as error:
             self.unit_of_work.rollback_only.put_failed(options, error)
             raise
@@ -287,8 +288,8 @@ class Conversation:
             call.set_result(answer)
         else:
             written = when_written(call, answer, MQRC.STORAGE_MEDIUM_FULL)
-            awaited = unit.puts[0].queue.waiters.count
-            if not (awaited and self.call_order.try_handoff(unit, written)):
+            awaited_outside = unit.puts[0].queue.waiters.outside
+            if not (awaited_outside and self.call_order.try_handoff(unit, written)):
                 self.call_order.commit(unit, written)
 
     def _put1(
@@ -305,7 +306,7 @@ class Conversation:
                 if isinstance(handle, DistributionList):
                     self._distribute(call, ListPut(handle, md, options, data, once=True))
                 else:
-                    self._place(call, Put(self.hconn, None, route_of(handle), md, options, data))
+                    self._place(call, Put(self.hconn, None, handle.output_route(), md, options, data))
             finally:
                 self.close_handle(handle)
         except MQError as error:
@@ -322,7 +323,8 @@ class Conversation:
     ) -> None:
         handle, queue = self.hconn.queue(hobj)
         found = self.core.get(handle, queue, md, options, max_length, self.manager.clock.time())
-        call.form = form_of(md, options, max_length, self.core.ids.coded_char_set_id)
+        if not (md is None and max_length is None) or options.options & _CONVERT:
+            call.form = self.form(md, options, max_length)
         if isinstance(found, Grant):
             call.granted(found)
         elif isinstance(found, Search):

@@ -152,8 +152,9 @@ class Journal:
         submission = Submission(rows, settled, caller)
         full = self._falling.get(caller) if self._falling else None
         self._submissions.append(submission if full is None else _undone(submission, full))
-        if not self._busy:
-            self._wake()
+        if not self._busy:  # as `_wake` has it
+            self._busy = True
+            self._loop.call_soon(self._step, self._go_on)
 
     def read(self, ids: Sequence[int], fetched: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """Fetch the bodies of these messages."""
@@ -233,7 +234,7 @@ class Journal:
             rows = Rows(high_water=self._high_water)
             for each in units:
                 rows.extend(each)
-        if not rows or self.error is not None:
+        if self.error is not None or not (rows.inserts or rows.removals or rows):
             return _Fate.NOTHING
         if logger.isEnabledFor(logging.DEBUG):
             logger.debug(

@@ -87,7 +87,7 @@ class Intake:
         start, others = self._session.calls.start, self._session.others
         if flow.ended:
             return False
-        recorded = logger.isEnabledFor(logging.DEBUG)
+        recorded = self._session.recorded = logger.isEnabledFor(logging.DEBUG)
         try:
             while endpoint.unread and (frame := endpoint.next()) is not None:
                 self._frame_is_new = True

@@ -158,7 +158,7 @@ class Replies:
                 parts.append(self._replies(request))
                 size += len(parts[-1])
         if parts:
-            if logger.isEnabledFor(logging.DEBUG):
+            if self._session.recorded:
                 logger.debug("frames written peer=%s frames=%d bytes=%d", self._session.peer, len(parts), size)
             self._session.liveness.said = True
             self._session.transport.write(b"".join(parts))

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from broker.server.replies import Replies
 
 _CALL_WEIGHT: Final = 512
-_KNOWN_BYTES: Final = 1024  # of structures that many calls share, or that are short
+KNOWN_BYTES: Final = 1024
+"""Structures of up to so many bytes weigh nothing: many calls share them, or they are short."""
+
 _UNPACKED: Final = 16  # times as long as msgpack a small structure is as objects
 _TEXT: Final = 4  # times as long as UTF-8 a text may be as an object
 WAITING: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value, Verb.TRIGGER_WAIT.value})
@@ -100,11 +102,11 @@ def weight_of(frame: Frame, length: int) -> int:
     """
     verb = frame[0]
     if verb in WAITING:
-        return 0 if length <= _KNOWN_BYTES else _TEXT * length
+        return 0 if length <= KNOWN_BYTES else _TEXT * length
     if verb in _PUTS:
         data = frame[-1]
         rest = length - len(data) if type(data) is bytes else length
-        return _CALL_WEIGHT + length + (0 if rest <= _KNOWN_BYTES else _UNPACKED * rest)
+        return _CALL_WEIGHT + length + (0 if rest <= KNOWN_BYTES else _UNPACKED * rest)
     if verb == _PUT_MANY:
         data_bytes = sum(len(data) for data in frame[-1:PUT_MANY_HEAD:-2] if type(data) is bytes)
         return _CALL_WEIGHT * (len(frame) // 2) + length + _TEXT * (length - data_bytes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.server.request import WAITING, Request, script_of, weight_of
+from broker.server.request import KNOWN_BYTES, WAITING, Request, script_of, weight_of
 from broker.wire import answers, arguments
 from broker.wire.frames import Frame, Verb, WireError
 
@@ -50,7 +50,7 @@ class ServedCalls:
     def start(self, frame: Frame) -> None:
         verb, conversation, number = frame[:3]
         waits = verb in WAITING
-        weight = 0
+        weight = weight_of(frame, self._endpoint.length) if waits and self._endpoint.length > KNOWN_BYTES else 0
         try:
             if number == 0 or number in self._calls or len(self._calls) >= CALLS_MAX or self._stopped:
                 self._check_number(number)
@@ -58,7 +58,6 @@ class ServedCalls:
             if port is None or conversation in self._disconnecting:
                 raise MQError(MQRC.HCONN_ERROR, "the connection has ended")
             if waits:
-                weight = weight_of(frame, self._endpoint.length)
                 self._flow.check_waiting(weight)
             call = arguments.start(port, frame, self._earlier)
         except WireError:

@@ -61,6 +61,7 @@ class Session(asyncio.Protocol):
         self.endpoint = Endpoint(Role.SERVER, server.limits.frame_bytes)
         self.peer = ""
         self.peer_frame_bytes = 0
+        self.recorded = False  # its frames are logged: looked up once for all that comes in together
         self.liveness = Liveness()
         self.flow = Flow(server.limits.in_flight_bytes, server.reserve, self._go_on)
         self.intake = Intake(self)

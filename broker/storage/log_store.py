@@ -30,7 +30,7 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
 from broker.storage.start import open_store
-from broker.storage.store import DataDamagedError, Rows, Store, StoreFailedError
+from broker.storage.store import DataDamagedError, Rows, Store, StoreFailedError, StoreFullError
 from broker.storage.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -138,7 +138,12 @@ class LogStore(Store):
                 nonpersistent += lost
                 yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
         if nonpersistent:
-            await self.write(Rows(removals=nonpersistent))
+            try:
+                await self.write(Rows(removals=nonpersistent))
+            except StoreFullError as full:  # The log is full, too: an orderly stop would bring them again.
+                logger.warning(
+                    "nonpersistent messages stay path=%s messages=%d: %s", self._disk.path, len(nonpersistent), full
+                )
 
     async def _load(self, delta: Delta) -> AsyncIterator[list[MessageRow]]:
         """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""

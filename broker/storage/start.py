@@ -207,27 +207,46 @@ class _Start:
         cut_short = kept.carrying and kept.state != manifests.ORDERLY  # else it merely found no room
         unsure = (kept.state == manifests.FAILED or cut_short) and (not boot or boot == kept.boot)
         if self._manifest.doubtful or unsure:
-            await self._rewrite(kept.db + 1)
-            return kept.db + 1, False
+            if await self._rewrite(kept.db + 1):
+                return kept.db + 1, False
+            return kept.db, not await self._end_in_place()
         if self._in_doubt:
             return kept.db, not await self._checkpoint()
         return kept.db, False
 
-    async def _rewrite(self, number: int) -> None:
-        """Go on with a database written anew; the one before is closed when the manifest names the other."""
-        for last in (False, True):
+    async def _rewrite(self, number: int) -> bool:
+        """Go on with a database written anew; the one before is closed when the manifest names the other. False when
+        there is no room for that, not even that of the ballast.
+        """
+        for _ in ("with the ballast", "without it"):
             try:
                 made = await rewritten(self._disk, self._worker, self._opened, self._snapshot, number)
-            except StoreFullError as full:
+            except StoreFullError:
                 await self._worker.perform(partial(remove_database, self._disk, database_name(number)))
-                if last:
-                    raise self._too_full() from full
                 self._disk.remove(BALLAST)
             else:
                 self._replaced = self._database
                 self._database, self._snapshot = made
                 logger.warning("database written anew path=%s: the last stop left it in doubt", self._snapshot.path)
-                return
+                return True
+        return False
+
+    async def _end_in_place(self) -> bool:
+        """Where there is no room to write the database anew: end the checkpoint, and see that the medium has all that
+        the cache shows. Whether it could be ended; raises StoreUnusableError when the medium has not, or who can tell.
+        """
+        ended = await self._checkpoint()
+        name = self._snapshot.path.name
+        for each in (name, f"{name}-wal"):
+            if not await self._worker.perform(partial(self._disk.is_on_medium, each)):
+                raise self._too_full()
+        if ended:  # The locks went with the comparison, and closing writes nothing now.
+            before, self._database = self._opened, None
+            await before.close()
+            self._database = await self._disk.start_database(name)
+            await self._opened.perform(self._snapshot.open)
+        logger.warning("database compared with the medium path=%s: no room to write it anew", self._snapshot.path)
+        return ended
 
     def _too_full(self) -> StoreUnusableError:
         found = self._disk.identity(self._snapshot.path.name)

@@ -16,7 +16,7 @@ from broker.mqi.names import NAME_LENGTH
 from broker.mqi.reasons import MQRC
 from broker.wire.frames import CALL_MAX, IDS_MAX, Frame, Verb, WireError
 from broker.wire.structures import descriptor, get_options, object_descriptor, put_options
-from broker.wire.values import LONG_MAX, data, long, text
+from broker.wire.values import data, long, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,9 +37,8 @@ AS_BEFORE: Final = True
 
 
 def _handle(value: object) -> int:
-    if type(value) is int and 0 <= value <= LONG_MAX:  # as all handles are
-        return value
-    return long(value, MQRC.HOBJ_ERROR, "the handle")
+    """An integer: the port knows which of them are handles."""
+    return value if type(value) is int else long(value, MQRC.HOBJ_ERROR, "the handle")
 
 
 # Calls.
@@ -55,7 +54,8 @@ def _close(port: Port, hobj: Any, options: Any) -> Call[Any]:
 
 def _put(port: Port, hobj: Any, md: Any, options: Any, body: Any) -> Call[Any]:
     md = None if md is None else descriptor(md)
-    return port.put(_handle(hobj), md, put_options(options), body if type(body) is bytes else data(body))
+    hobj = hobj if type(hobj) is int else _handle(hobj)
+    return port.put(hobj, md, put_options(options), body if type(body) is bytes else data(body))
 
 
 def _put1(port: Port, od: Any, md: Any, options: Any, body: Any) -> Call[Any]:
@@ -64,7 +64,8 @@ def _put1(port: Port, od: Any, md: Any, options: Any, body: Any) -> Call[Any]:
 
 def _get(port: Port, hobj: Any, md: Any, options: Any, max_length: Any) -> Call[Any]:
     md = None if md is None else descriptor(md)
-    return port.get(_handle(hobj), md, get_options(options), max_length)
+    hobj = hobj if type(hobj) is int else _handle(hobj)
+    return port.get(hobj, md, get_options(options), max_length)
 
 
 def _get_many(port: Port, hobj: Any, md: Any, options: Any, count: Any) -> Call[Any]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.core.calls import choosing
+from broker.core.calls import choosing, dispatch
 from broker.core.manager import Manager
 from broker.core.message import properties
 from broker.core.message.entry import Entry
@@ -38,6 +38,20 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Entry]:
 
     monkeypatch.setattr(Request, "matches", counted)
     return compared
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> list[Request]:
+    """The requests of getters that were asked whether they take a message that has come, one for each time."""
+    judged: list[Request] = []
+    judge: Callable[[dispatch._Judge, Request], Entry | None] = dispatch._Judge.__call__
+
+    def counted(self: dispatch._Judge, request: Request) -> Entry | None:
+        judged.append(request)
+        return judge(self, request)
+
+    monkeypatch.setattr(dispatch._Judge, "__call__", counted)
+    return judged
 
 
 @pytest.fixture
@@ -88,17 +102,16 @@ def test_a_put_asks_only_the_getter_that_waits_for_its_msg_id(world: World, aske
 @pytest.mark.parametrize("waiters", NUMBERS)
 @pytest.mark.parametrize("md", [MessageDescriptor(), MessageDescriptor(correl_id=number_id(1))], ids=["any", "one id"])
 def test_of_many_that_would_take_a_message_only_the_first_is_asked(
-    world: World, asked: list[Entry], md: MessageDescriptor, waiters: int
+    world: World, judged: list[Request], md: MessageDescriptor, waiters: int
 ) -> None:
     world.define(MAXDEPTH=100_000)
     access = world.open()
     for _ in range(waiters):
         access.wait(0, md)
     access.wait(0, MessageDescriptor(msg_id=number_id(2)))
-    asked.clear()
     access.put(b"A", 0, MessageDescriptor(msg_id=number_id(2), correl_id=number_id(1)))
     access.put(b"B", 0, MessageDescriptor(correl_id=number_id(1)))
-    assert len(asked) == 2
+    assert len(judged) == 2
 
 
 def group_md(number: int, *, last: bool = True) -> MessageDescriptor:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from broker.commands.attributes import altered, create
-from broker.core.calls.putting import Put, route_of
+from broker.core.calls.putting import Put
 from broker.core.calls.sending import write_off
 from broker.core.manager import Manager
 from broker.core.message.entry import Entry
@@ -315,7 +315,7 @@ class Access:
     def put_of(self, md: MessageDescriptor | None, pmo: PutMessageOptions, data: bytes) -> Put:
         """The put that these arguments make; raises what `queue` does, and NOT_OPEN_FOR_OUTPUT (2039)."""
         handle = self.program.hconn.handle(self.handle.hobj)
-        return Put(self.program.hconn, handle, route_of(handle), md, pmo, data)
+        return Put(self.program.hconn, handle, handle.output_route(), md, pmo, data)
 
     def put(self, data: bytes = b"", options: int = 0, md: MessageDescriptor | None = None) -> Placed:
         """MQPUT."""

@@ -254,11 +254,18 @@ class Schedule:
             self.told = True
         elif self.machine.faults.struck > self._struck:
             self.figures["starts that failed with their disk"] += 1
-        elif self.machine.free is not None and (not self.exists or (self.in_doubt and "full" in str(error))):
+        elif self.machine.free is not None and (not self.exists or self._may_be_too_full(error)):
             self.figures["starts refused for want of room"] += 1
         else:
             raise Violation(f"refused without damage: {error}")
         self.orderly = False
+
+    def _may_be_too_full(self, error: StoreUnusableError) -> bool:
+        """Whether a start may want room: after a doubt, where the medium cannot be read past the cache or a write has
+        failed. A mere crash is no reason (invariant L12).
+        """
+        excused = not self.machine.direct or self.machine.faults.struck
+        return self.in_doubt and "full" in str(error) and bool(excused)
 
     async def _bodies(self, store: LogStore, rows: dict[int, MessageRow]) -> dict[int, MessageRow]:
         """All rows with their data."""

@@ -67,7 +67,8 @@ async def damaged(folder: Path, state: str, seed: int, places: int) -> Outcome:
             assert verdict, f"{state}, seed {seed}: {file}, {what}, and nobody says so"
             told[verdict] += 1
     return Outcome(
-        f"a byte changed, or the file cut off, at {places} random places of every file of a store that was {state}",
+        f"a bit changed, or the file cut off, at {places} random places of every file (but lock, ballast and -shm, "
+        f"which nobody reads) of a store that was {state}",
         "; ".join(f"{count:,} {verdict}" for verdict, count in told.most_common()),
     )
 

@@ -8,15 +8,19 @@ see; here it is a number.
 from __future__ import annotations
 
 import asyncio
+import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pytest
 
 from broker import QueueManager
+from broker.clock import Clock
 from broker.config import LimitsConfig, ListenerConfig
 from broker.mqi import MQGMO, MQOO, MQPMO, GetMessageOptions, ObjectDescriptor, PutMessageOptions
 from broker.server import Server
 from broker.server.session import Session
+from broker.storage import upkeep
 from broker.storage.log import pace
 from broker.wire import Endpoint, Role, Verb
 from broker.wire.structures import object_fields, packed_get_options, packed_put_options
@@ -35,6 +39,9 @@ PUT_IN_UNIT: Final = packed_put_options(PutMessageOptions(options=MQPMO.SYNCPOIN
 GET: Final = packed_get_options(GetMessageOptions(options=MQGMO.NO_SYNCPOINT))
 GET_IN_UNIT: Final = packed_get_options(GetMessageOptions(options=MQGMO.SYNCPOINT))
 WAIT: Final = packed_get_options(GetMessageOptions(options=MQGMO.WAIT, wait_interval=60_000))
+WAIT_IN_UNIT: Final = packed_get_options(GetMessageOptions(options=MQGMO.WAIT | MQGMO.SYNCPOINT, wait_interval=60_000))
+TRIES: Final = 3
+"""Of so many equal calls the cheapest is looked at: what the store does each second may come between."""
 
 
 class Cost(NamedTuple):
@@ -106,7 +113,12 @@ class Line:
 
 @pytest.fixture
 async def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[QueueManager]:
-    """A queue manager on a disk that is always fast. Its clock is the real one: a virtual one counts."""
+    """A queue manager on a disk that is always fast. Its clock is the real one: a virtual one counts. But the date
+    stands still, and the store is never idle: a tick between two puts, a batch after a pause cost some calls more.
+    """
+    monkeypatch.setattr(upkeep, "IDLE_SECONDS", 3600.0)
+    now = time.time()
+    monkeypatch.setattr(Clock, "time", staticmethod(lambda: now))
     monkeypatch.setattr(pace, "_FAST", 1e9)
     monkeypatch.setattr(pace, "_SLOW", 1e9)
     monkeypatch.setattr("broker.storage.disk.file_system.warnings", lambda _: [])
@@ -118,7 +130,7 @@ async def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncItera
 async def line(manager: QueueManager) -> AsyncIterator[Line]:
     """A line with a queue of persistent messages open."""
     async with manager.connect() as connection:
-        await connection.mqsc("DEFINE QLOCAL(DURABLE) DEFPSIST(YES)")
+        await connection.mqsc("DEFINE QLOCAL(DURABLE) DEFPSIST(YES) NOHARDENBO")
     line = await Line(manager).opened("DURABLE")
     yield line
     line.session.connection_lost(None)
@@ -127,37 +139,56 @@ async def line(manager: QueueManager) -> AsyncIterator[Line]:
 async def test_a_put_is_answered_in_the_second_turn_of_the_loop_with_few_calls(line: Line) -> None:
     for _ in range(3):
         await line.call(Verb.PUT, line.hobj, None, PUT, DATA)
-    cost = await line.cost(Verb.PUT, line.hobj, None, PUT, DATA)
-    assert (cost.python <= 110, cost.c <= 72, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
+    cost = min([await line.cost(Verb.PUT, line.hobj, None, PUT, DATA) for _ in range(TRIES)])
+    assert (cost.python <= 103, cost.c <= 70, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
 
 
 async def test_a_get_is_answered_in_the_second_turn_of_the_loop_with_few_calls(line: Line) -> None:
-    for _ in range(4):
+    for _ in range(3 + TRIES):
         await line.call(Verb.PUT, line.hobj, None, PUT, DATA)
     for _ in range(3):
         await line.call(Verb.GET, line.hobj, None, GET, None)
         line.taken()
-    cost = await line.cost(Verb.GET, line.hobj, None, GET, None)
-    assert (cost.python <= 124, cost.c <= 82, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
+    costs = []
+    for _ in range(TRIES):
+        costs.append(await line.cost(Verb.GET, line.hobj, None, GET, None))
+        line.taken()
+    cost = min(costs)
+    assert (cost.python <= 110, cost.c <= 78, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
 
 
-@pytest.mark.parametrize(("verb", "options"), [(Verb.PUT, PUT_IN_UNIT), (Verb.GET, GET_IN_UNIT)])
+@pytest.mark.parametrize(("verb", "options"), [(Verb.PUT, PUT_IN_UNIT), (Verb.GET, GET_IN_UNIT)], ids=["put", "get"])
 async def test_a_commit_is_answered_in_the_second_turn_of_the_loop_with_few_calls(
     line: Line, verb: Verb, options: bytes
 ) -> None:
-    await line.call(Verb.PUT, line.hobj, None, PUT, DATA)
-    await line.call(verb, line.hobj, None, options, DATA if verb is Verb.PUT else None)
-    cost = await line.cost(Verb.COMMIT)
-    assert (cost.python <= 88, cost.c <= 62, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
+    costs = []
+    for _ in range(TRIES):
+        await line.call(Verb.PUT, line.hobj, None, PUT, DATA)
+        await line.call(verb, line.hobj, None, options, DATA if verb is Verb.PUT else None)
+        costs.append(await line.cost(Verb.COMMIT))
+    cost = min(costs)
+    assert (cost.python <= 84, cost.c <= 60, cost.turns) == (True, True, 2), f"{cost}: {' '.join(line.names)}"
 
 
-async def test_a_put_that_meets_a_waiting_get_is_answered_with_it_in_the_second_turn(
-    line: Line, manager: QueueManager
+@pytest.mark.parametrize(("options", "most"), [(WAIT, 151), (WAIT_IN_UNIT, 166)], ids=["outside", "in unit"])
+async def test_a_put_that_meets_a_waiting_get_is_answered_behind_it_in_the_second_turn_with_few_calls(
+    line: Line, manager: QueueManager, monkeypatch: pytest.MonkeyPatch, options: bytes, most: int
 ) -> None:
     other = await Line(manager).opened("DURABLE")
-    other.session.data_received(other.frame(Verb.GET, other.hobj, None, WAIT, None))
-    cost = await line.cost(Verb.PUT, line.hobj, None, PUT, DATA)
-    assert (cost.turns, len(other.transport.writes)) == (2, 1)
+    order: list[Line] = []
+    for each in (line, other):
+        monkeypatch.setattr(each.transport, "write", partial(_written, each, order))
+    costs = []
+    for _ in range(1 + TRIES):
+        order.clear()
+        other.session.data_received(other.frame(Verb.GET, other.hobj, None, options, None))
+        costs.append(await line.cost(Verb.PUT, line.hobj, None, PUT, DATA))
+        assert order == [other, line]
+        await other.heard()
+        other.taken()
+        await other.call(Verb.COMMIT)
+    cost = min(costs)
+    assert (cost.python <= most, cost.turns) == (True, 2), f"{cost}: {' '.join(line.names)}"
     other.session.connection_lost(None)
 
 
@@ -170,3 +201,9 @@ async def test_the_answers_to_what_becomes_durable_together_leave_in_one_write(
     for each in (line, other):
         assert len(await each.heard()) == 7
     other.session.connection_lost(None)
+
+
+def _written(line: Line, order: list[Line], data: bytes) -> None:
+    """Write to the transport of this line, and say so."""
+    order.append(line)
+    line.transport.writes.append(data)

@@ -240,7 +240,7 @@ SAYS: dict[Callable[[Path], None], dict[str, str]] = {
         DATABASE: r"evermq-1\.db has \d+ bytes in place of \d+|evermq-1\.db is damaged",
     },
     zero: {
-        "manifest": r"manifest holds no valid manifest",
+        "manifest": r"(manifest holds no valid manifest|manifest has 0 bytes)",
         "log.0": r"log\.0 is not the log file of this store, or its first block is damaged",
         "log.1": r"log\.1 is not the log file of this store, or its first block is damaged",
         DATABASE: r"evermq-1\.db ",

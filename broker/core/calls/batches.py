@@ -94,9 +94,8 @@ def get_run(
         unit.calls += len(entries)
         unit.gets.update(dict.fromkeys(entries, True))
         queue.take_heads(entries, unit)
-        saved = context.to_save(handle, entries[-1])
-        if saved is not None:
-            handle.position = handle.position._replace(saved_context=saved)
+        if handle.saves_context:
+            handle.position = handle.position._replace(saved_context=context.of(entries[-1]))
         manager.events.got(queue, len(entries), now)
     return entries, None if in_unit else unit
 

@@ -23,8 +23,7 @@ def offer(manager: Manager, entries: Iterable[Entry], now: float) -> None:
     """Offer messages to the getters that wait, in delivery order whatever the order of the calls was."""
     awaited = [entry for entry in entries if entry.queue.waiters.count and entry.state == AVAILABLE]
     for entry in sorted(awaited, key=_key):
-        if entry.state == AVAILABLE:  # and not a segment of what another was given
-            _offer_one(manager, entry, now)
+        offer_one(manager, entry, now)
 
 
 def offer_again(manager: Manager, now: float) -> None:
@@ -36,16 +35,16 @@ def offer_again(manager: Manager, now: float) -> None:
         offer(manager, entries, now)
 
 
-def _offer_one(manager: Manager, entry: Entry, now: float) -> None:
-    """Offer a message; discard it where those who wait would meet it expired."""
+def offer_one(manager: Manager, entry: Entry, now: float) -> None:
+    """Offer a message, unless somebody has got it; discard it where those who wait would meet it expired."""
     queue = entry.queue
-    if not queue.waiters.count or queue.get_inhibited:
+    if not queue.waiters.count or queue.get_inhibited or entry.state != AVAILABLE:
         return
     assert isinstance(queue, LocalQueue)  # only such a queue has its messages in memory
     served = []
     for waiter, found in queue.waiters.takers(entry, queue.shelf, _Judge(manager, queue, entry, now)):
         request = waiter.request
-        if found.expired(now):
+        if found.deadline is not None and found.expired(now):
             expiring.discard(manager, (found,))
             break
         served.append(waiter)
@@ -77,7 +76,9 @@ class _Judge:
         entry = self._entry
         if entry.state != AVAILABLE:
             return None  # it was found expired by one who wants a whole group
-        if request.part_of_more:
+        if request.anything:
+            return entry
+        if request.whole:
             found = choosing.choose(self._manager, self._queue, request, self._now)
             related = found is not None and found.key in self._queue.shelf.groups.whole_with(entry, request.whole)
             return found if related else None  # the turn of another comes when that is offered

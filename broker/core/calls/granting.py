@@ -89,7 +89,7 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
     after = _position(request, entries, reason, in_unit=in_unit) if in_parts else CLOSED
     if in_unit or after is not before:
         unit.remember_get(handle)
-    saved = context.to_save(handle, entry)
+    saved = context.of(entry) if handle.saves_context else None
     if after is not before or saved is not None:
         handle.position = handle.position._replace(last_get=after, saved_context=saved)
     move = None if after is before else Move(handle, before, after)

@@ -31,7 +31,7 @@ def awaited(unit: Unit, now: float) -> bool:
         return False
     (entry,) = unit.puts
     queue = entry.queue
-    if not queue.waiters.count or entry.expired(now) or reports.asked(entry, reports.COD):
+    if not queue.waiters.outside or entry.expired(now) or reports.asked(entry, reports.COD):
         return False
     if queue.waiters.wholes and entry.msg_flags & IN_PARTS:
         return False  # who is served depends on other messages too
@@ -39,7 +39,7 @@ def awaited(unit: Unit, now: float) -> bool:
     shelf = queue.shelf
 
     def judge(request: Request) -> Entry | None:
-        needs_others = request.start or request.part_of_more
+        needs_others = request.start or request.whole
         return entry if needs_others or request.accepts(entry, shelf) else None
 
     for waiter, _ in queue.waiters.takers(entry, shelf, judge):
@@ -62,7 +62,7 @@ def settle_together(manager: Manager, unit: Unit, now: float) -> tuple[Waiter, G
 def _takes_for_good(request: Request) -> bool:
     """Whether a message accepted is removed by that alone: no browse, no syncpoint, no buffer too small for it."""
     return (
-        not (request.browse or request.logical or request.start or request.part_of_more)
+        not (request.browse or request.logical or request.start or request.whole)
         and request.syncpoint == NEVER
         and (request.max_length is None or request.accept_truncated)
     )

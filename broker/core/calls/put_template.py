@@ -99,17 +99,15 @@ class PutTemplate:
         if stamp != self._stamp:
             self._stamp = stamp
             self._packed_md = context.pack(self.md, context.DEFAULT, stamp, self._handle.hconn, ids)
-        if len(bodies) == 1:
-            return [self._entry(bodies[0], ids)]
-        return [self._entry(data, ids) for data in bodies]
-
-    def _entry(self, data: bytes, ids: Identifiers) -> Entry:
-        entry = Entry(self.queue, ids.next(), self._rank, data, len(data))
-        entry.priority = self._priority
-        entry.persistence = self._persistence
-        entry.correl_id = self._correl_id
-        entry.packed_md = self._packed_md
-        return entry
+        entries = []
+        for data in bodies:
+            entry = Entry(self.queue, ids.next(), self._rank, data, len(data))
+            entry.priority = self._priority
+            entry.persistence = self._persistence
+            entry.correl_id = self._correl_id
+            entry.packed_md = self._packed_md
+            entries.append(entry)
+        return entries
 
 
 def leaves_template(handle: Handle, put: Put, prepared: Prepared) -> bool:

@@ -66,15 +66,6 @@ class Put:
     data: bytes
 
 
-def route_of(handle: Handle) -> Route:
-    """The way that a put through this handle takes. Raises HOBJ_ERROR (2019), Q_DELETED (2052), OBJECT_CHANGED (2041),
-    NOT_OPEN_FOR_OUTPUT (2039).
-    """
-    handle.output_queue()
-    assert handle.route is not None
-    return handle.route
-
-
 @dataclass(slots=True, eq=False)
 class Prepared:
     """A put that has passed all checks of its own: the entries to place, a warning, where it leaves the handle, and the

@@ -55,19 +55,20 @@ def settle(manager: Manager, unit: Unit, *, committed: bool, now: float = 0.0) -
         for entry in unit.gets:
             entry.queue.remove(entry)
         if len(unit.puts) == 1:  # as with nearly every put outside syncpoint
-            _arrive(manager.triggers, unit.puts[0].queue, unit.puts)
-        else:
+            (entry,) = unit.puts
+            _arrive(manager.triggers, entry.queue, unit.puts)
+            if entry.queue.waiters.count:
+                dispatch.offer_one(manager, entry, now)
+        elif unit.puts:
             for queue, entries in _runs(unit.puts):
                 _arrive(manager.triggers, queue, entries)
+            dispatch.offer(manager, unit.puts, now)
     else:
         for entry in unit.puts:
             entry.queue.withdraw(entry)
         for entry in unit.gets:
             _reinstate(entry)
-    if not committed:
         dispatch.offer(manager, unit.gets, now)
-    elif unit.puts and (len(unit.puts) > 1 or unit.puts[0].queue.waiters.count):
-        dispatch.offer(manager, unit.puts, now)
     for queue in unit.firsts:
         manager.triggers.fire_first(queue)
 

@@ -42,7 +42,6 @@ _NEEDED = (
 )
 """A context option of MQPUT, the options of MQOPEN that allow it, and the reason when none of them was given."""
 
-_SAVE = MQOO.SAVE_ALL_CONTEXT.value
 _IDENTITY = PACKED_FIELDS.index("user_identifier")
 _ORIGIN = PACKED_FIELDS.index("put_appl_type")
 
@@ -81,10 +80,8 @@ def for_put(hconn: Hconn, handle: Handle | None, options: int, source: int, md: 
     return Context(identity, origin)
 
 
-def to_save(handle: Handle, entry: Entry) -> Context | None:
-    """The context that a destructive get of this message saves in the handle's position; None if it saves none."""
-    if not handle.options & _SAVE:
-        return None
+def of(entry: Entry) -> Context:
+    """The context of a message, which a destructive get saves in the position of a handle that `saves_context`."""
     fields = msgpack.unpackb(entry.packed_md)
     return Context(tuple(fields[_IDENTITY:_ORIGIN]), tuple(fields[_ORIGIN:]))
 
@@ -104,7 +101,7 @@ def pack(md: MessageDescriptor, context: Context, stamp: tuple[str, str], hconn:
 
 def _saved(hconn: Hconn, source: int) -> Context:
     handle = hconn.handles.get(source)
-    if handle is None or not handle.options & _SAVE:
+    if handle is None or not handle.saves_context:
         raise MQError(MQRC.CONTEXT_HANDLE_ERROR, "context= is not a queue opened with MQOO_SAVE_ALL_CONTEXT")
     saved = handle.position.saved_context
     if saved is None:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _REMOVING = (MQOO.INPUT_AS_Q_DEF | MQOO.INPUT_SHARED | MQOO.INPUT_EXCLUSIVE).value
 _BROWSE = MQOO.BROWSE.value
+_SAVE = MQOO.SAVE_ALL_CONTEXT.value
 FOR_CO_OP = MQOO.CO_OP.value
 _OUTPUT = MQOO.OUTPUT.value
 
@@ -116,6 +117,7 @@ class Handle:
         self.space = space
         self.name = name
         self.options = options
+        self.saves_context = options & _SAVE != 0  # of the messages got destructively
         self.queue = queue
         self.route: Route | None = None  # of a queue: how its name leads to `queue`
         self.changed = False  # the name leads elsewhere now: only MQCLOSE is possible
@@ -137,14 +139,17 @@ class Handle:
             self.check_unchanged()
         return queue
 
-    def output_queue(self) -> LocalQueue:
-        """Its queue, to put to; raises also NOT_OPEN_FOR_OUTPUT (2039)."""
+    def output_route(self) -> Route:
+        """The way that a put through it takes; raises HOBJ_ERROR (2019), Q_DELETED (2052), OBJECT_CHANGED (2041),
+        NOT_OPEN_FOR_OUTPUT (2039).
+        """
         queue = self.queue
         if queue is None or queue.deleted or self.changed:
-            queue = self.usable_queue()  # which says what of it is wrong
+            self.usable_queue()  # which says what of it is wrong
         if not self.options & _OUTPUT:
             raise MQError(MQRC.NOT_OPEN_FOR_OUTPUT, f"{self.name} was opened without MQOO_OUTPUT")
-        return queue
+        assert self.route is not None
+        return self.route
 
     def check_unchanged(self) -> None:
         """Raise OBJECT_CHANGED (2041) when what the handle was opened for is no longer so."""

@@ -131,7 +131,8 @@ class LocalQueue(LocalQueueAttributes):
         entry.state = GET_PENDING
         entry.unit = unit
         self.uncommitted += 1
-        self._count(entry, -1)
+        self.depth -= 1
+        self.depths[MAX_PRIORITY - (entry.key >> ID_BITS)] -= 1  # `rank_of`
 
     def take_heads(self, entries: Sequence[Entry], unit: Unit) -> None:
         """`take` for messages that come first (`heads`) and are in no group, while there is no view."""

@@ -70,7 +70,7 @@ class Request:
         self.token: bytes | None = None
         self.item: Item | None = None  # just the item that comes next in logical order
         self.start = ANY  # where in its group the message must be
-        self.whole = PART  # what must be available with it
+        self.whole = PART  # what must be available with it, so that the arrival of one can make another the one to give
         self.selector: Selector | None = None  # only messages of which this is true
         self.anything = False  # what `accepts_anything` says, once all else is known
         self.view: View | None = None  # where to look for it; None: where the fields lead
@@ -105,11 +105,6 @@ class Request:
             and (self.selector is None if self.msg_id is None and self.correl_id is None else self.whole == PART)
         )
 
-    @property
-    def part_of_more(self) -> bool:
-        """Whether the arrival of one message can make another the one to give."""
-        return self.whole != PART
-
     def asks_as(self, other: Request) -> bool:
         """Whether the two may be given the same messages."""
         return _question(self) == _question(other)
@@ -141,7 +136,7 @@ class Request:
 
     def accepts(self, entry: Entry, shelf: Shelf) -> bool:
         """Whether the get may be given this available message."""
-        return self.suits(entry, shelf) and (self.selector is None or self.selector.matches(entry))
+        return self.anything or (self.suits(entry, shelf) and (self.selector is None or self.selector.matches(entry)))
 
     def suits(self, entry: Entry, shelf: Shelf) -> bool:
         """Whether it may, if its selector is true of the message."""

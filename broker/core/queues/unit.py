@@ -113,10 +113,14 @@ class Unit:
 
     def commit_rows(self) -> Rows:
         """The rows of a commit: persistent messages put, persistent messages removed."""
-        return Rows(
-            inserts=[entry.row() for entry in self.puts if entry.persistence] if self.puts else [],
-            removals=[entry.key & ID_MASK for entry in self.gets if entry.persistence] if self.gets else [],
-        )
+        rows = Rows()
+        for entry in self.puts:
+            if entry.persistence:
+                rows.inserts.append(entry.row())
+        for entry in self.gets:
+            if entry.persistence:
+                rows.removals.append(entry.key & ID_MASK)
+        return rows
 
     def backout_rows(self) -> Rows:
         """The rows of a backout: the raised backout counts. Puts that never became durable leave no trace."""

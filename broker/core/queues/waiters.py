@@ -23,6 +23,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.core.message.entry import GONE
+from broker.core.queues.selection import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -63,7 +64,7 @@ class Waiter:
 class Waiters:
     """The getters that wait on one queue."""
 
-    __slots__ = ("_arrivals", "_browsers", "_general", "_specific", "count", "wholes")
+    __slots__ = ("_arrivals", "_browsers", "_general", "_specific", "count", "outside", "wholes")
 
     def __init__(self) -> None:
         self._browsers = _ServiceClass()
@@ -72,6 +73,7 @@ class Waiters:
         self._arrivals = 0
         self.count = 0
         self.wholes = 0  # those among them that want a whole group or logical message
+        self.outside = 0  # those that are outside syncpoint, whatever the message
 
     def add(self, waiter: Waiter) -> None:
         """Begin to wait."""
@@ -86,6 +88,8 @@ class Waiters:
         waiter.fifo = fifo = service_class.fifo(request, names, value)
         fifo.waiters[waiter] = None
         self.count += 1
+        if request.syncpoint == NEVER:
+            self.outside += 1
         if request.whole:
             self.wholes += 1
 
@@ -97,6 +101,8 @@ class Waiters:
         waiter.fifo = None
         del fifo.waiters[waiter]
         self.count -= 1
+        if waiter.request.syncpoint == NEVER:
+            self.outside -= 1
         if waiter.request.whole:
             self.wholes -= 1
         if not fifo.waiters:

@@ -81,9 +81,10 @@ class Log:
         number, file, block, block_bytes = self.number + 1, self._file, self._block, self._block_bytes
         data = encode(payload, number, self._generation, (file, block), seed=self._seed, block_bytes=block_bytes)
         self._files[file].write(block * block_bytes, data)
-        self._block = block + len(data) // block_bytes
+        size = len(data)
+        self._block = block + size // block_bytes
         self._highest[file] = self.number = number
-        self.room -= len(data)
+        self.room -= size
 
     def skip(self) -> int:
         """The next number, given to a batch that goes straight to the snapshot."""

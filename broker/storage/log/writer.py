@@ -82,14 +82,14 @@ class Writer:
         except (ValueError, TypeError, OverflowError) as error:  # A mistake of who made the rows: nothing is written.
             self._loop.call_soon(done, StoreFailedError(f"a batch cannot be written: {error!r}"))
             return False
-        now = self._clock.monotonic()
+        now, size = self._clock.monotonic(), len(payload)
         if (
             self._busy
             or self._queue
             or self.failure is not None
             or self.keeper.full
-            or len(payload) > self._log.room
-            or not self._pace.inline(len(payload), now)
+            or size > self._log.room
+            or not self._pace.inline(size, now)
         ):
             self._queue.append(_Batch(rows, payload, done))
             self.go_on()
@@ -101,7 +101,7 @@ class Writer:
             return False
         self._pace.took(self._clock.monotonic() - now, now)
         self.inline_writes += 1
-        self.keeper.settled(rows, len(payload))
+        self.keeper.settled(rows, size)
         return True
 
     def when_idle(self, call: Callable[[], None]) -> None:
