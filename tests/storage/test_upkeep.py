@@ -607,7 +607,7 @@ def mounted(path: Path, mebibytes: int) -> Iterator[Path]:
     try:
         yield path
     finally:
-        os.system(f"umount {path}")
+        os.system(f"umount -l {path}")
 
 
 # Files that are replaced while it runs: log case 34
