@@ -83,9 +83,11 @@ def _create(disk: Disk, name: str, settings: LogSettings, *, upgrade: bool) -> N
             made.instance, number, block_bytes=block_bytes, file_bytes=made.file_bytes, seed=made.seed
         )
         disk.create(log, header, made.file_bytes)
-    remove_database(disk, made.database)
-    snapshot = Snapshot(disk.path / made.database, made.instance, Checks(made.seed))
-    db = disk.connect(made.database)
+    new = f"{made.database}.new"  # Cut short, it may be no database at all; nobody is to take that for a store.
+    for each in (made.database, new):
+        remove_database(disk, each)
+    snapshot = Snapshot(disk.path / new, made.instance, Checks(made.seed))
+    db = disk.connect(new)
     try:
         snapshot.create(db)
         if upgrade:
@@ -93,7 +95,8 @@ def _create(disk: Disk, name: str, settings: LogSettings, *, upgrade: bool) -> N
         snapshot.checkpoint(db)
     finally:
         db.close()
-    disk.sync(made.database)
+    disk.sync(new)
+    disk.rename(new, made.database)
     if not upgrade:
         _place_placeholder(disk)
     disk.sync_names()

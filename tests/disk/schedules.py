@@ -95,6 +95,7 @@ class Schedule:
         self.unknown: State | None = None
         self.history: list[tuple[int, State]] = []
         self.orderly = True  # the last stop was, and it is known
+        self._past_cache = True  # this life can read what the medium has
         self.in_doubt = False  # the last stop was not, so a database may have to be written anew
         self.damaged = False
         self.exists = not self.setting.from_nothing
@@ -138,6 +139,7 @@ class Schedule:
         random, machine = self.random, self.machine
         direct = machine.direct if random.random() < 0.9 else not machine.direct
         disk = machine.start(direct=direct)
+        self._past_cache = direct
         self._arm_start()
         self._struck = machine.faults.struck
         self._was_full = machine.free is not None
@@ -264,7 +266,7 @@ class Schedule:
         """Whether a start may want room: after a doubt, where the medium cannot be read past the cache or a write has
         failed. A mere crash is no reason (invariant L12).
         """
-        excused = not self.machine.direct or self.machine.faults.struck
+        excused = not self._past_cache or self.machine.faults.struck
         return self.in_doubt and "full" in str(error) and bool(excused)
 
     async def _bodies(self, store: LogStore, rows: dict[int, MessageRow]) -> dict[int, MessageRow]:
