@@ -30,7 +30,7 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
 from broker.storage.start import open_store
-from broker.storage.store import DataDamagedError, Rows, Store, StoreFailedError
+from broker.storage.store import DataDamagedError, Rows, Store, StoreFailedError, StoreFullError
 from broker.storage.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -138,16 +138,20 @@ class LogStore(Store):
                 nonpersistent += lost
                 yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
         if nonpersistent:
-            await self.write(Rows(removals=nonpersistent))
+            try:
+                await self.write(Rows(removals=nonpersistent))
+            except StoreFullError as full:  # The log is full, too: an orderly stop would bring them again.
+                logger.warning(
+                    "nonpersistent messages stay path=%s messages=%d: %s", self._disk.path, len(nonpersistent), full
+                )
 
     async def _load(self, delta: Delta) -> AsyncIterator[list[MessageRow]]:
         """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""
-        database, snapshot = self._upkeep.database, self._upkeep.snapshot
+        snapshot = self._upkeep.snapshot
         new = iter(sorted(delta.inserts))
         upcoming = next(new, None)
-        last, count, total = -1, 0, 0
-        while True:
-            page, checks = await database.perform(partial(snapshot.load_messages, after=last, limit=LOAD_CHUNK))
+        count = total = 0
+        async for page, checks in self._pages():
             count, total = count + len(page), total + checks
             rows = list(_as_left(page, delta)) if delta.removals or delta.counters else page.copy()
             last = page[-1].id if page else 2**63
@@ -159,9 +163,25 @@ class LogStore(Store):
                 upcoming, merged = next(new, None), True
             if rows:
                 yield sorted(rows) if merged else rows
-            if not page:
-                break
         snapshot.check_tally(count, total)
+
+    async def _pages(self) -> AsyncIterator[tuple[list[MessageRow], int]]:
+        """The messages of the snapshot, a page after the other, with the sums of their checks; the last is empty. The
+        next is read while one is used.
+        """
+        database, snapshot = self._upkeep.database, self._upkeep.snapshot
+        read = partial(snapshot.load_messages, limit=LOAD_CHUNK)
+        reading = asyncio.ensure_future(database.perform(partial(read, after=-1)))
+        try:
+            while True:
+                page, checks = await reading
+                if page:
+                    reading = asyncio.ensure_future(database.perform(partial(read, after=page[-1].id)))
+                yield page, checks
+                if not page:
+                    break
+        finally:
+            reading.cancel()
 
     def submit(self, rows: Rows, done: Done) -> bool:
         """Make all of `rows` durable, or none: True when they are already, else `done` is called.

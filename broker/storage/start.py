@@ -135,6 +135,12 @@ class _Start:
                 f"the data is that of queue manager {kept.name}, not of {self._name}: name it, or another directory"
             )
 
+    @property
+    def _in_doubt(self) -> bool:
+        """Whether the database may be other than a cache shows it: else it was synced since it was last written."""
+        kept = self._manifest.current
+        return kept.carrying or kept.state == manifests.FAILED or self._manifest.doubtful
+
     async def _open_database(self, kept: Manifest) -> None:
         """Open the database that counts, as the medium has it."""
         path = self._disk.path / kept.database
@@ -144,11 +150,21 @@ class _Start:
             raise self._unusable(f"{path} {what}")
         if kept.carrying and self._disk.identity(f"{kept.database}-wal") is None:
             raise self._unusable(f"{path}-wal is missing, and {path.name} may be half written")
-        for each in (kept.database, f"{kept.database}-wal"):
-            await self._worker.perform(partial(self._disk.drop_cache, each))
+        if self._in_doubt:
+            for each in (kept.database, f"{kept.database}-wal"):
+                await self._worker.perform(partial(self._disk.drop_cache, each))
         self._snapshot = Snapshot(path, kept.instance, Checks(kept.seed))
         self._database = await self._patiently(lambda: self._disk.start_database(kept.database))
-        await self._patiently(lambda: self._opened.perform(self._snapshot.open))
+        try:
+            await self._patiently(lambda: self._opened.perform(self._snapshot.open))
+        except StoreFullError as full:
+            logger.warning("database locked for other programs, for want of room path=%s: %s", path, full)
+            await self._opened.close()
+            self._database = await self._disk.start_database(kept.database)
+            await self._patiently(lambda: self._opened.perform(partial(self._snapshot.open, alone=True)))
+        needed = (await self._opened.perform(self._snapshot.room)).total
+        if found.size < needed and not kept.carrying:  # else the rest may be in the write-ahead log
+            raise self._unusable(f"{path} has {found.size} bytes in place of {needed}")
         tally = self._snapshot.tally
         if tally.number < kept.snap:
             raise self._unusable(f"{path} is older than it must be: it holds {tally.number} of {kept.snap} batches")
@@ -191,27 +207,46 @@ class _Start:
         cut_short = kept.carrying and kept.state != manifests.ORDERLY  # else it merely found no room
         unsure = (kept.state == manifests.FAILED or cut_short) and (not boot or boot == kept.boot)
         if self._manifest.doubtful or unsure:
-            await self._rewrite(kept.db + 1)
-            return kept.db + 1, False
-        if kept.carrying or kept.state == manifests.FAILED:
+            if await self._rewrite(kept.db + 1):
+                return kept.db + 1, False
+            return kept.db, not await self._end_in_place()
+        if self._in_doubt:
             return kept.db, not await self._checkpoint()
         return kept.db, False
 
-    async def _rewrite(self, number: int) -> None:
-        """Go on with a database written anew; the one before is closed when the manifest names the other."""
-        for last in (False, True):
+    async def _rewrite(self, number: int) -> bool:
+        """Go on with a database written anew; the one before is closed when the manifest names the other. False when
+        there is no room for that, not even that of the ballast.
+        """
+        for _ in ("with the ballast", "without it"):
             try:
                 made = await rewritten(self._disk, self._worker, self._opened, self._snapshot, number)
-            except StoreFullError as full:
+            except StoreFullError:
                 await self._worker.perform(partial(remove_database, self._disk, database_name(number)))
-                if last:
-                    raise self._too_full() from full
                 self._disk.remove(BALLAST)
             else:
                 self._replaced = self._database
                 self._database, self._snapshot = made
                 logger.warning("database written anew path=%s: the last stop left it in doubt", self._snapshot.path)
-                return
+                return True
+        return False
+
+    async def _end_in_place(self) -> bool:
+        """Where there is no room to write the database anew: end the checkpoint, and see that the medium has all that
+        the cache shows. Whether it could be ended; raises StoreUnusableError when the medium has not, or who can tell.
+        """
+        ended = await self._checkpoint()
+        name = self._snapshot.path.name
+        for each in (name, f"{name}-wal"):
+            if not await self._worker.perform(partial(self._disk.is_on_medium, each)):
+                raise self._too_full()
+        if ended:  # The locks went with the comparison, and closing writes nothing now.
+            before, self._database = self._opened, None
+            await before.close()
+            self._database = await self._disk.start_database(name)
+            await self._opened.perform(self._snapshot.open)
+        logger.warning("database compared with the medium path=%s: no room to write it anew", self._snapshot.path)
+        return ended
 
     def _too_full(self) -> StoreUnusableError:
         found = self._disk.identity(self._snapshot.path.name)

@@ -189,7 +189,7 @@ class Upkeep:
             self._carrying.start(delta, self._number + 1, partial(self._kept, delta, done))
 
     def _kept(self, delta: Delta, done: Done, error: Exception | None) -> None:
-        durable = error is None or self._carrying.committed
+        durable = error is None or (self._carrying.committed and isinstance(error, StoreFullError | StoreBusyError))
         if durable:
             self._number = self._log.skip()
         self._carried(error)
@@ -458,6 +458,8 @@ class Upkeep:
 
     async def _carry_over_ended(self) -> Exception | None:
         """Wait for the end of the carry-over that runs, or of the store: what it ended with."""
+        if self._carrying.stopped:  # Nothing will tell: the store has failed before somebody waited.
+            return StoreFailedError("the store has failed")
         ended: asyncio.Future[Exception | None] = self._loop.create_future()
         self._waiting.append(ended)
         return await ended

@@ -45,6 +45,8 @@ class Countdown:
 class Faults:
     """The faults to come. Everything is off until it is set; `clear` turns all off again.
 
+    `crash_in` is after how many steps the process ends, `crash_on` with what the name of the step begins at which it
+    does.
     `syncs` counts syncs and direct writes, `reads` those from the medium or the cache. `background_failures` is how
     likely it is that dirty sectors, which the system writes back by itself, do not reach the medium: at a step, and
     when a process is killed. `thin` makes a full disk refuse room for blocks that files have, too. `struck` counts the
@@ -52,6 +54,7 @@ class Faults:
     """
 
     crash_in: int | None = None
+    crash_on: str | None = None
     syncs: Countdown = field(default_factory=Countdown)
     reads: Countdown = field(default_factory=Countdown)
     background: float = 0.0
@@ -63,7 +66,7 @@ class Faults:
 
     def clear(self) -> None:
         """Have nothing fail any more. What has failed keeps its consequences."""
-        self.crash_in = self.fills_in = None
+        self.crash_in = self.crash_on = self.fills_in = None
         self.syncs, self.reads = Countdown(), Countdown()
         self.background_failures = 0.0
         self.thin = False

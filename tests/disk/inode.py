@@ -9,7 +9,9 @@ if TYPE_CHECKING:
     from random import Random
 
 _EVICTED_AT_READ = 0.02
-_EVICTED_AT_DROP = 0.95
+_EVICTED_AT_DROP = 0.9
+_MAPPED = 0.15
+_PAGE_BYTES = 4096
 
 
 class Inode:
@@ -20,7 +22,7 @@ class Inode:
     any moment, and the medium's older content shows. `unreadable` sectors give EIO until they are written again.
     """
 
-    __slots__ = ("dirty", "error", "locks", "medium", "number", "sector_bytes", "stale", "unreadable", "view")
+    __slots__ = ("dirty", "error", "locks", "mapped", "medium", "number", "sector_bytes", "stale", "unreadable", "view")
 
     def __init__(self, number: int, sector_bytes: int) -> None:
         self.number = number
@@ -30,6 +32,7 @@ class Inode:
         self.dirty: set[int] = set()
         self.stale: set[int] = set()
         self.unreadable: set[int] = set()
+        self.mapped = False  # by another program: nothing of it leaves the cache
         self.error = False  # a write in the background failed, and the next sync is to hear of it
         self.locks: dict[object, int] = {}  # SQLite's, by who holds them
 
@@ -71,26 +74,34 @@ class Inode:
 
     def read(self, offset: int, size: int, random: Random) -> bytes | None:
         """What a read through the cache gives, short at the end; None when a sector cannot be read."""
+        size = max(0, min(size, len(self.view) - offset))
         if self.stale:
-            self.evict(
-                [sector for sector in self.sectors(offset, size) if sector in self.stale], _EVICTED_AT_READ, random
-            )
+            seen = [sector for sector in self.sectors(offset, size) if sector in self.stale]
+            self.evict(seen, _EVICTED_AT_READ, random)
         if self.unreadable and not self.unreadable.isdisjoint(self.sectors(offset, size)):
             return None
         return bytes(self.view[offset : offset + size])
 
     def evict(self, sectors: Iterable[int], chance: float, random: Random) -> None:
-        """Let each of these stale sectors leave the cache, or not."""
+        """Let these stale sectors leave the cache, or not, a page at a time."""
+        if self.mapped:
+            return
+        leaves: dict[int, bool] = {}
         for sector in sectors:
-            if random.random() < chance:
+            page = sector * self.sector_bytes // _PAGE_BYTES
+            if page not in leaves:
+                leaves[page] = random.random() < chance
+            if leaves[page]:
                 self.stale.discard(sector)
                 start = sector * self.sector_bytes
                 end = min(start + self.sector_bytes, len(self.view))
                 self.view[start:end] = self.medium[start:end].ljust(max(0, end - start), b"\0")
 
     def drop(self, random: Random) -> None:
-        """Let nearly all that is clean leave the cache."""
-        self.evict(sorted(self.stale), _EVICTED_AT_DROP, random)
+        """Let nearly all that is clean leave the cache; none of it while another program has the file mapped."""
+        if self.stale:
+            self.mapped = random.random() < _MAPPED
+            self.evict(sorted(self.stale), _EVICTED_AT_DROP, random)
 
     # From the cache to the medium
 
@@ -131,7 +142,7 @@ class Inode:
         self.view = self.medium[:]
         self.dirty.clear()
         self.stale.clear()
-        self.error = False
+        self.error = self.mapped = False
 
     def persist(self, sectors: Iterable[int]) -> None:
         """Copy these sectors from the cache to the medium."""

@@ -107,12 +107,10 @@ class Machine:
         if self.trace is not None:
             self.trace.append(what)
         faults = self.faults
-        if faults.crash_in is not None:
-            faults.crash_in -= 1
-            if faults.crash_in <= 0:
-                faults.crash_in = None
-                process.die()
-                raise Crash(what)
+        if self._is_last(what):
+            faults.crash_in = faults.crash_on = None
+            process.die()
+            raise Crash(what)
         if faults.fills_in is not None:
             faults.fills_in -= 1
             if faults.fills_in <= 0:
@@ -120,6 +118,14 @@ class Machine:
                 self.fill()
         if faults.background and self.random.random() < faults.background:
             self._write_back()
+
+    def _is_last(self, what: str) -> bool:
+        """Whether the process ends at this step."""
+        faults = self.faults
+        if faults.crash_in is not None:
+            faults.crash_in -= 1
+        due = faults.crash_in is not None and faults.crash_in <= 0
+        return due or (faults.crash_on is not None and what.startswith(faults.crash_on))
 
     def _write_back(self) -> None:
         """The system writes a file back when it wants to, and it may fail."""

@@ -5,7 +5,6 @@ A mutation takes one guard of the protocol out of the code that runs; the others
 
 from __future__ import annotations
 
-import re
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,10 +21,10 @@ from broker.storage.snapshot.carry_over import CarryOver
 from broker.storage.snapshot.checks import Checks, Tally
 from broker.storage.snapshot.database import Snapshot
 from broker.storage.store import Rows
+from broker.storage.upkeep import Upkeep
 from tests.disk import sqlite_vfs
 from tests.disk.machine import Machine
 from tests.disk.simulated import BufferedFile, DirectFile, SimulatedDisk
-from tests.disk.sqlite_vfs import SimulatedConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -50,14 +49,14 @@ def no_check() -> AbstractContextManager[None]:
     """A record counts wherever its header says it lies, whatever its bytes are."""
 
     def decode(data: memoryview, place: Place, *, seed: int, block_bytes: int) -> Record | None:
-        if data[:4] != record.MAGIC:
+        if bytes(data[:4]) != record.MAGIC:
             return None
         _, _, _, generation, file, block, length, number, _ = record._HEADER.unpack_from(data)
         blocks = record.blocks_of(length, block_bytes)
-        if (file, block) != place or blocks * block_bytes > len(data):
+        if place != (file, block) or blocks * block_bytes > len(data):
             return None
         payload = data[record.HEADER_BYTES : record.HEADER_BYTES + length]
-        return Record(number, generation, place, blocks, payload)
+        return Record(number, generation, record.Place(file, block), blocks, payload)
 
     return _patched((scan, "decode", decode))
 
@@ -152,12 +151,13 @@ def no_damage_rule() -> AbstractContextManager[None]:
 
 
 def no_new_database() -> AbstractContextManager[None]:
-    """A start goes on with the database that a failure has left in doubt."""
+    """A start goes on with the database that a failure has left in doubt, as it shows itself."""
     settle = _Start._settle_database
 
-    def trusting(self: Any, kept: Manifest) -> Any:
-        self._manifest.doubtful = False
-        return settle(self, replace(kept, boot="another"))
+    async def trusting(self: Any, kept: Manifest) -> Any:
+        if self._manifest.doubtful or self._disk.boot() == kept.boot:
+            return kept.db, False
+        return await settle(self, kept)
 
     return _patched((_Start, "_settle_database", trusting))
 
@@ -179,17 +179,6 @@ def no_sync_of_the_log() -> AbstractContextManager[None]:
     )
 
 
-def no_sync_of_commit() -> AbstractContextManager[None]:
-    """SQLite syncs its log at a checkpoint only."""
-    execute = SimulatedConnection.execute
-    full = re.compile("PRAGMA synchronous = FULL")
-
-    def normal(self: SimulatedConnection, sql: str, parameters: Any = ()) -> Any:
-        return execute(self, full.sub("PRAGMA synchronous = NORMAL", sql), parameters)
-
-    return _patched((SimulatedConnection, "execute", normal))
-
-
 def _no_sync_of(kind: str) -> AbstractContextManager[None]:
     sync = sqlite_vfs._File.xSync
 
@@ -205,8 +194,8 @@ def no_sync_of_checkpoint() -> AbstractContextManager[None]:
     return _no_sync_of(".db")
 
 
-def no_sync_of_wal() -> AbstractContextManager[None]:
-    """SQLite's log is never synced."""
+def no_sync_of_commit() -> AbstractContextManager[None]:
+    """SQLite's log is never synced: a checkpoint would make up for what COMMIT alone leaves out."""
     return _no_sync_of("-wal")
 
 
@@ -248,26 +237,30 @@ def slots_by_parity() -> AbstractContextManager[None]:
 
 def two_in_flight() -> AbstractContextManager[None]:
     """The records of a batch in two halves are on their way together, and reach the medium in any order."""
-    write = Log.write
+    write, settle = Log.write, Upkeep.settled
 
     def halves(self: Log, payload: bytes) -> None:
         rows = record.unpack(memoryview(payload))
         first = record.pack(Rows(inserts=rows.inserts[:1]))
         rows.inserts = rows.inserts[1:]
         second = record.pack(rows)
-        if not rows.inserts or not self.continues(len(first) + len(second) + self._block_bytes):
+        blocks = record.blocks_of(len(first), self._block_bytes)
+        if not rows.inserts or len(second) + blocks * self._block_bytes > self.room:
             write(self, payload)
             return
-        place, number = self._place, self.number
-        self._place = place._replace(block=place.block + record.blocks_of(len(first), self._block_bytes))
-        self.number = number + 1
+        block, number = self._block, self.number
+        self._block, self.number = block + blocks, number + 1
         write(self, second)
-        after, self._place, self.number = self._place, place, number
+        after, self._block, self.number = self._block, block, number
         write(self, first)
-        self._place, self.number = after, number + 2
-        self._highest[place.file] = self.number
+        self._block, self.number = after, number + 2
+        self._highest[self._file] = self.number
 
-    return _patched((Log, "write", halves))
+    def settled(self: Upkeep, rows: Rows, size: int) -> None:
+        settle(self, rows, size)
+        self._number = self._log.number
+
+    return _patched((Log, "write", halves), (Upkeep, "settled", settled))
 
 
 def reuse_after_commit() -> AbstractContextManager[None]:
@@ -313,7 +306,6 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         no_sync_of_the_log,
         no_sync_of_commit,
         no_sync_of_checkpoint,
-        no_sync_of_wal,
         no_tally,
         number_apart,
         slots_by_parity,

@@ -20,6 +20,7 @@ from unittest.mock import patch
 from broker.storage import creation, log_store, upkeep
 from broker.storage.creation import LogSettings
 from broker.storage.log import manifest as manifests
+from broker.storage.log.scan import records_in
 from broker.storage.log_store import LogStore
 from broker.storage.snapshot import carry_over, statements
 from broker.storage.store import DataDamagedError, StoreFailedError, StoreFullError, StoreUnusableError
@@ -253,23 +254,30 @@ class Schedule:
             self.told = True
         elif self.machine.faults.struck > self._struck:
             self.figures["starts that failed with their disk"] += 1
-        elif self.machine.free is not None and (not self.exists or (self.in_doubt and "full" in str(error))):
+        elif self.machine.free is not None and (not self.exists or self._may_be_too_full(error)):
             self.figures["starts refused for want of room"] += 1
         else:
             raise Violation(f"refused without damage: {error}")
         self.orderly = False
+
+    def _may_be_too_full(self, error: StoreUnusableError) -> bool:
+        """Whether a start may want room: after a doubt, where the medium cannot be read past the cache or a write has
+        failed. A mere crash is no reason (invariant L12).
+        """
+        excused = not self.machine.direct or self.machine.faults.struck
+        return self.in_doubt and "full" in str(error) and bool(excused)
 
     async def _bodies(self, store: LogStore, rows: dict[int, MessageRow]) -> dict[int, MessageRow]:
         """All rows with their data."""
         try:
             data = await store.read_data(list(rows))
         except DataDamagedError as error:
-            if not self.damaged:
+            if not self.damaged and self.machine.faults.struck == self._struck:
                 raise Violation(f"reported damage where is none: {error}") from error
             if not error.ids <= rows.keys():
                 raise Violation("names messages that it was not asked for") from error
             self.figures["told at a read"] += 1
-            self.told = True
+            self.told, self.orderly = self.damaged, False  # else the disk has failed to read what is there
             raise _Over from error
         except StoreFailedError as error:
             self._expect_failure(f"a read failed: {error}")
@@ -282,8 +290,7 @@ class Schedule:
         if not self.orderly or self.damaged:  # damage to the manifest's newest slot looks like a write cut short
             candidates += [each.without_nonpersistent() for each in candidates]
         if found not in candidates:
-            floor = self._floor
-            if not (self.damaged and any(found == state for at, state in self.history if at >= floor)):
+            if not (self.damaged and any(found == state for at, state in self.history if at >= self._floor)):
                 raise Violation(self._difference(found))
             self.figures["damage in the window"] += 1
         self._note(f"found {sorted(found.messages)}")
@@ -401,7 +408,9 @@ class Schedule:
         kind = random.random()
         if kind < 0.6:
             self._change_sectors(name)
-        elif kind < 0.7:
+        elif kind < 0.66 and self.copies:
+            self._lose_a_write(name)
+        elif kind < 0.72:
             damage.remove(machine, name)
         elif kind < 0.8 and machine.names[name].medium:
             size = len(machine.names[name].medium)
@@ -414,10 +423,23 @@ class Schedule:
             other = image(self.setting.files, self.setting.file_blocks, 2)
             if name in other:
                 damage.put(machine, name, other[name])
-        self._floor = floor_of(machine)
+        self._floor = floor_of(machine)  # damage of an earlier life has been told or was harmless
         if damage.copy_of(machine) != before or any(inode.unreadable for inode in machine.names.values()):
             self.figures["damages"] += 1
             self.damaged = True
+
+    def _lose_a_write(self, name: str) -> None:
+        """A page of a file is what it was some time ago, whole."""
+        older, machine = self.random.choice(self.copies).get(name, b""), self.machine
+        assert machine.names is not None
+        pages = [
+            at
+            for at in range(0, min(len(older), len(machine.names[name].medium)), 2 * BLOCK)
+            if older[at : at + 2 * BLOCK] != machine.names[name].medium[at : at + 2 * BLOCK]
+        ]
+        if pages:
+            at = self.random.choice(pages)
+            damage.replace(machine, name, older[at : at + 2 * BLOCK], at)
 
     def _change_sectors(self, name: str) -> None:
         random, machine = self.random, self.machine
@@ -430,13 +452,23 @@ class Schedule:
 
 
 def floor_of(machine: Machine) -> int:
-    """How far the manifest on the medium vouches for the log."""
-    inode = (machine.names or {}).get(manifests.FILE)
-    if inode is None:
+    """The last number that damage may not take without a word: that of a record that is whole, or what the manifest
+    vouches for.
+    """
+    names = machine.names or {}
+    inode = names.get(manifests.FILE)
+    slots = [] if inode is None else [bytes(inode.medium[at : at + manifests.SLOTS[1]]) for at in manifests.SLOTS]
+    valid = [slot for slot in map(manifests.decode, slots) if slot is not None]
+    if not valid:
         return 0
-    slots = [manifests.decode(bytes(inode.medium[at : at + manifests.SLOTS[1]])) for at in manifests.SLOTS]
-    valid = [slot for slot in slots if slot is not None]
-    return max(valid, key=lambda slot: slot.version).durable if valid else 0
+    kept = max(valid, key=lambda slot: slot.version)
+    whole = [
+        found.number
+        for number, name in enumerate(kept.logs)
+        if name in names
+        for found in records_in(bytes(names[name].medium), number, seed=kept.seed, block_bytes=kept.block_bytes)
+    ]
+    return max([kept.durable, *whole])
 
 
 @cache

@@ -209,6 +209,12 @@ class SimulatedDisk:
             self.sync_inode(name, inode)
             inode.drop(self.machine.random)
 
+    def is_on_medium(self, name: str) -> bool:
+        """Whether the medium has all that the cache shows of a file; False also where the disk cannot tell."""
+        self.step(f"compare {name}")
+        inode = self.inode(name)
+        return self.direct and not inode.unreadable and inode.view == inode.medium
+
     def occupy(self, name: str, size: int) -> None:
         """Have a file that occupies `size` bytes of the disk; raises OSError when there is no room, and leaves none."""
         inode = self.new_file(name)

@@ -82,6 +82,17 @@ class Daemon:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def running(self) -> bool:
+        """Whether a process runs that was started."""
+        return self._process is not None and self._process.returncode is None
+
+    @property
+    def failing(self) -> bool:
+        """Whether it ends, or has ended, because its store has failed, or it could not start."""
+        gone = self._follower is not None and self._follower.done()
+        return gone or any("store failed" in line for line in self.log[self._first_line :])
+
     async def launch(self) -> None:
         """Start a process, and do not wait until it is ready."""
         self._first_line = len(self.log)
@@ -178,9 +189,9 @@ async def daemon(
                 yield daemon
             except BaseException as error:
                 error.add_note(f"the last lines of the daemon's log:\n{''.join(daemon.log[-10:])}")
+                await daemon.end()
                 raise
-            finally:
-                await daemon.kill()
+            await daemon.kill()
     except BaseExceptionGroup as group:
         raise lone(group) from None
 

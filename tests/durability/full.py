@@ -1,47 +1,70 @@
 """A disk that is full: persistent puts are refused with STORAGE_MEDIUM_FULL (2192), gets go through, nothing is lost.
 
 Three ways to come to that: a database that may not grow (everywhere), a small disk that the messages fill, and a disk
-that another program fills. The last two need a tmpfs, which only root can mount.
+that another program fills. The last two need a file system of their own, which only root can mount.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import subprocess
-import sys
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from broker import MQError
 from broker.client import connect
 from broker.mqi import MQPER, MQRC
-from tests.durability.daemon import daemon
+from tests.durability.daemon import NO_SETTINGS, daemon
+from tests.durability.image import MEGABYTE, image
 from tests.durability.ledger import Ledger
-from tests.durability.outcome import Outcome, UnavailableError
+from tests.durability.outcome import Outcome
 from tests.durability.program import ALL, DEFINITIONS, EXACT, HARDENED, QUEUES, Program, browsed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from pathlib import Path
 
     from tests.durability.daemon import Daemon
 
 PAGES: Final = 1_500
 _LENGTH: Final = 16_000
+_BLOCK: Final = 4096
+_PUTS_A_CALL: Final = 500
+_GETS_AT_ONCE: Final = 16
+_ACCEPTED_SECONDS: Final = 5.0
 _GETS_A_UNIT: Final = 20
-_MEGABYTE: Final = 1024 * 1024
-_DISK_MEGABYTES: Final = 72  # the ballast, a log as long as it may be, and some messages
+_DISK_MEGABYTES: Final = 72  # the log, the ballast, the write-ahead log of the database, and some messages
+SETTINGS: Final = {"EVERMQ_JOURNAL_FILE_BYTES": str(2 * MEGABYTE)}
 _LEFT_MEGABYTES: Final = 4
 
 
 async def database_full(folder: Path) -> Outcome:
-    """The database has as many pages as it may."""
+    """The database has as many pages as it may. No ballast gives it more, so gets have the room of the log alone."""
+    ledger = Ledger(HARDENED)
     async with defined(folder, folder / "data") as server:
         await server.kill()
         server.pages = PAGES
         await server.start()
-        return Outcome(f"database limited to {PAGES} pages", await _fill_and_drain(server))
+        async with AsyncExitStack() as stack:
+            program = await Program.start(stack, server.url, "A", ledger)
+            await fill_up(program)
+            held = len(ledger.there)
+            await _put_nonpersistent(program)
+            await server.kill()
+        await server.start()
+        ledger.reconcile(await browsed(server.url))
+        await server.kill()
+        server.pages = 0
+        await server.start()
+        async with AsyncExitStack() as stack:
+            await (await Program.start(stack, server.url, "B", ledger)).put_alone("Q", _LENGTH)
+        ledger.reconcile(await browsed(server.url))
+    return Outcome(
+        f"database limited to {PAGES} pages",
+        f"{held} messages were on the queues when puts were refused (2192), {ledger.figures.refusals} times; "
+        "nonpersistent puts went through; nothing was lost or doubled over a restart; persistent puts were accepted "
+        "again after one without the limit",
+    )
 
 
 async def disk_full(folder: Path) -> Outcome:
@@ -56,7 +79,7 @@ async def disk_filled_by_another(folder: Path) -> Outcome:
     with small_disk(folder) as disk:
         async with defined(folder, disk / "data") as server:
             other = disk / "other"
-            occupy(other, _LEFT_MEGABYTES * _MEGABYTE)
+            occupy(other, _LEFT_MEGABYTES * MEGABYTE)
             ended = await _fill_and_drain(server, other.unlink)
             return Outcome(f"disk of {_DISK_MEGABYTES} MiB filled by another program", ended)
 
@@ -64,24 +87,14 @@ async def disk_filled_by_another(folder: Path) -> Outcome:
 @contextmanager
 def small_disk(folder: Path) -> Iterator[Path]:
     """A small disk, mounted in `folder`. Raises UnavailableError where it cannot be mounted."""
-    if sys.platform != "linux":
-        raise UnavailableError("there is no tmpfs on this system")
-    path = folder / "disk"
-    path.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", f"size={_DISK_MEGABYTES}m", "tmpfs", str(path)]
-    mounted = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        raise UnavailableError(f"a tmpfs cannot be mounted: {mounted.stderr.strip()}")
-    try:
-        yield path
-    finally:
-        subprocess.run(["umount", "--lazy", path], check=True)
+    with image(folder, _DISK_MEGABYTES) as disk:
+        yield disk.path
 
 
 @asynccontextmanager
-async def defined(folder: Path, data: Path) -> AsyncIterator[Daemon]:
+async def defined(folder: Path, data: Path, settings: Mapping[str, str] = SETTINGS) -> AsyncIterator[Daemon]:
     """A daemon that has the queues. Its start does not define them again, for which there may be no room."""
-    async with daemon(folder, "", data) as server:
+    async with daemon(folder, "", data, settings) as server:
         async with connect(server.url) as connection:
             assert all(reply.ok for reply in await connection.mqsc(DEFINITIONS))
         yield server
@@ -118,8 +131,15 @@ async def _fill_and_drain(server: Daemon, make_room: Callable[[], None] | None =
 
 def occupy(file: Path, left: int = 0) -> None:
     """Fill a disk with a file, but for so many bytes."""
-    disk = os.statvfs(file.parent)
-    file.write_bytes(bytes(disk.f_bavail * disk.f_frsize - left))
+    with file.open("wb", buffering=0) as filler:
+        size, step = 0, 1 << 40
+        while step >= _BLOCK:
+            try:
+                os.posix_fallocate(filler.fileno(), size, step)
+                size += step
+            except OSError:
+                step //= 2
+        filler.truncate(max(size - left, 0))
 
 
 async def fill_up(program: Program) -> None:
@@ -147,15 +167,61 @@ async def fill_up(program: Program) -> None:
 
 async def _expect_service(program: Program) -> None:
     """What needs no room goes through on a full disk: a nonpersistent message, a backout, gets of both kinds."""
-    connection = program.connection
-    await connection.put1("N", b"nonpersistent", persistence=MQPER.NOT_PERSISTENT)
-    async with connection.open("N", ALL) as queue:
-        assert (await queue.get()).data == b"nonpersistent"
+    await _put_nonpersistent(program)
     unit = program.ledger.begin()
     for name in EXACT:
         await program.get(unit, name)
     await program.backout(unit)
     await program.get_alone("S")
+
+
+async def got_one_by_one(folder: Path, messages: int, length: int = 2_048) -> Outcome:
+    """Messages are got one by one, outside syncpoint, on a disk that is full from the first get on. Half-way the daemon
+    is killed and started again.
+    """
+    ledger = Ledger(HARDENED)
+    room = 160 + messages * (length + 1024) // MEGABYTE
+    with image(folder, room) as disk:
+        async with defined(folder, disk.path / "data", settings=NO_SETTINGS) as server:
+            await _put_all(server, ledger, messages, length)
+            await server.stop()
+            await server.start()
+            occupy(disk.path / "other")
+            await _get_all(server, ledger, len(ledger.there) - messages // 2)
+            await server.kill()
+            await server.start()
+            ledger.reconcile(await browsed(server.url))
+            await _get_all(server, ledger, len(ledger.there))
+            await server.kill()
+            await server.start()
+            ledger.reconcile(await browsed(server.url))
+    assert ledger.figures.gets_acknowledged == messages
+    return Outcome(
+        f"disk full while {messages:,} messages of {length:,} bytes are got one by one, the daemon killed half-way",
+        "all gets went through, before the restart and after it",
+    )
+
+
+async def _put_all(server: Daemon, ledger: Ledger, messages: int, length: int) -> None:
+    async with AsyncExitStack() as stack:
+        program = await Program.start(stack, server.url, "A", ledger)
+        for done in range(0, messages, _PUTS_A_CALL):
+            await program.put_batch("S", [length] * min(_PUTS_A_CALL, messages - done))
+
+
+async def _get_all(server: Daemon, ledger: Ledger, messages: int) -> None:
+    async with AsyncExitStack() as stack:
+        program = await Program.start(stack, server.url, "B", ledger)
+        for done in range(0, messages, _GETS_AT_ONCE):
+            await asyncio.gather(*(program.get_alone("S") for _ in range(min(_GETS_AT_ONCE, messages - done))))
+
+
+async def _put_nonpersistent(program: Program) -> None:
+    """A message that needs no room goes through."""
+    connection = program.connection
+    await connection.put1("N", b"nonpersistent", persistence=MQPER.NOT_PERSISTENT)
+    async with connection.open("N", ALL) as queue:
+        assert (await queue.get()).data == b"nonpersistent"
 
 
 async def _drain_until_accepted(program: Program) -> int:
@@ -173,4 +239,15 @@ async def _drain_until_accepted(program: Program) -> int:
             assert error.reason == MQRC.STORAGE_MEDIUM_FULL, error
         else:
             return got
-    raise AssertionError("all is drained, and puts are refused")
+    await asyncio.wait_for(_put_when_accepted(program), _ACCEPTED_SECONDS)
+    return got
+
+
+async def _put_when_accepted(program: Program) -> None:
+    """Put again and again until there is room: the store looks once a second."""
+    while True:
+        try:
+            return await program.put_alone("Q", _LENGTH)
+        except MQError as error:
+            assert error.reason == MQRC.STORAGE_MEDIUM_FULL, error
+            await asyncio.sleep(0.05)

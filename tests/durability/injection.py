@@ -1,18 +1,22 @@
 """Errors of the disk itself: strace makes system calls of a daemon fail while client programs put and get.
 
-Each injection is named for the system calls and the error. SQLite writes with `pwrite64` and syncs with `fdatasync` or
-`fsync`; nothing else in a daemon does, so the injected errors meet the store alone.
+Each injection is named for the system calls and the error. The log and the manifest are written with `pwritev2`, on
+whose return the medium has the bytes; SQLite writes with `pwrite64` and syncs with `fdatasync` or `fsync`. Nothing else
+in a daemon does, so the injected errors meet the store alone. An error comes once, and the disk is well again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 from random import Random
 from signal import SIGINT
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
@@ -26,8 +30,7 @@ from tests.durability.outcome import Outcome, UnavailableError
 from tests.durability.program import DEFINITIONS, HARDENED, Program, browsed
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Mapping, Sequence
 
     from tests.durability.daemon import Daemon
 
@@ -53,25 +56,38 @@ class Injection(NamedTuple):
 
 
 _SYNCS: Final = "fdatasync,fsync"
+_DIRECT: Final = "pwritev2"
 _CALLS: Final = 20
 
-FATAL: Final = (Injection(_SYNCS, "EIO"), Injection("pwrite64", "EIO"), Injection(_SYNCS, "ENOSPC"))
+FATAL: Final = (
+    Injection(_DIRECT, "EIO"),
+    Injection("pwrite64", "EIO"),
+    Injection(_SYNCS, "EIO"),
+    Injection(_DIRECT, "ENOSPC"),
+    Injection(_SYNCS, "ENOSPC"),
+)
 """What a store does not survive: the outcome of the write is unknown (journal rule 7)."""
+
+_OFTEN: Final[Mapping[str, int]] = MappingProxyType({_DIRECT: 100, "pwrite64": 200, _SYNCS: 8})
+"""Among how many calls the one that fails is chosen."""
+
+_SHORT_LOG: Final[Mapping[str, str]] = MappingProxyType({"EVERMQ_JOURNAL_FILE_BYTES": str(1024 * 1024)})
+"""A log that is carried over often."""
 
 NO_ROOM: Final = Injection("pwrite64", "ENOSPC")
 """What it does: nothing of the batch is written (journal rule 6)."""
 
 
 async def failing(folder: Path, injection: Injection, seed: int) -> Outcome:
-    """An error that the store does not survive: the daemon ends, and the next one takes what the log holds."""
+    """An error that the store does not survive: the daemon ends, and the next one takes what the disk has."""
     random = Random(seed)
     ledger = Ledger(HARDENED)
     load = Load(ledger, random)
-    async with daemon(folder, DEFINITIONS) as server:
+    async with daemon(folder, DEFINITIONS, settings=_SHORT_LOG) as server:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(load.run(server.url))
             await load.progress(random.randrange(1, 50))
-            async with injected(server.pid, injection, f"{random.randrange(1, 100)}+"):
+            async with injected(server.pid, injection, str(random.randrange(1, _OFTEN[injection.calls]))):
                 await _expect_end(server)
         await server.start()
         ledger.reconcile(await browsed(server.url))
@@ -87,20 +103,20 @@ async def refusing(folder: Path, seed: int) -> Outcome:
     random = Random(seed)
     ledger = Ledger(HARDENED, counts=False)
     load = Load(ledger, random)
-    async with daemon(folder, DEFINITIONS) as server:
+    async with daemon(folder, DEFINITIONS, settings=_SHORT_LOG) as server:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(load.run(server.url))
             await load.progress(random.randrange(1, 50))
-            async with injected(server.pid, NO_ROOM, f"{random.randrange(1, 20)}+{random.randrange(20, 40)}"):
-                await load.progress(200)
-            some = load.refusals
+            load.large = True
+            async with injected(server.pid, NO_ROOM, f"{random.randrange(1, 20)}+{random.randrange(200, 400)}"):
+                await load.refused(5)
+                await load.progress(50)
             async with injected(server.pid, NO_ROOM, "1+"):
                 await load.refused(20)
             await load.progress(50)
             await server.kill()
         await server.start()
         ledger.reconcile(await browsed(server.url))
-    assert some, "no write has met the error"
     return Outcome(
         f"{NO_ROOM}, under load",
         f"{load.refusals} calls were refused with 2192 or 2003, and had done nothing; the others went on, and all of "
@@ -115,7 +131,7 @@ async def failing_while_quiescing(folder: Path) -> Outcome:
         async with AsyncExitStack() as stack:
             program = await Program.start(stack, server.url, "A", ledger)
             await program.put_alone("Q")
-            async with injected(server.pid, FATAL[0], "1+"):
+            async with injected(server.pid, FATAL[0], "1"):
                 server.terminate()
                 await server.logged("queue manager quiesces")
                 with pytest.raises(MQError) as broken:
@@ -145,24 +161,36 @@ async def failing_start(folder: Path, injection: Injection) -> Outcome:
 
 
 async def synced(folder: Path) -> Outcome:
-    """Calls are made one at a time, so that none can share the sync of another; the syncs are counted."""
+    """Calls are made one at a time, so that none can share the sync of another; the writes that wait are counted."""
     ledger = Ledger(HARDENED)
     trace = folder / "trace"
     async with daemon(folder, DEFINITIONS) as server, AsyncExitStack() as stack:
         program = await Program.start(stack, server.url, "A", ledger)
-        async with _traced(server.pid, [_strace(), "-f", "-o", str(trace), "-e", f"trace={_SYNCS}"]):
+        waits = _writes_wait(server.pid)
+        async with _traced(server.pid, [_strace(), "-f", "-y", "-o", str(trace), "-e", f"trace={_DIRECT},{_SYNCS}"]):
             for _ in range(_CALLS):
                 await program.put_alone("S")
                 unit = ledger.begin()
                 await program.put(unit, "Q")
                 await program.commit(unit)
                 await program.get_alone("S")
-    syncs = sum(line.endswith("= 0") for line in trace.read_text("utf-8").splitlines())
-    assert syncs >= 3 * _CALLS, f"{syncs} syncs for {3 * _CALLS} calls"
+    calls = [line for line in trace.read_text("utf-8").splitlines() if "/log." in line]
+    syncs = sum(("pwritev2(" in line) is waits for line in calls)
+    assert syncs >= 3 * _CALLS, f"{syncs} syncs of the log for {3 * _CALLS} calls"
     return Outcome(
         "none: system calls are counted",
-        f"{_CALLS} puts, {_CALLS} commits and {_CALLS} gets outside syncpoint, made one at a time, had {syncs} syncs",
+        f"{_CALLS} puts, {_CALLS} commits and {_CALLS} gets outside syncpoint, made one at a time, had {syncs} "
+        f"{'writes of the log that wait for the medium' if waits else 'syncs of the log'}",
     )
+
+
+def _writes_wait(pid: int) -> bool:
+    """Whether a write of the log returns only when the medium has it: the file is open so (O_DIRECT and O_DSYNC)."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        if "/log." in os.readlink(link):
+            (flags,) = re.findall(r"flags:\s+(\d+)", Path(f"/proc/{pid}/fdinfo/{link.name}").read_text("ascii"))
+            return (int(flags, 8) & (os.O_DIRECT | os.O_DSYNC)) == os.O_DIRECT | os.O_DSYNC
+    raise AssertionError("the log is not open")
 
 
 @asynccontextmanager

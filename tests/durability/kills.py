@@ -125,18 +125,23 @@ class _Run:
         if moment is Moment.DRAIN:
             self._load.depth = 0
             await self._load.progress(self.random.randrange(1, max(len(self.ledger.there) // 10, 2)))
-        elif moment is Moment.CHECKPOINT and not await _checkpoint(server.data / "evermq.db"):
+        elif moment is Moment.CHECKPOINT and not await _carry_over(server.data):
             moment = Moment.LOAD
         await asyncio.sleep(self.random.random() * 0.005)
         return moment
 
 
-async def _checkpoint(database: Path) -> bool:
+async def _carry_over(data: Path) -> bool:
     """Wait until the database is written to, which only happens when the log is carried over to it; whether it was."""
-    before = os.stat(database).st_mtime_ns
+    before = _written(data)
     until = monotonic() + _CHECKPOINT_SECONDS
     while monotonic() < until:
-        if os.stat(database).st_mtime_ns != before:
+        if _written(data) != before:
             return True
         await asyncio.sleep(0.001)
     return False
+
+
+def _written(data: Path) -> dict[str, int]:
+    """When each database was written to last."""
+    return {file.name: os.stat(file).st_mtime_ns for file in data.glob("evermq-*.db")}

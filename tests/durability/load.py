@@ -10,15 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from broker import MQError
 from broker.mqi import MQRC
-from tests.durability.program import EXACT, QUEUES, Program
+from tests.durability.program import EXACT, GONE, QUEUES, Program
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from tests.durability.ledger import Ledger
-
-GONE: Final = frozenset({MQRC.CONNECTION_BROKEN, MQRC.Q_MGR_STOPPING})
-"""The reasons that a program meets when the queue manager dies. They say nothing of the outcome of a call."""
 
 REFUSALS: Final = frozenset({MQRC.STORAGE_MEDIUM_FULL, MQRC.BACKED_OUT})
 """The reasons that say for certain that nothing was done."""

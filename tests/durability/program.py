@@ -34,6 +34,9 @@ HARDENED: Final = ("R",)
 
 ALL: Final = MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.BROWSE
 
+GONE: Final = frozenset({MQRC.CONNECTION_BROKEN, MQRC.Q_MGR_STOPPING})
+"""The reasons that a program meets when the queue manager dies. They say nothing of the outcome of a call."""
+
 _AT_ONCE: Final = 256
 
 
@@ -122,7 +125,7 @@ class Program:
         try:
             message = await self.queues[queue].get(options=MQGMO.NO_SYNCPOINT, wait=wait)
         except MQError as error:
-            if error.reason == MQRC.CONNECTION_BROKEN:
+            if error.reason in GONE:
                 self.ledger.unanswered_get(queue)
             raise
         unit = self.ledger.begin()
@@ -139,7 +142,7 @@ class Program:
         try:
             messages = await self.queues[queue].get_many(count, options=MQGMO.NO_SYNCPOINT, wait=wait)
         except MQError as error:
-            if error.reason == MQRC.CONNECTION_BROKEN:
+            if error.reason in GONE:
                 self.ledger.unanswered_get(queue, count)
             raise
         unit = self.ledger.begin()

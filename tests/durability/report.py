@@ -10,11 +10,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from tests.durability.cuts import Cuts
+from tests.durability.daemon import COULD_NOT_RUN
+from tests.durability.faults import Faults
+
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable, Mapping
     from datetime import datetime
 
     from tests.durability.kills import Kills
+    from tests.durability.ledger import Figures
     from tests.durability.outcome import Outcome
     from tests.simulation import Figures as SimulationFigures
 
@@ -51,10 +57,22 @@ The tests cite these as "invariant 1" and so on.
   Persistent puts do again when there is room.
 - Any **other error of the disk** has an outcome that nobody can know: a failed sync may or may not have written. The
   queue manager then answers nothing, breaks all connections with MQRC_CONNECTION_BROKEN (2009), and `evermq run` ends
-  with exit code 20 and a line that names the error. The next start takes what the log holds.
+  with exit code 20 and a line that names the error. The next start believes no cache: it reads what the disk has,
+  writes that anew, and then goes on.
+- What is **damaged at rest** is told: by the start, which then refuses, or by the get of the message, which stays where
+  it is. It is not handed out, and nothing is left out without a word.
 
-Not promised: nonpersistent messages, which a crash loses; and messages on a disk that says it has synced and has not,
-or that damages later what it has.
+Not promised:
+
+- Nonpersistent messages, which a crash loses.
+- Messages on a disk that says it has synced and has not.
+- That damage can be undone: what is lost is named, and a backup has it.
+- To tell one kind of damage. After a crash, a log whose last records are damaged, with nothing valid behind them, looks
+  like one whose last record was being written. So damage to what was written last may take it along: to the records of
+  the last second under load, and to none after a tenth of a second without a batch, nor after an orderly stop.
+- Anything on file systems whose locks and syncs are not those of a local disk (NFS, SMB, FUSE, 9p, Ceph), that are gone
+  with the machine or the container (tmpfs, overlay), or that copy what is written (btrfs, ZFS, bcachefs, thin volumes),
+  where preallocated files may find no room. A start on one of them says so.
 
 ## The rules of the journal
 
@@ -138,36 +156,31 @@ class Results:
 
     command: str
     kills: Kills
+    cuts: Cuts = field(default_factory=Cuts)
+    faults: Faults = field(default_factory=Faults)
     outcomes: list[Outcome] = field(default_factory=list)
     not_run: list[Outcome] = field(default_factory=list)
     simulation: SimulationFigures | None = None
+    schedules: dict[str, int] = field(default_factory=dict)
 
 
 def page(results: Results, date: datetime, seconds: float) -> str:
     """The page, in Markdown."""
     head = _HEAD.format(command=results.command, date=f"{date:%Y-%m-%d}", minutes=f"{seconds / 60:.1f}")
-    parts = [head, _killed(results.kills), _faults(results), _simulated(results), _machine()]
+    parts = [
+        head, _killed(results.kills), _cut(results.cuts), _failed(results.faults), _faults(results),
+        _simulated(results), _scheduled(results), _machine(),
+    ]  # fmt: skip
     return "\n".join(parts)
 
 
 def _killed(kills: Kills) -> str:
-    figures = kills.figures
-    unknown = figures.unknown_done + figures.unknown_undone
     rows = {
         "kills": sum(kills.moments.values()),
         **{f"- {moment.value}": count for moment, count in sorted(kills.moments.items(), key=lambda each: -each[1])},
         "seeds": f"{kills.seeds[0]} to {kills.seeds[-1]}",
         "client connections": kills.connections,
-        "puts acknowledged": figures.puts_acknowledged,
-        "gets acknowledged": figures.gets_acknowledged,
-        "units of work and single calls done": figures.units_done,
-        "units of work backed out by their programs": figures.units_backed_out,
-        "units of work cut short by a kill, none of which left a trace": figures.units_cut_short,
-        "calls and commits of unknown outcome": unknown,
-        "- found done, as a whole": figures.unknown_done,
-        "- found not done, as a whole": figures.unknown_undone,
-        "gets outside syncpoint that took their message along": figures.lost_unseen,
-        "audits of every message on every queue": figures.reconciliations,
+        **_passed(kills.figures, "kill"),
     }
     return (
         "## Killed under load\n\n"
@@ -177,6 +190,70 @@ def _killed(kills: Kills) -> str:
         "another time at each start. After each restart every message on every queue is compared with what the\n"
         "programs were told.\n\n" + _table(("", ""), rows.items())
     )
+
+
+def _passed(figures: Figures, end: str) -> dict[str, int]:
+    """What passed between programs and daemons that ended by a kill, or a power cut."""
+    return {
+        "puts acknowledged": figures.puts_acknowledged,
+        "gets acknowledged": figures.gets_acknowledged,
+        "units of work and single calls done": figures.units_done,
+        "units of work backed out by their programs": figures.units_backed_out,
+        f"units of work cut short by a {end}, none of which left a trace": figures.units_cut_short,
+        "calls and commits of unknown outcome": figures.unknown_done + figures.unknown_undone,
+        "- found done, as a whole": figures.unknown_done,
+        "- found not done, as a whole": figures.unknown_undone,
+        "gets outside syncpoint that took their message along": figures.lost_unseen,
+        "audits of every message on every queue": figures.reconciliations,
+    }
+
+
+def _cut(cuts: Cuts) -> str:
+    text = (
+        "## Power cut\n\n"
+        "The data directory is on an ext4 file system in a file, which is shut down at once, so that nothing\n"
+        "that was written and not synced reaches it any more, but for pages that the seed has written back; then the\n"
+        "daemon is killed, the file system mounted again, which replays its journal, and a daemon started. The moment\n"
+        "is a random one, or a system call that changes a file, before it, after it, or when a part of a write is\n"
+        "done. The load is that of the kills; log files of 256 KiB to 16 MiB; the system has started anew, or so it\n"
+        "tells the daemon, three times in four. What the device itself has in a cache is not cut.\n\n"
+        "The control is a daemon that syncs nothing: below, among the faults.\n\n"
+    )
+    if not cuts.seeds:
+        return text + "Not part of this run.\n"
+    rows = {
+        "power cuts": cuts.moments.total(),
+        **{f"- {moment.value}": count for moment, count in cuts.moments.most_common()},
+        "seeds": f"{cuts.seeds[0]} to {cuts.seeds[-1]}",
+        "client connections": cuts.connections,
+        **_passed(cuts.figures, "cut"),
+    }
+    return text + _table(("", ""), rows.items()) + "\nThe system calls:\n\n" + _calls(cuts.points)
+
+
+def _failed(faults: Faults) -> str:
+    text = (
+        "## A device that fails once\n\n"
+        "The device takes nothing while one system call is made, of a seed's choice, under load or during a start,\n"
+        "and is well again. The call fails, or what it wrote is gone when the cache goes, as the kernel has it.\n"
+        "After a restart programs put and get on, then the power is cut in every second case, and all is compared.\n\n"
+    )
+    if not faults.seeds:
+        return text + "Not part of this run.\n"
+    rows = {
+        "faults": faults.points.total(),
+        f"daemons that ended by them, with code {COULD_NOT_RUN}": faults.ended,
+        "power cuts afterwards": faults.cuts,
+        "seeds": f"{faults.seeds[0]} to {faults.seeds[-1]}",
+        **_passed(faults.figures, "cut, a kill or a failure"),
+    }
+    return text + _table(("", ""), rows.items()) + "\nThe system calls:\n\n" + _calls(faults.points)
+
+
+def _calls(points: Counter[str]) -> str:
+    """The system calls at which something was done, the most frequent first."""
+    ordered = sorted(points.items(), key=lambda each: (-each[1], each[0]))
+    return _table(("system call and file", "times"), ((f"`{call}`", count) for call, count in ordered))
 
 
 def _faults(results: Results) -> str:
@@ -197,6 +274,18 @@ def _simulated(results: Results) -> str:
         return text + "Not part of this run.\n"
     figures: Mapping[str, int] = asdict(results.simulation)
     return text + _table(("", ""), ((name.replace("_", " "), value) for name, value in figures.items()))
+
+
+def _scheduled(results: Results) -> str:
+    text = (
+        "## The store on a simulated disk\n\n"
+        "The real store on a disk that tears, forgets, fails and is damaged as a seed has it, at each of its steps:\n"
+        "`python -m tests.disk --help`.\n\n"
+    )
+    if not results.schedules:
+        return text + "Not part of this run.\n"
+    rows = sorted(results.schedules.items())
+    return text + _table(("", ""), ((name.replace("_", " "), value) for name, value in rows))
 
 
 def _machine() -> str:

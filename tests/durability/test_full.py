@@ -35,7 +35,7 @@ async def test_a_full_disk_refuses_puts_and_loses_nothing(
 async def test_a_daemon_whose_disk_is_full_starts_with_the_definitions_that_it_has(tmp_path: Path) -> None:
     try:
         with full.small_disk(tmp_path) as disk:
-            async with daemon(tmp_path, DEFINITIONS, disk / "data") as server:
+            async with daemon(tmp_path, DEFINITIONS, disk / "data", full.SETTINGS) as server:
                 await server.kill()
                 full.occupy(disk / "other")
                 await server.launch()
@@ -65,3 +65,19 @@ async def test_the_gets_of_a_commit_that_found_no_room_count_as_backed_out(tmp_p
             assert refusal.value.reason == MQRC.BACKED_OUT
             (key,) = unit.gets
             assert [each.backout_count for each in (await browsed(server.url))["R"] if each.key == key] == [1]
+
+
+async def test_messages_are_got_one_by_one_on_a_full_disk(tmp_path: Path) -> None:
+    try:
+        await full.got_one_by_one(tmp_path, 2_000)
+    except UnavailableError as why:
+        pytest.skip(str(why))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+async def test_a_hundred_thousand_messages_are_got_one_by_one_on_a_full_disk(tmp_path: Path) -> None:
+    try:
+        await full.got_one_by_one(tmp_path, 100_000)
+    except UnavailableError as why:
+        pytest.skip(str(why))

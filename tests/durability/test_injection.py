@@ -53,7 +53,7 @@ async def test_an_error_of_the_disk_ends_a_daemon_that_quiesces(tmp_path: Path) 
         await failing_while_quiescing(tmp_path)
 
 
-@pytest.mark.parametrize("injection", [*FATAL[:2], NO_ROOM], ids=str)
+@pytest.mark.parametrize("injection", [*FATAL[:3], NO_ROOM], ids=str)
 async def test_a_start_on_a_disk_that_fails_says_so_in_a_line(injection: Injection, tmp_path: Path) -> None:
     with where_it_can_be_run():
         await failing_start(tmp_path, injection)

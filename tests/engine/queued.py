@@ -1,6 +1,6 @@
 """A process with many messages on a queue: it fills it, or starts with it, and prints figures. For `test_memory`.
 
-fill DATA COUNT  puts a message and copies it in the database; prints the depth that a start would find
+fill DATA COUNT  puts a message and copies it in the snapshot; prints the depth that a start would find
 start DATA       starts and gets a message; prints the depth, the seconds until then, and the most bytes resident
 put DATA COUNT   puts messages; prints the depth and the bytes that became resident
 """
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import resource
-import sqlite3
 import sys
 import time
 from pathlib import Path
@@ -17,6 +16,11 @@ from typing import TYPE_CHECKING
 
 from broker import QueueManager
 from broker.mqi import MQOO
+from broker.storage.disk.system_disk import SystemDisk
+from broker.storage.log.manifest import ManifestFile
+from broker.storage.snapshot.checks import Checks
+from broker.storage.snapshot.database import Snapshot
+from broker.storage.snapshot.statements import runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -28,21 +32,23 @@ RSS_UNIT = 1 if sys.platform == "darwin" else 1024
 
 async def fill(data: Path, count: int) -> list[float]:
     await put(data, 1)
-    with sqlite3.connect(data / "evermq.db") as db:
-        db.execute("PRAGMA synchronous = OFF")
-        db.execute("PRAGMA journal_mode = OFF")
-        for table in ("message", "body"):
-            names = [name for _, name, *_ in db.execute(f"PRAGMA table_info({table})") if name != "id"]
-            columns = ", ".join(names)
-            db.execute(
-                f"WITH RECURSIVE number(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM number WHERE n + 1 < ?)"
-                f"INSERT INTO {table} (id, {columns}) SELECT id + n, {columns} FROM {table}, number",
-                (count,),
-            )
-        (depth,) = db.execute("SELECT count(*) FROM message").fetchone()
-        db.execute("UPDATE meta SET value = (SELECT max(id) FROM message) WHERE name = 'high_water'")
+    disk = SystemDisk(data)
+    manifest = ManifestFile.open(disk)
+    kept = manifest.current
+    snapshot = Snapshot(data / kept.database, kept.instance, Checks(kept.seed))
+    db = disk.connect(kept.database)
+    snapshot.open(db)
+    ((first,), _) = snapshot.load_messages(db, -1, 1)
+    first = first._replace(data=snapshot.read_data(db, [first.id])[0][first.id])
+    snapshot.begin(db)
+    for rows in runs(first._replace(id=first.id + number) for number in range(1, count)):
+        snapshot.insert(db, rows)
+    snapshot.raise_high_water(first.id + count)
+    snapshot.commit(db, kept.last, kept.generation)
+    snapshot.checkpoint(db)
     db.close()
-    return [depth]
+    manifest.close()
+    return [snapshot.tally.messages]
 
 
 async def start(data: Path) -> list[float]:

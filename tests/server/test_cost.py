@@ -1,8 +1,8 @@
 """What a call over TCP costs the queue manager: function calls, and turns of the event loop until the answer leaves.
 
 The socket is two lists, the store a log on a disk that is fast enough for writes on the loop: what is counted is the
-way of a call through session, engine and core. A call that is slow on its way is nobody's mistake, and hard to see;
-here it is a number.
+way of a call through session, engine, core and store. A call that is slow on its way is nobody's mistake, and hard to
+see; here it is a number.
 """
 
 from __future__ import annotations

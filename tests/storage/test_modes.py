@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from broker.storage.sqlite import FILES, SqliteStore
 
-from broker.storage.store import Rows
+from broker.storage.store import Rows, StoreFailedError
+from tests.stores import log_store
 
 from .samples import contents, message
 
@@ -35,7 +35,7 @@ def modes(directory: Path) -> dict[str, str]:
 
 async def used(directory: Path, id: int = 1) -> dict[str, str]:
     """A store that is opened, written to and closed; the modes of its files while it is open."""
-    store = SqliteStore(directory, ballast_bytes=8192)
+    store = log_store(directory)
     await store.open()
     await contents(store)
     await store.write(Rows(inserts=[message(id, b"x")]))
@@ -44,7 +44,8 @@ async def used(directory: Path, id: int = 1) -> dict[str, str]:
     return found
 
 
-OPEN = {"evermq.db", "evermq.db-wal", "evermq.db-shm", "ballast", "lock"}
+DATABASE = "evermq-1.db"
+OPEN = {DATABASE, f"{DATABASE}-wal", f"{DATABASE}-shm", "evermq.db", "ballast", "lock", "log.0", "log.1", "manifest"}
 
 
 @pytest.mark.parametrize("mask", [0o000, 0o022, 0o777], ids=oct)
@@ -60,35 +61,35 @@ async def test_files_and_a_directory_that_are_there_already_are_used_and_the_fil
     os.chmod(tmp_path, 0o755)
     with umask(0):
         await used(tmp_path)
-        (tmp_path / "unchecked").touch()
         (tmp_path / "notes.txt").touch()
         for name in os.listdir(tmp_path):
             (tmp_path / name).chmod(0o666)
-        store = SqliteStore(tmp_path, ballast_bytes=8192)
+        store = log_store(tmp_path)
         await store.open()
         found = modes(tmp_path)
         await store.close()
     assert found.pop("notes.txt") == "0o666"  # not ours
-    assert found == dict.fromkeys({*OPEN, "unchecked"}, "0o600")
+    assert found == dict.fromkeys(OPEN, "0o600")
     assert oct(stat.S_IMODE(os.stat(tmp_path).st_mode)) == "0o755"
 
 
-async def test_what_tells_of_a_stop_that_was_not_orderly_is_private_too(tmp_path: Path) -> None:
-    await used(tmp_path)
-    (tmp_path / "evermq.db-wal").write_bytes(b"x")
+async def test_a_database_written_anew_is_private_too(tmp_path: Path) -> None:
     with umask(0):
-        store = SqliteStore(tmp_path, ballast_bytes=8192)
+        await used(tmp_path / "data")
+        store = log_store(tmp_path / "data")
         await store.open()
-        assert modes(tmp_path)["unchecked"] == "0o600"
+        store._fail(StoreFailedError("injected"))
         await store.close()
-    assert {*FILES} >= set(modes(tmp_path))
+        await store.open()
+        assert modes(tmp_path / "data")["evermq-2.db"] == modes(tmp_path / "data")["evermq-2.db-wal"] == "0o600"
+        await store.close()
 
 
 async def test_a_mode_that_cannot_be_changed_is_a_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await used(tmp_path)
-    (tmp_path / "evermq.db").chmod(0o644)
+    (tmp_path / DATABASE).chmod(0o644)
 
     def refused(path: Path, mode: int) -> None:
         raise PermissionError(1, "Operation not permitted")
@@ -96,4 +97,4 @@ async def test_a_mode_that_cannot_be_changed_is_a_warning(
     monkeypatch.setattr(type(tmp_path), "chmod", refused)
     await used(tmp_path, 2)
     (record,) = [record for record in caplog.records if record.levelno == logging.WARNING]
-    assert f"path={tmp_path / 'evermq.db'}: [Errno 1]" in record.getMessage()
+    assert f"path={tmp_path / DATABASE}: [Errno 1]" in record.getMessage()

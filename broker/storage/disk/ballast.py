@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from broker.storage.disk.directory import open_private
+from broker.storage.disk.directory import open_private, restrict
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,6 +21,7 @@ def occupy(path: Path, size_bytes: int) -> None:
     """Have a file that occupies so much of the disk; raises OSError when there is no room, and then leaves no file."""
     try:
         with open(path, "ab", opener=open_private) as file:
+            restrict(path)
             _allocate(file, size_bytes)
             os.fsync(file.fileno())
     except OSError:

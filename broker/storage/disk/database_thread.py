@@ -10,7 +10,6 @@ import ctypes
 import sqlite3
 import sys
 from contextlib import suppress
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiosqlite
@@ -37,8 +36,8 @@ class DatabaseThread(aiosqlite.Connection):
 
     aiosqlite offers one hop a statement. A batch is to cost one hop, and must not be cut in two by a cancelled task; so
     work is put into the queue of the thread directly. That queue is a protected attribute, which is one reason why only
-    versions of aiosqlite that were tried are accepted. The work carries its arguments in itself, because aiosqlite logs
-    what it runs, and messages do not belong in a log.
+    versions of aiosqlite that were tried are accepted. What it runs is a function without a telling name, because
+    aiosqlite logs that, and the messages that the work carries do not belong in a log.
     """
 
     _abandoned = False
@@ -66,7 +65,8 @@ class DatabaseThread(aiosqlite.Connection):
             await self.close()
 
     def _put(self, future: asyncio.Future[_T] | _Outcome, work: Callable[[sqlite3.Connection], object]) -> None:
-        self._tx.put_nowait((future, partial(self._do, work, self._conn)))  # type: ignore[arg-type]  # an _Outcome will do
+        connection = self._conn
+        self._tx.put_nowait((future, lambda: self._do(work, connection)))  # type: ignore[arg-type]  # an _Outcome will do
 
     def _do(self, work: Callable[[sqlite3.Connection], object], db: sqlite3.Connection) -> object:
         if self._abandoned:

@@ -48,6 +48,7 @@ class DataDirectory:
             os.close(lock)
             raise unusable from error
         with suppress(OSError):  # A full disk must not keep a manager from starting, and nothing relies on the id.
+            restrict(self.path / "lock")
             os.ftruncate(lock, 0)
             os.write(lock, b"%d\n" % os.getpid())
         self._lock = lock

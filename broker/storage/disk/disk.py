@@ -137,6 +137,11 @@ class Disk(Protocol):
         when there is none.
         """
 
+    def is_on_medium(self, name: str) -> bool:
+        """Whether the medium has all that the cache shows of a file; False also where the disk cannot tell. Not while a
+        database connection is to go on: as `drop_cache`.
+        """
+
     def occupy(self, name: str, size: int) -> None:
         """Have a file that occupies `size` bytes of the disk; raises OSError when there is no room, and leaves none."""
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 BLOCK_BYTES_MAX = 64 * 1024
 """The largest block that is tried."""
 
-_ZEROS = bytes(1024 * 1024)
+_PIECE = 1024 * 1024
+_ZEROS = bytes(_PIECE)
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 _FS_IOC_GETFLAGS = 0x80006601 | struct.calcsize("l") << 16
@@ -173,6 +174,20 @@ class SystemDisk:
         with suppress(FileNotFoundError), _opened(self.path / name, os.O_RDONLY) as fd:
             ways.sync(fd)
             ways.forget(fd)
+
+    def is_on_medium(self, name: str) -> bool:
+        """Whether the medium has all that the cache shows of a file; False also where the disk cannot tell. Not while a
+        database connection is to go on: as `drop_cache`.
+        """
+        block_bytes = max(4096, mmap.PAGESIZE)
+        file = SystemFile(self.path / name, block_bytes, os.O_RDONLY)
+        try:
+            if file.way != ways.DirectWay.name:
+                return False
+            with open(self.path / name, "rb") as shown:
+                return all(shown.read(_PIECE) == file.read(at, _PIECE) for at in range(0, file.size, _PIECE))
+        finally:
+            file.close()
 
     def occupy(self, name: str, size: int) -> None:
         """Have a file that occupies `size` bytes of the disk; raises OSError when there is no room, and leaves none."""

@@ -114,11 +114,16 @@ class ManifestFile:
 
     @classmethod
     def open(cls, disk: Disk) -> ManifestFile:
-        """Read the manifest past the cache; raises StoreUnusableError when no slot is valid, OSError.
+        """Read the manifest past the cache; raises StoreUnusableError when it is cut off or no slot is valid, OSError.
 
         `doubtful` says that a slot is neither valid nor empty: its last write was cut short, or it is damaged.
         """
         content = disk.read(FILE)
+        if len(content) != FILE_BYTES:
+            raise StoreUnusableError(
+                f"{disk.path / FILE} has {len(content)} bytes in place of {FILE_BYTES}; restore the directory from a "
+                f"backup, or see `evermq recover {disk.path} --accept-loss`"
+            )
         slots = [content[start : start + 64 * 1024] for start in SLOTS]
         found = [decode(slot) for slot in slots]
         valid = [each for each in found if each is not None]

@@ -30,6 +30,9 @@ _APPLICATION_ID: Final = 0x45764D51
 
 _DAMAGED: Final = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # Other errors of a start are those of its disk.
 _UNREADABLE: Final = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
+_FULL: Final = {
+    sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMMAP,
+}  # fmt: skip
 _NOT_OURS: Final = (struct.error, TypeError, ValueError, AttributeError)  # what a value of another kind leads to
 _BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
@@ -73,9 +76,14 @@ class Snapshot:
         self.begin(db)
         self.commit(db, 0, 1)
 
-    def open(self, db: sqlite3.Connection) -> None:
-        """Set the connection up and read the state row; raises StoreUnusableError, StoreBusyError."""
+    def open(self, db: sqlite3.Connection, *, alone: bool = False) -> None:
+        """Set the connection up and read the state row; raises StoreUnusableError, StoreBusyError, and StoreFullError
+        where SQLite has no room for the index of its write-ahead log. It needs none on a connection that is `alone`:
+        the database is locked for all others then.
+        """
         with reading(self.path):
+            if alone:
+                db.execute("PRAGMA locking_mode = EXCLUSIVE")
             check_owner(db, self.path, newest=version())
             _prepare(db)
             row = db.execute(statement("load_state")).fetchone()
@@ -342,10 +350,11 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+        extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
+        code = extended & 0xFF
         if code in _BUSY:
             raise StoreBusyError(f"another program has {path} locked: {error}") from error
-        if code == sqlite3.SQLITE_FULL:
+        if extended in _FULL:
             raise StoreFullError(f"there is no room on the disk of {path}: {error}") from error
         if code in _DAMAGED:
             advice = f"restore the directory from a backup, or see `evermq recover {path.parent} --accept-loss`"
