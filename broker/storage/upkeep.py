@@ -7,8 +7,7 @@
 - When no batch comes for a while, a database that is nearly all free room is written anew
   (`broker.storage.shrinking`).
 - The manifest learns how far the log reaches: once a second under load, and when no batch comes for a while.
-- Each second all files are compared with those that are open (log rule 9): who writes into a file that was removed
-  keeps nothing.
+- Each second all files are compared with those that are open (`broker.storage.file_watch`).
 
 All time comes from the clock. Methods are called on the event loop; what blocks is done on the thread of the database,
 which also owns the manifest, until it is closed; then the thread of the log does.
@@ -24,8 +23,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.clock import cancel_timer
+from broker.storage.file_watch import FileWatch
 from broker.storage.log.manifest import FAILED, ORDERLY
-from broker.storage.log.manifest import FILE as MANIFEST
 from broker.storage.shrinking import Shrinking
 from broker.storage.snapshot.carry_over import CarryOver, note
 from broker.storage.snapshot.database import StoreBusyError
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from broker.clock import Clock, Timer
-    from broker.storage.disk.disk import DatabaseWorker, Disk, Identity, Worker
+    from broker.storage.disk.disk import DatabaseWorker, Disk, Worker
     from broker.storage.log.writer import Writer
     from broker.storage.snapshot.database import Snapshot
     from broker.storage.start import Opened
@@ -97,7 +96,7 @@ class Upkeep:
         self._number_seen = self._number
         self._busy_since: float | None = None
         self._noting = False
-        self._files = {name: disk.identity(name) for name in self._names()}
+        self._files = FileWatch(disk, opened.manifest)
         self._waiting: list[asyncio.Future[Exception | None]] = []  # for the end of the carry-over that runs
         self._loading = False  # what the snapshot lacks stays with it until all has been read
         self._ended = False
@@ -313,7 +312,7 @@ class Upkeep:
     def _tick(self) -> None:
         """Each second: look at the files, note how far the log reaches, try again what found no room."""
         self._timer = self._clock.call_later(INTERVAL, self._tick)
-        self.database.submit(self._compare_files, self._done)
+        self.database.submit(lambda _: self._files.compare(), self._done)
         self._note_durable()
         if self._behind and (self.full or self._busy_since is not None):
             self._carry()
@@ -348,7 +347,7 @@ class Upkeep:
         self.database, self.snapshot = database, snapshot
         self._carrying = CarryOver(database, snapshot, self._manifest)
         self._carrying.stopped = stopped
-        self._files = {name: self._disk.identity(name) for name in self._names()}
+        self._files.renew()
 
     def shrunk(self, error: StoreFailedError | None) -> None:
         """The writing anew has ended: what waits for it goes on."""
@@ -375,22 +374,6 @@ class Upkeep:
             failure = error if isinstance(error, StoreFailedError) else StoreFailedError(str(error))
             self._failed(failure)
 
-    def _names(self) -> list[str]:
-        kept = self._manifest.current
-        return ["", MANIFEST, kept.database, *kept.logs]
-
-    def _compare_files(self, _: sqlite3.Connection) -> None:
-        """See that the names still lead to the files that are open; raises StoreFailedError."""
-        held = self._disk.held_lock()
-        if held is None or not _same(held, self._disk.identity("lock")):
-            raise StoreFailedError(f"{self._disk.path / 'lock'} was removed or replaced while the queue manager runs")
-        for name, opened in self._files.items():
-            found = self._disk.identity(name)
-            if opened is None or not _same(opened, found):
-                raise StoreFailedError(f"{self._disk.path / name} was removed or replaced while the queue manager runs")
-            if name.startswith(("log.", MANIFEST)) and found is not None and found.size != opened.size:
-                raise StoreFailedError(f"{self._disk.path / name} has {found.size} bytes in place of {opened.size}")
-
     # The end
 
     async def close(self) -> None:
@@ -401,7 +384,7 @@ class Upkeep:
         await self._shrinking.end()
         self._ended = self._loading = False
         await self._carry_last()
-        await self.database.perform(self._compare_files)
+        await self.database.perform(lambda _: self._files.compare())
         number = self._number
         if self._carrying.committed:
             await self.database.abandon()
@@ -469,10 +452,6 @@ class Upkeep:
         for ended in waiting:
             if not ended.done():
                 ended.set_result(error)
-
-
-def _same(opened: Identity, found: Identity | None) -> bool:
-    return found is not None and (opened.device, opened.inode) == (found.device, found.inode)
 
 
 def _ignored(_: Exception | None) -> None:
