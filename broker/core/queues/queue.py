@@ -243,6 +243,7 @@ class LocalQueue(LocalQueueAttributes):
         shelf.check_invariants()
         entries = shelf.entries.values()
         self.browse_marks.check_invariants(entries)
+        self.waiters.check_invariants()
         states = [entry.state for entry in entries]
         counted = sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states)
         assert (self.depth, sum(self.depths)) == (counted + states.count(DAMAGED), counted)

@@ -120,6 +120,13 @@ class Waiters:
                 fifos = each.fifos(entry, shelf)
                 yield from _in_fifo(fifos[0], judge) if len(fifos) == 1 else _in_turn(fifos, judge)
 
+    def check_invariants(self) -> None:
+        """Raise AssertionError when a count is wrong. For tests."""
+        requests = [waiter.request for waiter in self]
+        assert self.count == len(requests)
+        assert self.wholes == sum(bool(request.whole) for request in requests)
+        assert self.outside == sum(request.syncpoint == NEVER for request in requests)
+
     def __iter__(self) -> Iterator[Waiter]:
         for each in (self._specific, self._general, self._browsers):
             for table in (*each.tables.values(), *each.wholes.values()):
