@@ -180,13 +180,7 @@ class _Run:
                 self.cuts.points[re.sub(r"\d+\b(?=\.db|$)", "N", met)] += 1
                 self.last += f"{met}, "
             self._between.let_go()
-        if random.randrange(2):
-            server.suspend()
-        if random.randrange(2):
-            self._disk.write_back_some(random)
-        self._disk.cut()
-        await server.end()
-        self._disk.remount()
+        await power_off(server, self._disk, random if random.randrange(2) else None)
         if self._between and random.randrange(4):
             self._between.reboot()
 
@@ -196,6 +190,20 @@ class _Run:
     def _files(self) -> list[str]:
         """The files that are written to."""
         return sorted(each.name for each in self._server.data.iterdir() if not each.name.endswith(_SELDOM_WRITTEN))
+
+
+async def power_off(server: Daemon, disk: Image, random: Random | None = None) -> None:
+    """Cut the power, end the daemon, and mount the disk again. With `random`, some pages are written back before.
+
+    The daemon is stopped first: no program is answered by a machine without power. A call that it has made goes on
+    until it meets the cut.
+    """
+    server.suspend()
+    if random is not None:
+        disk.write_back_some(random)
+    disk.cut()
+    await server.end()
+    disk.remount()
 
 
 async def first_of(one: Awaitable[str], other: Awaitable[None]) -> str:
@@ -243,9 +251,7 @@ async def _complaint(server: Daemon, disk: Image, random: Random) -> str:
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(load.run(server.url))
         await load.progress(random.randrange(100, _UNITS_MAX))
-        disk.cut()
-        await server.end()
-    disk.remount()
+        await power_off(server, disk)
     try:
         await server.start()
         ledger.reconcile(await browsed(server.url))

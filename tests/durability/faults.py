@@ -16,7 +16,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from broker.cli.program import lone
-from tests.durability.cuts import first_of, store_settings
+from tests.durability.cuts import first_of, power_off, store_settings
 from tests.durability.daemon import COULD_NOT_RUN, daemon
 from tests.durability.image import failing_image
 from tests.durability.interposer import Calls, interposer
@@ -147,9 +147,7 @@ class _Run:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._load.run(self._server.url))
             await self._load.progress(self._random.randrange(1, _UNITS_AFTER))
-            self._disk.cut()
-            await self._server.end()
-        self._disk.remount()
+            await power_off(self._server, self._disk)
         self._between.reboot()
         self._server.log.append("the power was cut\n")
         self.faults.cuts += 1

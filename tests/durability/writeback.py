@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, ExitStack
 from random import Random
 from typing import TYPE_CHECKING, Final
 
+from tests.durability.cuts import power_off
 from tests.durability.daemon import COULD_NOT_RUN, daemon
 from tests.durability.image import failing_image, thin_image
 from tests.durability.interposer import interposer
@@ -82,10 +83,9 @@ async def _carry_over_failing(folder: Path, random: Random, *, orderly: bool) ->
                 await asyncio.sleep(random.random() * _REST_SECONDS)
             if orderly:
                 await server.stop()
+                thin.disk.remount()
             else:
-                thin.disk.cut()
-                await server.end()
-            thin.disk.remount()
+                await power_off(server, thin.disk)
             await server.start()
             ledger.reconcile(await browsed(server.url))
             assert ended, f"it went on after a failed sync: {''.join(server.log)}"
@@ -109,9 +109,7 @@ async def _log_failing(folder: Path, random: Random, *, direct: bool) -> Ledger:
             await server.start()
             ledger.reconcile(await browsed(server.url))
             await _put(server, ledger, "after", random.randrange(50, 200))
-            device.disk.cut()
-            await server.end()
-            device.disk.remount()
+            await power_off(server, device.disk)
             await server.start()
             ledger.reconcile(await browsed(server.url))
     return ledger
