@@ -3,7 +3,7 @@
 - The snapshot takes over what the log has gathered when a file of the log is full, when no batch comes for a while, and
   at an orderly stop (`broker.storage.snapshot.carry_over`).
 - A carry-over that finds no room makes the store full: what grows is refused until one went through and the ballast,
-  which is given up for it, is back (log rule 9). A database that another program has locked is tried again each second.
+  which is given up for it, is back, or the files that are there have room enough (log rule 9). A database that another program has locked is tried again each second.
 - When no batch comes for a while, a database that is nearly all free room is written anew
   (`broker.storage.shrinking`).
 - The manifest learns how far the log reaches: once a second under load, and when no batch comes for a while.
@@ -52,6 +52,12 @@ IDLE_BYTES: Final = 256 * 1024
 INTERVAL: Final = 1.0
 """Seconds between two looks at the files, two notes of how far the log reaches, two tries when there is no room."""
 
+CHANGE_BYTES: Final = 24 * 1024
+"""What the removal of one message may add to SQLite's write-ahead log, at worst: pages of the row and of its data."""
+
+CHANGES_MIN: Final = 64
+"""So many changes of rows in the database are gathered, however small the ballast is."""
+
 BUSY_WARNING_SECONDS: Final = 10.0
 BUSY_SECONDS_MAX: Final = 30.0
 """How long another program may keep the log from being carried over before it is named, and before batches that wait
@@ -81,6 +87,7 @@ class Upkeep:
         self.snapshot = opened.snapshot
         self.database = opened.database
         self._ballast_bytes = ballast_bytes
+        self._changes_max = max(CHANGES_MIN, ballast_bytes // CHANGE_BYTES)  # they find room even on a full disk
         self._failed = failed
         self._loop = asyncio.get_running_loop()
         self._carrying = CarryOver(opened.database, opened.snapshot, opened.manifest)
@@ -104,7 +111,9 @@ class Upkeep:
         self.damaged = False  # which a load has found; nothing more is written to it
         self.delta = opened.delta
         self.full = opened.uncarried
+        self.crowded = False
         self.ballast_held = False
+        self._room_inside = False  # the database and SQLite's log, without a longer file
         self.last_carry_over: datetime | None = None
         self.writer: Writer
 
@@ -157,6 +166,10 @@ class Upkeep:
         self.delta.apply(rows)
         self._number += 1
         self._gathered += size
+        changes = len(self.delta.removals) + len(self.delta.counters)
+        if changes >= self._changes_max:
+            self.crowded = changes >= 2 * self._changes_max
+            self._carry()
         if self._idle_timer is None and not self._ended:
             self._watch_for_idleness()
 
@@ -222,7 +235,7 @@ class Upkeep:
             return
         if self._frozen is None:
             self._frozen, self.delta = self.delta, Delta()
-            self._frozen_number, self._gathered = self._number, 0
+            self._frozen_number, self._gathered, self.crowded = self._number, 0, False
         self._carrying.start(self._frozen, self._frozen_number, self._carried)
 
     def _carried(self, error: Exception | None) -> None:
@@ -245,8 +258,8 @@ class Upkeep:
         self._busy_since = None
         self._may_have_shrunk = True
         self.last_carry_over = datetime.fromtimestamp(self._clock.time(), UTC)
-        if self.full:
-            self.database.submit(self._occupy_or_not, self._occupied)
+        if self.full or not self.ballast_held:
+            self.database.submit(self._look_for_room, self._looked_for_room)
         self.writer.go_on()
         if self._idle_timer is None and not self._ended:
             self._watch_for_idleness()
@@ -256,6 +269,7 @@ class Upkeep:
         if self._frozen is not None:
             self._frozen.follow(self.delta)
             self.delta, self._frozen = self._frozen, None
+            self.crowded = len(self.delta.removals) + len(self.delta.counters) >= 2 * self._changes_max
 
     def _found_no_room(self, full: StoreFullError) -> None:
         """What was frozen is joined by what came later: messages that were got meanwhile need no room."""
@@ -298,13 +312,18 @@ class Upkeep:
         self.ballast_held = True
         return True
 
-    def _occupy_or_not(self, db: sqlite3.Connection) -> None:
+    def _look_for_room(self, db: sqlite3.Connection) -> None:
+        """Occupy the ballast; without it see whether the files that are there have room for the next carry-overs."""
         self._occupy(db)
+        needed = 2 * self._manifest.current.file_bytes
+        log = self._disk.identity(f"{self.snapshot.path.name}-wal")
+        self._room_inside = self.snapshot.room(db).free >= needed and log is not None and log.size >= needed
 
-    def _occupied(self, _: Exception | None) -> None:
-        if self.ballast_held and not self._carrying.committed:
-            self.full = False
-            logger.warning("store has room again path=%s", self._disk.path)
+    def _looked_for_room(self, _: Exception | None) -> None:
+        roomy = (self.ballast_held or self._room_inside) and not self._carrying.committed
+        if roomy == self.full:
+            self.full = not roomy
+            logger.warning("store %s path=%s", "has room again" if roomy else "full", self._disk.path)
             self.writer.go_on()
 
     # At intervals
@@ -316,8 +335,8 @@ class Upkeep:
         self._note_durable()
         if self._behind and (self.full or self._busy_since is not None):
             self._carry()
-        elif self.full:
-            self.database.submit(self._occupy_or_not, self._occupied)
+        elif self.full or not self.ballast_held:
+            self.database.submit(self._look_for_room, self._looked_for_room)
 
     def _watch_for_idleness(self) -> None:
         self._idle_timer = self._clock.call_later(IDLE_SECONDS, self._look)

@@ -27,6 +27,10 @@ class Keeper(Protocol):
     """Who keeps the snapshot, as the writer sees it."""
 
     full: bool
+    """What grows is refused."""
+
+    crowded: bool
+    """So much has gathered that a carry-over has to come before the next batch."""
 
     def settled(self, rows: Rows, size: int) -> None:
         """A batch has become durable, as a record of so many bytes."""
@@ -88,6 +92,7 @@ class Writer:
             or self._queue
             or self.failure is not None
             or self.keeper.full
+            or self.keeper.crowded
             or size > self._log.room
             or not self._pace.inline(size, now)
         ):
@@ -153,6 +158,9 @@ class Writer:
     def _begin(self, batch: _Batch) -> bool:
         """Begin to write the first of those who wait; False when there is no room for it now."""
         size = len(batch.payload)
+        if self.keeper.crowded:
+            self.keeper.needs_room()
+            return False
         if not self._log.fits(size):
             if not self.keeper.keep(batch.rows, partial(self._kept, batch)):
                 return False
