@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import click
 
+from broker.cli.backup import backup
 from broker.cli.bench import bench
 from broker.cli.demo import demo
 from broker.cli.explain import explain
@@ -14,8 +15,10 @@ from broker.cli.get import browse, get
 from broker.cli.mqsc import mqsc
 from broker.cli.program import Program
 from broker.cli.put import put
+from broker.cli.recover import recover
 from broker.cli.run import run
 from broker.cli.status import status
+from broker.cli.verify import verify
 from broker.cli.version import show_version
 
 
@@ -37,5 +40,5 @@ def main() -> None:
     """
 
 
-for _command in (run, mqsc, put, get, browse, status, explain, demo, bench):
+for _command in (run, mqsc, put, get, browse, status, explain, backup, verify, recover, demo, bench):
     main.add_command(_command)

@@ -135,6 +135,9 @@ class RemotePort:
     ) -> RemoteCall[Explanation]:
         return self.line.request(RemoteCall, self, Verb.EXPLAIN, *map(sendable, (q_name, msg_id, correl_id, group_id)))
 
+    def backup(self, path: str) -> RemoteWait:
+        return self.line.request(RemoteWait, self, Verb.BACKUP, sendable(path))
+
     def trigger_pending(self) -> RemoteCall[PendingStarts]:
         return self.line.request(RemoteCall, self, Verb.TRIGGER_PENDING)
 

@@ -37,6 +37,7 @@ What is where, in the order in which a call meets it:
     changes         changes of definitions are made durable, then applied
     clearing        a queue is emptied
     objects         the objects as commands, MQINQ and MQSET see them
+    backups         the data is copied, while everything else goes on
 """
 
 from broker.engine.manager import QueueManager as QueueManager

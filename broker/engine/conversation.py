@@ -161,6 +161,9 @@ class Conversation:
     ) -> Call[Explanation]:
         return self.call_order.after_own_writes(Call(), self._explain, q_name, msg_id, correl_id, group_id)
 
+    def backup(self, path: str) -> Call[int]:
+        return self.call_order.after_own_writes(ReceivingCall(), self._backup, path)
+
     def trigger_pending(self) -> Call[PendingStarts]:
         return self.call_order.after_own_writes(Call(), self.leases.pending)
 
@@ -351,6 +354,9 @@ class Conversation:
 
     def _status(self, call: Call[dict[str, Any]]) -> None:
         self.call_order.look(call, slow_calls.status(self, call), _FIGURES_BYTES * len(self.core.objects.queues))
+
+    def _backup(self, call: Call[int], path: str) -> None:
+        self.call_order.look(call, slow_calls.backup(self, call, checks.path(path)))
 
     def _explain(
         self,

@@ -40,10 +40,10 @@ from broker.mqi.reasons import MQRC
 from broker.storage.creation import LogSettings
 from broker.storage.log_store import LogStore
 from broker.storage.memory import MemoryStore
-from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
+from broker.storage.store import BackupFailedError, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from types import TracebackType
 
     from broker.core.names.definitions import Definition
@@ -155,6 +155,7 @@ class QueueManager:
             await self._load()
             stack.push_async_callback(self._keep_nonpersistent)
             tasks = await stack.enter_async_context(anyio.create_task_group())
+            self._tasks = tasks
             tasks.start_soon(self._write, name=f"journal of {self.name}")
             stack.callback(self.journal.close)
             self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
@@ -234,6 +235,26 @@ class QueueManager:
             "bodies": {"bytes": self.bodies.bytes, "budget": self.config.limits.body_bytes},
             "store": self._store.status(),
         }
+
+    async def backup(self, path: str | Path) -> None:
+        """Make a copy of the data in the directory `path`, which is new or empty, while the queue manager works; return
+        when it is whole, read back and on the medium. It holds all that was durable before the call: a queue manager of
+        the same name can be started there. Cancelled, it leaves nothing.
+
+        Raises STORAGE_MEDIUM_FULL (2192) where there is no room, here or there, and FILE_SYSTEM_ERROR (2208) where the
+        directory is not empty, cannot be written, or there is no backup for any other reason.
+        """
+        self._check_entered()
+        try:
+            await self._store.backup(Path(path))
+        except StoreFullError as full:
+            raise MQError(MQRC.STORAGE_MEDIUM_FULL, str(full)) from full
+        except (BackupFailedError, StoreFailedError) as error:
+            raise MQError(MQRC.FILE_SYSTEM_ERROR, str(error)) from error
+
+    def start_soon(self, work: Callable[..., Coroutine[Any, Any, None]], *arguments: object) -> None:
+        """Run a task beside the calls. It has to end when what it works for does, at the latest with its connection."""
+        self._tasks.start_soon(work, *arguments, name=f"{work.__qualname__} of {self.name}")
 
     def _check_entered(self) -> None:
         if not hasattr(self, "core"):

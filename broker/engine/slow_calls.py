@@ -8,6 +8,7 @@ from broker.core.explain.explaining import explain
 from broker.core.names import dynamic
 from broker.core.names.definitions import Delete
 from broker.engine.answers import fail, fail_written, opened, succeed
+from broker.engine.backups import Backup
 from broker.engine.leaving import ending_waits
 from broker.engine.objects import settings
 from broker.mqi.explanations import Explanation
@@ -103,6 +104,18 @@ def explanation(conversation: Conversation, call: Call[Explanation], route: Rout
             findings.append(finding)
         yield None
     call.set_result(Explanation(q_name=route.queue.name, findings=tuple(findings)))
+
+
+def backup(conversation: Conversation, call: Call[int], path: str) -> LookingSteps:
+    """A copy of the data in a directory. It is broken off when nobody waits for it any more."""
+    making = Backup(conversation.manager, path)
+    try:
+        error = yield making
+        if error is not None:
+            raise error
+        call.set_result(0)
+    finally:
+        making.end()
 
 
 def _close_if_open(conversation: Conversation, handle: Handle) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from asyncio import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -23,6 +24,7 @@ from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDe
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from broker.interface.data import Data
@@ -175,6 +177,13 @@ class Connection:
         """
         return await answer(self.port.explain(q_name, msg_id, correl_id, group_id))
 
+    async def backup(self, path: str | Path) -> None:
+        """Have the queue manager make a copy of its data in a directory of its machine that is new or empty: return
+        when that is whole, read back and on the medium. It holds all that was durable before the call. Cancelled, it
+        leaves nothing. Raises STORAGE_MEDIUM_FULL (2192), FILE_SYSTEM_ERROR (2208).
+        """
+        await answer(self.port.backup(_absolute(path)))
+
     def trigger_starts(self, processes: Collection[str] | None = None, limit: int = 1000) -> TriggerStarts:
         """Take trigger starts as leases, for the named process definitions or for all; at most `limit` at a time."""
         return TriggerStarts(self.port, processes, limit)
@@ -258,6 +267,10 @@ def descriptor(name: str | ObjectDescriptor) -> ObjectDescriptor:
     if not isinstance(name, str):
         raise TypeError(f"the name is a str or an ObjectDescriptor, not {name!r}")
     return ObjectDescriptor(object_name=name)
+
+
+def _absolute(path: str | Path) -> str:
+    return os.path.abspath(path)
 
 
 class OpenCall:

@@ -336,6 +336,12 @@ class Port(Protocol):
         UNKNOWN_OBJECT_NAME (2085).
         """
 
+    def backup(self, path: str) -> Call[int]:
+        """Make a copy of the data in this directory of the queue manager's machine, which is new or empty: answered
+        when it is whole. It holds all that was durable when it was asked for. STORAGE_MEDIUM_FULL (2192) where there is
+        no room, FILE_SYSTEM_ERROR (2208) where there is no backup for any other reason. `abandon` breaks it off.
+        """
+
     def trigger_pending(self) -> Call[PendingStarts]:
         """The queues of which starts are pending now."""
 

@@ -62,6 +62,9 @@ _PLACE: Final = (MQMO.MATCH_MSG_SEQ_NUMBER | MQMO.MATCH_OFFSET).value
 # What a field may hold. Each raises ValueError, which says what it may.
 
 
+_PATH_MAX: Final = 4096
+
+
 class _TooLongError(ValueError):
     """A text of the right type that does not fit its field."""
 
@@ -89,6 +92,18 @@ def _text(longest: int) -> Kind:
         return value.rstrip(PADDING) if value.endswith(tuple(PADDING)) else value
 
     return text
+
+
+def _path(value: Any) -> Any:
+    if not isinstance(value, str) or not value.startswith("/") or "\0" in value:
+        raise ValueError("the absolute path of a directory (str)")
+    if len(value) > _PATH_MAX:
+        raise ValueError(f"at most {_PATH_MAX} characters")
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise ValueError("a text that can be encoded as UTF-8") from None
+    return value
 
 
 def _bytes(shortest: int, longest: int) -> Kind:
@@ -352,6 +367,11 @@ def name(value: Any) -> str:
 def identifier(value: Any, what: str, reason: MQRC) -> bytes | None:
     """An identifier, or None. Raises `reason`."""
     return None if value is None else bytes(_check(what, value, _identifier, reason))
+
+
+def path(value: Any) -> str:
+    """The path of a directory of the queue manager's machine. Raises FILE_SYSTEM_ERROR (2208)."""
+    return str(_check("path", value, _path, MQRC.FILE_SYSTEM_ERROR))
 
 
 def selectors(values: Iterable[Any]) -> list[int]:

@@ -27,6 +27,9 @@ OLD_FILE: Final = "evermq.db"
 started here refuses, instead of beginning an empty store.
 """
 
+UNFINISHED: Final = "backup-unfinished"
+"""There until a backup in this directory is whole."""
+
 KEPT_FILE: Final = "evermq.db.before-2"
 """What an upgrade has read, kept until the administrator removes it."""
 
@@ -67,7 +70,7 @@ def finish_upgrade(disk: Disk) -> None:
             found = None
         if found is None:
             _keep_log(disk)
-            _place_placeholder(disk)
+            place_placeholder(disk)
     except (OSError, sqlite3.Error, StoreUnusableError) as error:
         logger.warning("an older release would not see that this store is newer path=%s: %s", disk.path, error)
 
@@ -78,11 +81,7 @@ def _create(disk: Disk, name: str, settings: LogSettings, *, upgrade: bool) -> N
         name, secrets.token_bytes(16), secrets.token_bytes(16), settings.files,
         max(settings.file_bytes // block_bytes, 4) * block_bytes, block_bytes,
     )  # fmt: skip
-    for number, log in enumerate(made.logs):
-        header = record.file_header(
-            made.instance, number, block_bytes=block_bytes, file_bytes=made.file_bytes, seed=made.seed
-        )
-        disk.create(log, header, made.file_bytes)
+    create_logs(disk, made)
     new = f"{made.database}.new"  # Cut short, it may be no database at all; nobody is to take that for a store.
     for each in (made.database, new):
         remove_database(disk, each)
@@ -98,11 +97,20 @@ def _create(disk: Disk, name: str, settings: LogSettings, *, upgrade: bool) -> N
     disk.sync(new)
     disk.rename(new, made.database)
     if not upgrade:
-        _place_placeholder(disk)
+        place_placeholder(disk)
     disk.sync_names()
     manifest.create(disk, made)
     if upgrade:
         finish_upgrade(disk)
+
+
+def create_logs(disk: Disk, made: manifest.Manifest, suffix: str = "") -> None:
+    """Make the files of an empty log; raises OSError."""
+    for number, log in enumerate(made.logs):
+        header = record.file_header(
+            made.instance, number, block_bytes=made.block_bytes, file_bytes=made.file_bytes, seed=made.seed
+        )
+        disk.create(f"{log}{suffix}", header, made.file_bytes)
 
 
 def _keep_log(disk: Disk) -> None:
@@ -114,7 +122,10 @@ def _keep_log(disk: Disk) -> None:
             disk.rename(f"{OLD_FILE}{each}", f"{KEPT_FILE}{each}")
 
 
-def _place_placeholder(disk: Disk) -> None:
+def place_placeholder(disk: Disk) -> None:
+    """Put the empty database in its place, by which an older release sees that it must not start here. Raises OSError,
+    sqlite3.Error.
+    """
     new = f"{OLD_FILE}.new"
     remove_database(disk, new)
     db = disk.connect(new)
@@ -134,6 +145,8 @@ def _expect_nothing(disk: Disk) -> bool:
     is missing.
     """
     names = disk.names()
+    if UNFINISHED in names:
+        raise StoreUnusableError(f"{disk.path} is a backup that was cut short; make another, in another directory")
     if OLD_FILE in names and is_old(disk, OLD_FILE):
         return True
     found = [name for name in sorted(names) if _holds_rows(disk, name)]

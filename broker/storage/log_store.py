@@ -30,7 +30,8 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
 from broker.storage.start import open_store
-from broker.storage.store import DataDamagedError, Rows, Store, StoreFailedError, StoreFullError
+from broker.storage.store import BackupFailedError, DataDamagedError, Rows, Store, StoreFailedError, StoreFullError
+from broker.storage.tools.backup import Backup
 from broker.storage.upkeep import Upkeep
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ class LogStore(Store):
         self._failure: StoreFailedError | None = None
         self._watcher: Callable[[StoreFailedError], None] | None = None
         self._warnings: list[str] = []
+        self._backup: Backup | None = None
         self._last_status: dict[str, Any] = {}
 
     def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
@@ -183,6 +185,11 @@ class LogStore(Store):
         finally:
             reading.cancel()
 
+    @property
+    def was_orderly(self) -> bool:
+        """Whether the stop before this start was orderly: what it has kept of nonpersistent messages is then given."""
+        return self._use().orderly
+
     def submit(self, rows: Rows, done: Done) -> bool:
         """Make all of `rows` durable, or none: True when they are already, else `done` is called.
 
@@ -215,12 +222,30 @@ class LogStore(Store):
             reading = _Reading(self._upkeep.snapshot, wanted, found, done)
             self._upkeep.database.submit(reading.work, reading.ended)
 
+    async def backup(self, path: Path) -> None:
+        """Make a copy of the store in the directory `path`, which is new or empty; a store opened there has all that
+        was durable when this was called. Cancelled, it leaves nothing there. Raises StoreFullError where there is no
+        room, here or there, and BackupFailedError.
+        """
+        opened = self._use()
+        if self._backup is not None and self._backup.broken_off:
+            await self._backup.stop()
+        if self._backup is not None or self._failure is not None:
+            raise BackupFailedError(f"no backup in {path}: {self._failure or 'another backup is being made'}")
+        self._backup = Backup(self._upkeep, opened.manifest.current, SystemDisk(path))
+        try:
+            await self._backup.run()
+        finally:
+            self._backup = None
+
     async def close(self) -> None:
         """Stop in order, or let go after a failure; harmless when already closed. Raises StoreFailedError when the
         order could not be kept: the files are then as after a failure.
         """
-        opened, self._opened = self._opened, None
         with CancelScope(shield=True):
+            if self._backup is not None:
+                await self._backup.stop()
+            opened, self._opened = self._opened, None
             try:
                 if opened is not None and self._failure is None and not self._upkeep.damaged:
                     await self._settled()
@@ -285,6 +310,8 @@ class LogStore(Store):
         self._failure = failure = StoreFailedError(f"the store in {self._disk.path} has failed: {error}; {advice}")
         failure.__cause__ = error
         logger.error("store failed path=%s: %s", self._disk.path, error)
+        if self._backup is not None:
+            self._backup.break_off()
         self._writer.stop(failure)
         self._upkeep.fail(error)
         if self._watcher is not None:

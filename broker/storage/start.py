@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from anyio import CancelScope
 
+from broker.storage import faults
 from broker.storage.creation import create, finish_upgrade
 from broker.storage.log import manifest as manifests
 from broker.storage.log import record
 from broker.storage.log.log import Log
 from broker.storage.log.manifest import ManifestFile, database_name
-from broker.storage.log.scan import Chain, chain, records_in
 from broker.storage.snapshot.checks import Checks
 from broker.storage.snapshot.database import Snapshot, StoreBusyError
 from broker.storage.snapshot.delta import Delta
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from broker.storage.disk.disk import DatabaseWorker, Disk, Worker
     from broker.storage.log.manifest import Manifest
     from broker.storage.log.record import Record
+    from broker.storage.log.scan import Chain
 
 BALLAST: Final = "ballast"
 """Room kept back for the day the disk is full."""
@@ -143,31 +144,24 @@ class _Start:
 
     async def _open_database(self, kept: Manifest) -> None:
         """Open the database that counts, as the medium has it."""
-        path = self._disk.path / kept.database
-        found = self._disk.identity(kept.database)
-        if found is None or not found.size:
-            what = "is missing" if found is None else "is empty (0 bytes)"
-            raise self._unusable(f"{path} {what}")
-        if kept.carrying and self._disk.identity(f"{kept.database}-wal") is None:
-            raise self._unusable(f"{path}-wal is missing, and {path.name} may be half written")
+        self._refuse(faults.database_fault(self._disk, kept))
         if self._in_doubt:
             for each in (kept.database, f"{kept.database}-wal"):
                 await self._worker.perform(partial(self._disk.drop_cache, each))
-        self._snapshot = Snapshot(path, kept.instance, Checks(kept.seed))
+        self._snapshot = Snapshot(self._disk.path / kept.database, kept.instance, Checks(kept.seed))
         self._database = await self._patiently(lambda: self._disk.start_database(kept.database))
         try:
             await self._patiently(lambda: self._opened.perform(self._snapshot.open))
         except StoreFullError as full:
-            logger.warning("database locked for other programs, for want of room path=%s: %s", path, full)
+            logger.warning(
+                "database locked for other programs, for want of room path=%s: %s", self._snapshot.path, full
+            )
             await self._opened.close()
             self._database = await self._disk.start_database(kept.database)
             await self._patiently(lambda: self._opened.perform(partial(self._snapshot.open, alone=True)))
         needed = (await self._opened.perform(self._snapshot.room)).total
-        if found.size < needed and not kept.carrying:  # else the rest may be in the write-ahead log
-            raise self._unusable(f"{path} has {found.size} bytes in place of {needed}")
-        tally = self._snapshot.tally
-        if tally.number < kept.snap:
-            raise self._unusable(f"{path} is older than it must be: it holds {tally.number} of {kept.snap} batches")
+        self._refuse(faults.length_fault(self._disk, kept, needed))
+        self._refuse(faults.snapshot_fault(self._disk, kept, self._snapshot.tally))
 
     @property
     def _opened(self) -> DatabaseWorker:
@@ -176,27 +170,8 @@ class _Start:
 
     def _check_chain(self, kept: Manifest, records: list[Record]) -> Chain:
         """What the log holds beyond the snapshot; raises StoreUnusableError when something of it is missing."""
-        newest = max((each.generation for each in records), default=0)
-        if newest > kept.generation:
-            raise self._unusable(
-                f"{self._disk.path / manifests.FILE} is older than the log: it is of start {kept.generation}, and the "
-                f"log has records of start {newest}"
-            )
-        tally = self._snapshot.tally
-        found = chain(records, tally.number, tally.generation)
-        expected = max(found.end, kept.durable, kept.last if kept.state == manifests.ORDERLY else 0)
-        expected = max([expected, *(each.number for each in found.beyond)])
-        if found.beyond or found.end < expected:
-            lost = expected - found.end
-            raise self._unusable(
-                f"the log {self._disk.path / 'log.*'} is damaged: it ends at batch {found.end} and has held "
-                f"{expected}; {lost} batches are missing or cut off"
-            )
-        if kept.state == manifests.ORDERLY and found.end != kept.last:
-            raise self._unusable(
-                f"{self._disk.path / manifests.FILE} is not that of this log: it ends at batch {kept.last}, and the "
-                f"log at {found.end}"
-            )
+        found, fault = faults.chain_fault(self._disk, kept, self._snapshot.tally, records)
+        self._refuse(fault)
         if found.records:
             logger.info("log read path=%s batches=%d last=%d", self._disk.path, len(found.records), found.end)
         return found
@@ -281,7 +256,7 @@ class _Start:
             snap=kept.snap if uncarried else self._snapshot.tally.number, carrying=uncarried, boot=self._disk.boot(),
         )  # fmt: skip
         finish_upgrade(self._disk)
-        for name in _databases(self._disk.names()) - {database_name(number)}:
+        for name in databases(self._disk.names()) - {database_name(number)}:
             remove_database(self._disk, name)
 
     async def _patiently(self, work: Callable[[], Awaitable[_T]]) -> _T:
@@ -297,11 +272,9 @@ class _Start:
                 logger.warning("database busy path=%s seconds=%d: %s", self._disk.path, waited, busy)
                 await self._clock.sleep(1.0)
 
-    def _unusable(self, what: str) -> StoreUnusableError:
-        return StoreUnusableError(
-            f"{what}; put back what belongs there, restore the directory from a backup, or see "
-            f"`evermq recover {self._disk.path} --accept-loss`"
-        )
+    def _refuse(self, fault: str | None) -> None:
+        if fault is not None:
+            raise StoreUnusableError(f"{fault}; {faults.advice(self._disk.path)}")
 
 
 def read_log(disk: Disk, kept: Manifest) -> list[Record]:
@@ -309,40 +282,14 @@ def read_log(disk: Disk, kept: Manifest) -> list[Record]:
     foreign, or not of its size.
     """
     records: list[Record] = []
-    for number, name in enumerate(kept.logs):
-        path = disk.path / name
-        found = disk.identity(name)
-        what = None
-        if found is None:
-            what = "is missing"
-        elif found.size != kept.file_bytes:
-            what = f"has {found.size} bytes in place of {kept.file_bytes}"
-        else:
-            content = _read(disk, name)
-            header = record.file_header(
-                kept.instance, number, block_bytes=kept.block_bytes, file_bytes=kept.file_bytes, seed=kept.seed
-            )
-            if content[: kept.block_bytes] == header:
-                records += records_in(content, number, seed=kept.seed, block_bytes=kept.block_bytes)
-            else:
-                what = "is not the log file of this store, or its first block is damaged"
-        if what is not None:
-            raise StoreUnusableError(
-                f"{path} {what}; put back the file that belongs there, restore the directory from a backup, or see "
-                f"`evermq recover {disk.path} --accept-loss`"
-            )
+    for number in range(kept.files):
+        found, fault = faults.log_fault(disk, kept, number)
+        if fault is not None:
+            raise StoreUnusableError(f"{fault}; {faults.advice(disk.path)}")
+        records += found
     return records
 
 
-def _read(disk: Disk, name: str) -> bytes:
-    try:
-        return disk.read(name)
-    except OSError as error:
-        raise StoreUnusableError(
-            f"{disk.path / name} cannot be read ({error}); look at the disk, restore the directory from a backup, or "
-            f"see `evermq recover {disk.path} --accept-loss`"
-        ) from error
-
-
-def _databases(names: set[str]) -> set[str]:
+def databases(names: set[str]) -> set[str]:
+    """The names of databases of a store, whatever their number."""
     return {name for name in names if _DATABASE.fullmatch(name)}

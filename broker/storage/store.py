@@ -15,6 +15,7 @@ from broker.core.message.rows import MessageRow, ObjectRow, Rows
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterable
+    from pathlib import Path
 
 Done: TypeAlias = "Callable[[Exception | None], None]"
 """To call once when something is over: with None, or with the error that it ended with."""
@@ -22,6 +23,7 @@ Done: TypeAlias = "Callable[[Exception | None], None]"
 _T = TypeVar("_T")
 
 __all__ = [
+    "BackupFailedError",
     "DataDamagedError",
     "Done",
     "MessageRow",
@@ -44,6 +46,10 @@ class StoreFailedError(Exception):
 
 class StoreUnusableError(Exception):
     """The store cannot be opened: another manager has it, it is of a newer version, or it is damaged."""
+
+
+class BackupFailedError(Exception):
+    """No backup was made; nothing of it is left where it was to be. The store goes on as before."""
 
 
 class DataDamagedError(Exception):
@@ -113,6 +119,13 @@ class Store(Protocol):
         outcome: asyncio.Future[dict[int, bytes]] = asyncio.get_running_loop().create_future()
         self.read(ids, partial(_settle, outcome))
         return await outcome
+
+    async def backup(self, path: Path) -> None:
+        """Make a copy of the store in the directory `path`, which is new or empty; a store opened there has all that
+        was durable when this was called. Cancelled, it leaves nothing there. Raises StoreFullError where there is no
+        room, BackupFailedError.
+        """
+        raise BackupFailedError("a queue manager without a data directory keeps nothing that could be copied")
 
     async def close(self) -> None:
         """Let go; harmless when already closed."""

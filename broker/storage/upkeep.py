@@ -107,6 +107,7 @@ class Upkeep:
         self._waiting: list[asyncio.Future[Exception | None]] = []  # for the end of the carry-over that runs
         self._loading = False  # what the snapshot lacks stays with it until all has been read
         self._ended = False
+        self.lent = False  # to a backup that copies it: the database stays the one that it is
         self.closed = False  # the database, in order
         self.damaged = False  # which a load has found; nothing more is written to it
         self.delta = opened.delta
@@ -215,6 +216,19 @@ class Upkeep:
             done(StoreFullError(f"the batch fits no file of the log, and {error}"))
 
     # The carry-over
+
+    async def carry_over(self) -> None:
+        """Have the snapshot hold all batches that are settled now; raises StoreFullError, StoreBusyError or
+        StoreFailedError where it could not be done.
+        """
+        number = self._number
+        while self._shrinking.running or self._log.snap < number or self._carrying.committed:
+            if self._ended or self._loading:
+                raise StoreBusyError("the store is being opened or closed")
+            self._carry()
+            error = await self._carry_over_ended()
+            if error is not None:
+                raise error
 
     @property
     def _behind(self) -> bool:
@@ -355,7 +369,9 @@ class Upkeep:
 
     def _shrink(self) -> None:
         """Have the database written anew, if it may be nearly all free room and what is in it stands still."""
-        still = not (self._working or self._loading or self._carrying.committed or self._frozen is not None)
+        still = not (
+            self._working or self._loading or self.lent or self._carrying.committed or self._frozen is not None
+        )
         if self._may_have_shrunk and still and not (self.full or self._ended):
             self._may_have_shrunk = False
             self._shrinking.begin()

@@ -29,6 +29,7 @@ from broker.storage.store import DataDamagedError, Rows, Store, StoreFailedError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
+    from pathlib import Path
 
     from broker.storage.store import Done, MessageRow, ObjectRow
 
@@ -166,6 +167,10 @@ class FaultStore(Store):
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
         """What the inner store has, but for what is damaged."""
         self.inner.read(ids, partial(self._found, done) if self._damaged else done)
+
+    async def backup(self, path: Path) -> None:
+        """A copy of the inner store."""
+        await self.inner.backup(path)
 
     async def close(self) -> None:
         """Close the inner store."""

@@ -107,6 +107,7 @@ FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.TRIGGER_WAIT: _single,
     Verb.TRIGGER_TAKE: _single,
     Verb.EXPLAIN: _explanation,
+    Verb.BACKUP: _single,
 }
 """By verb: from what a call has come to, to the items of its ANSWER."""
 
@@ -248,6 +249,7 @@ _RESULTS: Final[dict[int, Callable[[Frame], Any]]] = {
     Verb.TRIGGER_WAIT: _number,
     Verb.TRIGGER_TAKE: _leases,
     Verb.EXPLAIN: _explained,
+    Verb.BACKUP: _number,
 }
 
 

@@ -100,6 +100,10 @@ def _explain(port: Port, q_name: Any, msg_id: Any, correl_id: Any, group_id: Any
     return port.explain(q_name, msg_id, correl_id, group_id)
 
 
+def _backup(port: Port, path: Any) -> Call[Any]:
+    return port.backup(path)
+
+
 def _trigger_wait(port: Port, posts: Any) -> Call[Any]:
     if type(posts) is not int:
         raise WireError("the number of posts is not an integer")
@@ -138,6 +142,7 @@ _MAKERS: Final[dict[int, tuple[int, _Maker]]] = {  # by verb: how many items its
     Verb.TRIGGER_WAIT: (4, _trigger_wait),
     Verb.TRIGGER_TAKE: (5, _trigger_take),
     Verb.EXPLAIN: (7, _explain),
+    Verb.BACKUP: (4, _backup),
 }
 
 _OPTIONAL: Final = {int(Verb.MQSC): 1}

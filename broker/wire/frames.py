@@ -79,6 +79,8 @@ class Verb(IntEnum):
 
     EXPLAIN = 40  # queue name; MsgId, CorrelId and GroupId, each or nil -> queue name, the findings
 
+    BACKUP = 41  # path of a directory -> 0
+
     TAKEN = 48  # numbers of GETs and GET_MANYs whose answers have reached the program; conversation 0, call 0
     CANCEL = 49  # nothing: the program has gone away from this call; CANCELLED follows unless a final frame has crossed
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pytest
 
+from broker.interface.port import answer
 from broker.mqi import (
     MQGMO,
     MQIA,
@@ -202,6 +203,9 @@ ROWS: list[tuple[Misuse, MQRC]] = [
     (lambda connection, queue: connection.explain("Q", msg_id=b"short"), MQRC.MSG_ID_ERROR),
     (lambda connection, queue: connection.explain("Q", correl_id="x" * 24), MQRC.CORREL_ID_ERROR),  # type: ignore[arg-type]
     (lambda connection, queue: connection.explain("Q", group_id=object()), MQRC.GROUP_ID_ERROR),  # type: ignore[arg-type]
+    # backup
+    *((lambda connection, queue, value=value: answer(connection.port.backup(value)), MQRC.FILE_SYSTEM_ERROR)
+      for value in ("", "relative", "/nul\0", "/" * 5000, HALF, 5, None, object())),
     # properties
     (lambda connection, queue: queue.put(b"", properties={"a": 1, "usr.a": 2}), MQRC.PROPERTY_NAME_ERROR),
     (lambda connection, queue: queue.put(b"", properties={"usr.a": 1, "b": 2, "a": 1}), MQRC.PROPERTY_NAME_ERROR),

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
-from broker.storage import start
+from broker.storage import faults, start
 from broker.storage.log import manifest as manifests
 from broker.storage.log import record, scan
 from broker.storage.log.log import Log
@@ -75,7 +75,7 @@ def no_number() -> AbstractContextManager[None]:
         numbered = [each._replace(number=number + at) for at, each in enumerate(found, 1)]
         return Chain(numbered, number + len(numbered), [])
 
-    return _patched((start, "chain", by_place))
+    return _patched((faults, "chain", by_place))
 
 
 def no_generation() -> AbstractContextManager[None]:
@@ -92,7 +92,7 @@ def no_generation() -> AbstractContextManager[None]:
             found.append(behind[number])
         return Chain(found, number, [each for each in behind.values() if each.number > number])
 
-    return _patched((start, "chain", any_generation))
+    return _patched((faults, "chain", any_generation))
 
 
 def nothing_anew() -> AbstractContextManager[None]:
@@ -147,7 +147,7 @@ def no_damage_rule() -> AbstractContextManager[None]:
     def whatever(records: Iterable[Record], number: int, generation: int) -> Chain:
         return chain(records, number, generation)._replace(beyond=[])
 
-    return _patched((start, "chain", whatever))
+    return _patched((faults, "chain", whatever))
 
 
 def no_new_database() -> AbstractContextManager[None]:

@@ -137,6 +137,9 @@ class SimulatedDatabaseWorker:
         """The result of `work`, or what it raised; it is done even if the task that waits is cancelled."""
         return await self._worker.perform(lambda: self._use(work))
 
+    def let_others(self, *, wait: bool = False) -> None:
+        """Nothing: work is never long here, and a piece of it never interrupted."""
+
     async def close(self) -> None:
         """Close the connection, which may write to the database, and end; harmless when closed already."""
         if not self._closed:

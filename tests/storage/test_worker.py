@@ -210,6 +210,62 @@ async def test_what_was_not_begun_when_a_connection_is_abandoned_fails_and_write
     await database.abandon()
 
 
+async def test_within_a_long_piece_of_work_others_are_done_in_order_and_their_ends_told(
+    database: DatabaseWorker,
+) -> None:
+    order: list[str] = []
+    begun, submitted = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def long(_: sqlite3.Connection) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        submitted.wait(30)
+        order.append("before")
+        database.let_others()
+        database.let_others()  # there is nothing more
+        order.append("after")
+
+    task = asyncio.create_task(database.perform(long))
+    await begun.wait()
+    first = asyncio.create_task(database.perform(lambda _: order.append("first")))
+    wrong = asyncio.create_task(database.perform(lambda db: db.execute("nonsense").fetchall()))
+    cancelled = asyncio.create_task(database.perform(lambda _: order.append("cancelled")))
+    await asyncio.sleep(0)
+    cancelled.cancel()
+    submitted.set()
+    await task
+    await first
+    with pytest.raises(sqlite3.OperationalError):
+        await wrong
+    assert order == ["before", "first", "cancelled", "after"]
+
+
+@pytest.mark.parametrize("end", ["close", "abandon"])
+async def test_a_connection_is_not_closed_within_a_piece_of_work(disk: SystemDisk, end: str) -> None:
+    database = await disk.start_database("evermq-1.db")
+    begun, ending = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+    rows: list[tuple[int]] = []
+
+    def long(db: sqlite3.Connection) -> None:
+        loop.call_soon_threadsafe(begun.set)
+        ending.wait(30)
+        try:
+            database.let_others(wait=True)
+        finally:
+            rows.extend(db.execute("SELECT 1").fetchall())
+
+    task = asyncio.create_task(database.perform(long))
+    await begun.wait()
+    closing = asyncio.create_task(getattr(database, end)())
+    await asyncio.sleep(0)
+    ending.set()
+    with pytest.raises(sqlite3.ProgrammingError, match="about to be closed"):
+        await task
+    await closing
+    assert rows == [(1,)]
+
+
 async def test_a_start_in_the_same_process_does_not_meet_the_locks_of_a_connection_that_was_abandoned(
     disk: SystemDisk, database: DatabaseWorker
 ) -> None:

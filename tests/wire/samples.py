@@ -69,6 +69,7 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.TRIGGER_TAKE: ("trigger_take", ("ORDERS", 10)),
     Verb.EXPLAIN: ("explain", ("ORDERS", ID, None, None)),
     Verb.GET_MANY: ("get_many", (7, None, GMO, 64)),
+    Verb.BACKUP: ("backup", ("/var/backups/qm1",)),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments."""
 
@@ -102,6 +103,7 @@ RESULTS: dict[Verb, Any] = {
     ),
     Verb.PUT_MANY: PlacedMany([PLACED, PLACED._replace(msg_id=bytes(24))]),
     Verb.GET_MANY: [DELIVERY, DELIVERY._replace(data=b"", length=0)],
+    Verb.BACKUP: 0,
 }
 """What calls return, by verb."""
 

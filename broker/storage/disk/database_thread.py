@@ -10,6 +10,7 @@ import ctypes
 import sqlite3
 import sys
 from contextlib import suppress
+from queue import Empty
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import aiosqlite
@@ -36,7 +37,7 @@ class DatabaseThread(aiosqlite.Connection):
 
     aiosqlite offers one hop a statement. A batch is to cost one hop, and must not be cut in two by a cancelled task; so
     work is put into the queue of the thread directly. That queue is a protected attribute, which is one reason why only
-    versions of aiosqlite that were tried are accepted. What it runs is a function without a telling name, because
+    versions of aiosqlite that were tried are accepted. What it runs is an object that tells nothing of itself, because
     aiosqlite logs that, and the messages that the work carries do not belong in a log.
     """
 
@@ -52,6 +53,21 @@ class DatabaseThread(aiosqlite.Connection):
         self._put(future, work)
         return await future
 
+    def let_others(self, *, wait: bool = False) -> None:
+        """Within a long piece of work, on its thread: do what was submitted meanwhile; with `wait`, wait until there is
+        something. Raises sqlite3.ProgrammingError when the connection is to be closed.
+        """
+        while True:
+            try:
+                future, function = self._tx.get(block=wait)
+            except Empty:
+                return
+            wait = False
+            if not isinstance(function, _Piece):
+                self._tx.put_nowait((future, function))  # It closes the connection: not in the middle of something.
+                raise sqlite3.ProgrammingError("the connection is about to be closed")
+            _run(future, function)
+
     async def abandon(self) -> None:
         """End, and leave the connection open for as long as the process lives; harmless when closed already.
 
@@ -65,13 +81,49 @@ class DatabaseThread(aiosqlite.Connection):
             await self.close()
 
     def _put(self, future: asyncio.Future[_T] | _Outcome, work: Callable[[sqlite3.Connection], object]) -> None:
-        connection = self._conn
-        self._tx.put_nowait((future, lambda: self._do(work, connection)))  # type: ignore[arg-type]  # an _Outcome will do
+        self._tx.put_nowait((future, _Piece(self, work, self._conn)))  # type: ignore[arg-type]  # an _Outcome will do
 
-    def _do(self, work: Callable[[sqlite3.Connection], object], db: sqlite3.Connection) -> object:
+    def do(self, work: Callable[[sqlite3.Connection], object], db: sqlite3.Connection) -> object:
+        """Do a piece of work, on the thread."""
         if self._abandoned:
             raise sqlite3.ProgrammingError("the connection was abandoned")
         return work(db)
+
+
+class _Piece:
+    """A piece of work as aiosqlite's thread is given it; all else that the thread is given has to do with its end."""
+
+    __slots__ = ("_db", "_thread", "_work")
+
+    def __init__(
+        self, thread: DatabaseThread, work: Callable[[sqlite3.Connection], object], db: sqlite3.Connection
+    ) -> None:
+        self._thread = thread
+        self._work = work
+        self._db = db
+
+    def __call__(self) -> object:
+        return self._thread.do(self._work, self._db)
+
+
+def _run(future: Any, function: Callable[[], object]) -> None:
+    """What aiosqlite's thread does with a piece of work."""
+    tell = future.get_loop().call_soon_threadsafe
+    try:
+        result = function()
+    except BaseException as error:
+        tell(_settle, future, None, error)
+    else:
+        tell(_settle, future, result, None)
+
+
+def _settle(future: Any, result: object, error: BaseException | None) -> None:
+    if future.done():  # Who waited was cancelled.
+        return
+    if error is None:
+        future.set_result(result)
+    else:
+        future.set_exception(error)
 
 
 class _Left:

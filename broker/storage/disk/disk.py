@@ -63,6 +63,11 @@ class DatabaseWorker(Protocol):
     async def perform(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """The result of `work`, or what it raised; it is done even if the task that waits is cancelled."""
 
+    def let_others(self, *, wait: bool = False) -> None:
+        """Within a long piece of work, on its thread: do what was submitted meanwhile; with `wait`, wait until there is
+        something. Raises sqlite3.ProgrammingError when the worker is to end, and so must the piece of work.
+        """
+
     async def close(self) -> None:
         """Close the connection, which may write to the database, and end."""
 
@@ -122,6 +127,9 @@ class Disk(Protocol):
 
     def rename(self, name: str, to: str) -> None:
         """Give a file another name, in place of what has it."""
+
+    def make_folder(self, name: str) -> None:
+        """A folder within the directory, whose files are called by `name/...`; durable when it returns."""
 
     def sync(self, name: str) -> None:
         """Have the medium hold what was written to a file, by whomever. As with `drop_cache`, not while a database

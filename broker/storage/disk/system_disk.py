@@ -157,6 +157,11 @@ class SystemDisk:
         """Give a file another name, in place of what has it."""
         os.replace(self.path / name, self.path / to)
 
+    def make_folder(self, name: str) -> None:
+        """A folder within the directory, whose files are called by `name/...`; durable when it returns."""
+        (self.path / name).mkdir(mode=0o700, exist_ok=True)
+        self.sync_names()
+
     def sync(self, name: str) -> None:
         """Have the medium hold what was written to a file, by whomever. Not while a database connection has it open."""
         with _opened(self.path / name, os.O_RDONLY) as fd:

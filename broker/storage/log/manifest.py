@@ -8,7 +8,7 @@ when this process has synced the other one (log rule 5): so one of them is good 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
 import msgpack
@@ -16,6 +16,8 @@ import msgpack
 from broker.storage.store import StoreUnusableError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from broker.storage.disk.disk import Disk, DiskFile
 
 FILE: Final = "manifest"
@@ -102,6 +104,30 @@ def decode(slot: bytes) -> Manifest | None:
     return Manifest(**{name: value for name, value in values.items() if name in known})
 
 
+class Slot(NamedTuple):
+    """One slot as it was read: all of its room, and the manifest in it, or None when that is not valid."""
+
+    content: bytes
+    manifest: Manifest | None
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether it is neither valid nor empty: its last write was cut short, or it is damaged."""
+        return self.manifest is None and any(self.content)
+
+
+def read_slots(disk: Disk) -> list[Slot]:
+    """Both slots, past the cache; raises StoreUnusableError for a newer format, OSError."""
+    content = disk.read(FILE)
+    slots = [content[start : start + 64 * 1024] for start in SLOTS]
+    return [Slot(slot, decode(slot)) for slot in slots]
+
+
+def newest(slots: Sequence[Slot]) -> Manifest | None:
+    """The manifest that counts: that of the highest version."""
+    return max((each.manifest for each in slots if each.manifest), key=lambda each: each.version, default=None)
+
+
 class ManifestFile:
     """The manifest of an open store. One thread writes it at a time."""
 
@@ -118,26 +144,24 @@ class ManifestFile:
 
         `doubtful` says that a slot is neither valid nor empty: its last write was cut short, or it is damaged.
         """
-        content = disk.read(FILE)
-        if len(content) != FILE_BYTES:
+        found = disk.identity(FILE)
+        if found is not None and found.size != FILE_BYTES:
             raise StoreUnusableError(
-                f"{disk.path / FILE} has {len(content)} bytes in place of {FILE_BYTES}; restore the directory from a "
+                f"{disk.path / FILE} has {found.size} bytes in place of {FILE_BYTES}; restore the directory from a "
                 f"backup, or see `evermq recover {disk.path} --accept-loss`"
             )
-        slots = [content[start : start + 64 * 1024] for start in SLOTS]
-        found = [decode(slot) for slot in slots]
-        valid = [each for each in found if each is not None]
-        if not valid:
+        slots = read_slots(disk)
+        current = newest(slots)
+        if current is None:
             raise StoreUnusableError(
                 f"{disk.path / FILE} holds no valid manifest; restore the directory from a backup, or see "
                 f"`evermq recover {disk.path} --accept-loss`"
             )
-        current = max(valid, key=lambda each: each.version)
         self = cls(disk.open(FILE, current.block_bytes))
-        self._good = found.index(current)
-        self._block = slots[self._good][: current.block_bytes]
+        self._good = [each.manifest for each in slots].index(current)
+        self._block = slots[self._good].content[: current.block_bytes]
         self.current = current
-        self.doubtful = any(each is None and any(slot) for each, slot in zip(found, slots, strict=True))
+        self.doubtful = any(each.doubtful for each in slots)
         return self
 
     def renew(self) -> None:

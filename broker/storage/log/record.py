@@ -83,6 +83,28 @@ def file_header(instance: bytes, file: int, *, block_bytes: int, file_bytes: int
     return (header + _CHECK.pack(crc32(header, seed))).ljust(block_bytes, b"\0")
 
 
+class FileHeader(NamedTuple):
+    """The first block of a log file as it says of itself. `covered` is what its check covers."""
+
+    instance: bytes
+    file: int
+    block_bytes: int
+    file_bytes: int
+    covered: bytes
+    check: int
+
+
+def read_file_header(content: bytes) -> FileHeader | None:
+    """What the first block of a log file says, unchecked; None when it is none."""
+    if len(content) < _FILE_HEADER.size + _CHECK.size:
+        return None
+    magic, form, instance, file, block_bytes, file_bytes = _FILE_HEADER.unpack_from(content)
+    if magic != _FILE_MAGIC or form != FORMAT:
+        return None
+    (check,) = _CHECK.unpack_from(content, _FILE_HEADER.size)
+    return FileHeader(instance, file, block_bytes, file_bytes, bytes(content[: _FILE_HEADER.size]), check)
+
+
 def pack(rows: Rows) -> bytes:
     """The payload of a batch."""
     objects: list[tuple[object, ...]] = []

@@ -71,6 +71,11 @@ class Checks:
         )  # fmt: skip
         return value + crc32(value, self._seed).to_bytes(4, "little")
 
+    @staticmethod
+    def sealed(value: bytes) -> tuple[bytes, int]:
+        """What the check in a state row covers, and the check."""
+        return value[:-4], int.from_bytes(value[-4:], "little")
+
     def unseal(self, value: bytes) -> tuple[bytes, Tally] | None:
         """The instance and the tally of a state row; None when it is damaged."""
         if len(value) != _TALLY.size + 4 or crc32(value[:-4], self._seed) != int.from_bytes(value[-4:], "little"):

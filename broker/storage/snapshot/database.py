@@ -250,6 +250,12 @@ class Snapshot:
         """Keep the high-water mark of the manager's counter, with the next `commit`."""
         self._pending = self._pending._replace(high_water=max(self._pending.high_water, mark))
 
+    def become(self, db: sqlite3.Connection, instance: bytes) -> None:
+        """Make it the snapshot of another store with the same key, as a transaction of its own."""
+        self._instance = instance
+        self.begin(db)
+        self.commit(db, self.tally.number, self.tally.generation)
+
     def commit(self, db: sqlite3.Connection, number: int, generation: int) -> None:
         """Make all since `begin` durable: the snapshot then holds all up to the record `number`."""
         self._pending = self._pending._replace(number=number, generation=generation)

@@ -35,7 +35,7 @@ async def rewritten(
     await worker.perform(partial(remove_database, disk, name))
     await worker.perform(partial(disk.create, name, b"", 0))  # for its mode: SQLite would ask the umask
     await old.perform(partial(_copy, path=str(disk.path / name)))
-    await worker.perform(partial(_settle, disk, name, new))
+    await worker.perform(partial(settle, disk, name, new))
     database = await disk.start_database(name)
     try:
         await database.perform(new.open)
@@ -61,7 +61,7 @@ def _copy(db: sqlite3.Connection, path: str) -> None:
         db.execute("VACUUM INTO ?", (path,))
 
 
-def _settle(disk: Disk, name: str, snapshot: Snapshot) -> None:
+def settle(disk: Disk, name: str, snapshot: Snapshot) -> None:
     """Let the copy be what a start finds: in the mode with a write-ahead log, whole on the medium, out of the cache."""
     db = disk.connect(name)
     try:

@@ -1,0 +1,189 @@
+"""What is left of a damaged store, put together: the messages and definitions that a recovery keeps.
+
+It is the messages of the snapshot whose checks hold, and then the effect of all valid records above it, by number,
+whatever is missing between them: so a message whose get was in a lost batch is back. Where the snapshot is damaged, or
+older in one place than in another, the records below it that the log still has without a gap have their effect too:
+they say again what the snapshot should, and bring back what it has lost.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from broker.storage.log import manifest as manifests
+from broker.storage.log.record import unpack
+from broker.storage.snapshot.delta import Delta
+from broker.storage.store import ObjectRow, StoreUnusableError
+from broker.storage.tools.naming import Naming
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from broker.storage.log.record import Record
+    from broker.storage.store import MessageRow
+    from broker.storage.tools.inspection import Inspection
+    from broker.storage.tools.reading import FoundMessage
+
+
+class Remains:
+    """What is left of a store that was inspected to its end. `queue_attributes` are those of a local queue, packed, for
+    queues whose definitions are lost.
+
+    `last` is the highest number that the store is known to have given a batch, `missing` the batches that are lost, as
+    ranges. `messages`, `lost` and `definitions` are complete when `each_message` and `each_object` have come to their
+    ends, in this order.
+    """
+
+    def __init__(self, inspection: Inspection, queue_attributes: bytes) -> None:
+        self._inspection = inspection
+        self._queue_attributes = queue_attributes
+        records = _counted(inspection.records)
+        held, first = self._numbers(records)
+        self._delta = _delta(each for number, each in sorted(records.items()) if number >= first)
+        kept = inspection.kept
+        self.last = max([held, kept.snap, kept.durable, kept.last, *records])
+        self.generation = max([1, kept.generation, *(each.generation for each in inspection.records)])
+        if inspection.tally is not None:
+            self.generation = max(self.generation, inspection.tally.generation)
+        self.missing = _ranges(number for number in range(held + 1, self.last + 1) if number not in records)
+        self.high_water = max(self._delta.high_water, inspection.tally.high_water if inspection.tally else 0)
+        self.begin()
+        self._objects = self._put_together_objects()
+        self._naming = Naming(self._objects.values())
+
+    @property
+    def name(self) -> str:
+        """The name of the queue manager; raises StoreUnusableError when nothing tells it."""
+        if self._inspection.kept.name:
+            return self._inspection.kept.name
+        for row in self._objects.values():
+            if row.kind == "QMGR":
+                return row.name
+        raise StoreUnusableError(
+            f"nothing in {self._inspection.disk.path} tells whose data it is: the manifest and the definition of the "
+            "queue manager are gone; restore the directory from a backup"
+        )
+
+    def begin(self) -> None:
+        """Count anew: what has been given is given again."""
+        self.messages = 0
+        self.definitions = 0
+        self.lost: list[str] = []
+        self._queues: set[int] = set()  # that messages are on
+
+    def each_message(self) -> Iterator[MessageRow]:
+        """The messages to keep."""
+        delta = self._delta
+        lost: list[FoundMessage] = []
+        for each, data in self._inspection.stored_messages():
+            if each.row.id in delta.removals or each.row.id in delta.inserts:
+                continue
+            if each.head and data is not None:
+                yield from self._kept(_as_left(each, data, delta))
+            else:
+                lost.append(each)
+        for row in delta.inserts.values():
+            yield from self._kept(row)
+        self.lost += [self._told(each) for each in lost]
+
+    def each_object(self) -> Iterator[ObjectRow]:
+        """The definitions to keep, after the messages: a queue that has messages and no definition any more gets one
+        with the attributes of a new queue.
+        """
+        objects = dict(self._objects)
+        if self._inspection.lost_objects or self._inspection.database is None or self.missing:
+            numbers = {row.number for row in objects.values()}
+            for number in sorted(self._queues - numbers):
+                name = f"RECOVERED.{number}"
+                objects["QUEUE", name] = ObjectRow("QUEUE", name, number, "QLOCAL", self._queue_attributes)
+                self.lost.append(f"the definition of a queue; its messages are on {name} now")
+        self.definitions = len(objects)
+        yield from objects.values()
+
+    def _kept(self, row: MessageRow) -> Iterator[MessageRow]:
+        if not row.persistent and self._inspection.kept.state != manifests.ORDERLY:
+            return
+        self.messages += 1
+        self.high_water = max(self.high_water, row.id)
+        self._queues.add(row.queue)
+        yield row
+
+    def _told(self, each: FoundMessage) -> str:
+        if not each.head:
+            return f"message {each.row.id}, whose descriptor is damaged"
+        return f"a message on {self._naming.message(each.row)}"
+
+    def _numbers(self, records: dict[int, Record]) -> tuple[int, int]:
+        """Up to which batch the snapshot holds all, and from which on the log is to have its effect."""
+        inspection = self._inspection
+        if inspection.database is None:
+            first = min(records, default=inspection.kept.snap + 1)
+            return first - 1, first
+        if inspection.database_whole and inspection.tally is not None:
+            return inspection.tally.number, inspection.tally.number + 1
+        if inspection.tally is not None:
+            held = inspection.tally.number
+            return held, _run_to(records, held if inspection.rebuilt else min(held, inspection.kept.snap))
+        if not inspection.rebuilt:
+            return inspection.kept.snap, _run_to(records, inspection.kept.snap)
+        first = _run_to(records, max(records, default=0))
+        return first - 1, first
+
+    def _put_together_objects(self) -> dict[tuple[str, str], ObjectRow]:
+        objects = dict(self._inspection.objects)
+        for key, row in self._delta.objects.items():
+            objects.pop(key, None)
+            if row is not None:
+                objects[key] = row
+        by_number = {row.number: row for row in objects.values()}  # the later of two
+        return {(row.space, row.name): row for row in by_number.values()}
+
+
+def _as_left(each: FoundMessage, data: bytes, delta: Delta) -> MessageRow:
+    """A row of the snapshot as the log has left it. A backout count that is not what was written begins anew."""
+    row = each.row._replace(data=data)
+    if not each.counters:
+        row = row._replace(backout_count=0, hardened=0)
+    count, hardened = delta.counters.get(row.id, (None, row.hardened))
+    return row._replace(backout_count=row.backout_count if count is None else count, hardened=hardened)
+
+
+def _counted(records: Iterable[Record]) -> dict[int, Record]:
+    """The records that may have an effect, by number: of two of one number the one of the higher generation, and none
+    of a generation below that of an earlier number.
+    """
+    best: dict[int, Record] = {}
+    for each in records:
+        other = best.get(each.number)
+        if other is None or each.generation > other.generation:
+            best[each.number] = each
+    generation = 0
+    for number, each in sorted(best.items()):
+        if each.generation < generation:
+            del best[number]
+        generation = max(generation, each.generation)
+    return best
+
+
+def _run_to(records: dict[int, Record], number: int) -> int:
+    """The first number from which on there are all records up to this one; if that is not there, the next."""
+    while number in records:
+        number -= 1
+    return number + 1
+
+
+def _delta(records: Iterable[Record]) -> Delta:
+    delta = Delta()
+    for each in records:
+        delta.apply(unpack(each.payload))
+    return delta
+
+
+def _ranges(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    ranges: list[tuple[int, int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1] = (ranges[-1][0], number)
+        else:
+            ranges.append((number, number))
+    return ranges

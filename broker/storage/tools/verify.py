@@ -1,0 +1,44 @@
+"""Is a stopped store, or a backup, whole? Every byte that counts is looked at, past the caches, and none is changed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.storage.tools.inspection import Inspection
+from broker.storage.tools.reading import stopped
+
+if TYPE_CHECKING:
+    from broker.storage.disk.disk import Disk
+
+
+class Verdict(NamedTuple):
+    """What is wrong with a store, a line each: none when it is whole. `notes` are what a crash may leave, and no
+    damage; `messages` and `definitions` are those of the snapshot, `batches` the number that the log reaches.
+    """
+
+    findings: list[str]
+    notes: list[str]
+    messages: int
+    definitions: int
+    batches: int
+
+
+def verify(disk: Disk) -> Verdict:
+    """Look at the store in a directory that nobody has open. It blocks; raises StoreUnusableError when there is none,
+    when it is in use or of a newer format, and when a copy that is needed finds no room, OSError.
+    """
+    with stopped(disk.path), Inspection(disk) as inspection:
+        inspection.look()
+        inspection.look_at_messages()
+        return verdict(inspection)
+
+
+def verdict(inspection: Inspection) -> Verdict:
+    """What an inspection that has come to its end has found."""
+    return Verdict(
+        inspection.findings,
+        inspection.notes,
+        inspection.messages,
+        len(inspection.objects),
+        inspection.chain.end if inspection.chain is not None else 0,
+    )

@@ -1,0 +1,67 @@
+"""What a store was told, batch by batch, and what it must hold after each: for tests of copies and of what is left."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+from broker.storage.store import Rows
+from tests.storage.samples import ORDERS, SHIPPING, Contents, message
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from broker.storage.store import MessageRow, ObjectRow, Store
+
+
+class History:
+    """Random batches from a seed, written one by one: number n is `batches[n - 1]`. The first has the definitions."""
+
+    def __init__(self, seed: int, bytes_max: int = 1500) -> None:
+        self._random = random.Random(seed)
+        self._bytes_max = bytes_max
+        self._there: list[int] = []
+        self._next = 1
+        self.batches: list[Rows] = []
+
+    async def write(self, store: Store, count: int) -> None:
+        """Write so many batches more."""
+        for _ in range(count):
+            rows = self._rows() if self.batches else Rows(objects=[ORDERS, SHIPPING], high_water=1000)
+            await store.write(rows)
+            self.batches.append(rows)
+
+    def after(self, number: int, without: Collection[int] = ()) -> Contents:
+        """What a store holds after a batch, if it has never heard of some."""
+        messages: dict[int, MessageRow] = {}
+        objects: dict[tuple[str, str], ObjectRow] = {}
+        high_water = 0
+        for each, rows in enumerate(self.batches[:number], 1):
+            if each in without:
+                continue
+            messages |= {row.id: row for row in rows.inserts}
+            for id, backouts in rows.backouts:
+                if id in messages:
+                    messages[id] = messages[id]._replace(backout_count=backouts)
+            for id in rows.removals:
+                messages.pop(id, None)
+            objects |= {(row.space, row.name): row for row in rows.objects}
+            high_water = max(high_water, rows.high_water)
+        return Contents(
+            [messages[id] for id in sorted(messages)], [objects[key] for key in sorted(objects)], high_water
+        )
+
+    def _rows(self) -> Rows:
+        rows = Rows()
+        for _ in range(self._random.randrange(1, 4)):
+            rows.inserts.append(message(self._next, self._random.randbytes(self._random.randrange(self._bytes_max))))
+            self._next += 1
+        for _ in range(self._random.randrange(3)):
+            if self._there:
+                place = self._random.randrange(len(self._there))
+                self._there[place], self._there[-1] = self._there[-1], self._there[place]
+                rows.removals.append(self._there.pop())
+        if self._there and self._random.random() < 0.3:
+            rows.backouts.append((self._random.choice(self._there), self._random.randrange(1, 9)))
+        self._there += [row.id for row in rows.inserts]
+        return rows
