@@ -3,7 +3,8 @@
 - The snapshot takes over what the log has gathered when a file of the log is full, when no batch comes for a while, and
   at an orderly stop (`broker.storage.snapshot.carry_over`).
 - A carry-over that finds no room makes the store full: what grows is refused until one went through and the ballast,
-  which is given up for it, is back, or the files that are there have room enough (log rule 9). A database that another program has locked is tried again each second.
+  which is given up for it, is back, or the files that are there have room enough (log rule 9). A database that another
+  program has locked is tried again each second.
 - When no batch comes for a while, a database that is nearly all free room is written anew
   (`broker.storage.shrinking`).
 - The manifest learns how far the log reaches: once a second under load, and when no batch comes for a while.
@@ -25,11 +26,11 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.clock import cancel_timer
 from broker.storage.file_watch import FileWatch
 from broker.storage.log.manifest import FAILED, ORDERLY
+from broker.storage.reserve import Reserve
 from broker.storage.shrinking import Shrinking
 from broker.storage.snapshot.carry_over import CarryOver, note
 from broker.storage.snapshot.database import StoreBusyError
 from broker.storage.snapshot.delta import Delta
-from broker.storage.start import BALLAST
 from broker.storage.store import Rows, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Upkeep:
         self._manifest = opened.manifest
         self.snapshot = opened.snapshot
         self.database = opened.database
-        self._ballast_bytes = ballast_bytes
+        self._reserve = Reserve(disk, ballast_bytes, opened.manifest.current.file_bytes)
         self._changes_max = max(CHANGES_MIN, ballast_bytes // CHANGE_BYTES)  # they find room even on a full disk
         self._failed = failed
         self._loop = asyncio.get_running_loop()
@@ -113,14 +114,13 @@ class Upkeep:
         self.delta = opened.delta
         self.full = opened.uncarried
         self.crowded = False
-        self.ballast_held = False
-        self._room_inside = False  # the database and SQLite's log, without a longer file
         self.last_carry_over: datetime | None = None
         self.writer: Writer
 
     async def open(self) -> None:
         """Begin: the ballast is occupied, or the store is full."""
-        self.full = not await self.database.perform(self._occupy) or self.full
+        await self.database.perform(self._look_for_room)
+        self.full = self.full or not self._reserve.enough
         self._timer = self._clock.call_later(INTERVAL, self._tick)
         self._watch_for_idleness()
 
@@ -128,7 +128,7 @@ class Upkeep:
         """In figures, for people."""
         return {
             "full": self.full,
-            "ballast_held": self.ballast_held,
+            "ballast_held": self._reserve.held,
             "last_carry_over": self.last_carry_over and self.last_carry_over.isoformat(timespec="seconds"),
             "batches": self._number,
             "batches_in_snapshot": self._log.snap,
@@ -272,7 +272,7 @@ class Upkeep:
         self._busy_since = None
         self._may_have_shrunk = True
         self.last_carry_over = datetime.fromtimestamp(self._clock.time(), UTC)
-        if self.full or not self.ballast_held:
+        if self.full or not self._reserve.whole:
             self.database.submit(self._look_for_room, self._looked_for_room)
         self.writer.go_on()
         if self._idle_timer is None and not self._ended:
@@ -291,9 +291,8 @@ class Upkeep:
             logger.warning("store full path=%s: what grows is refused until there is room: %s", self._disk.path, full)
         self.full = True
         self._thaw()
-        if self.ballast_held:
-            self.ballast_held = False
-            self.database.submit(lambda _: self._disk.remove(BALLAST), self._ballast_given_up)
+        if self._reserve.held:
+            self.database.submit(lambda _: self._reserve.give_up(), self._ballast_given_up)
         else:
             self.writer.refuse(full)
 
@@ -317,24 +316,13 @@ class Upkeep:
         """For how long another program has kept everything from being carried over."""
         return 0.0 if self._busy_since is None else self._clock.monotonic() - self._busy_since
 
-    def _occupy(self, _: sqlite3.Connection) -> bool:
-        try:
-            self._disk.occupy(BALLAST, self._ballast_bytes)
-        except OSError as error:
-            logger.info("no room for the ballast path=%s: %s", self._disk.path, error)
-            return False
-        self.ballast_held = True
-        return True
-
     def _look_for_room(self, db: sqlite3.Connection) -> None:
-        """Occupy the ballast; without it see whether the files that are there have room for the next carry-overs."""
-        self._occupy(db)
-        needed = 2 * self._manifest.current.file_bytes
+        """Take what room there is for the carry-overs to come."""
         log = self._disk.identity(f"{self.snapshot.path.name}-wal")
-        self._room_inside = self.snapshot.room(db).free >= needed and log is not None and log.size >= needed
+        self._reserve.occupy(self.snapshot.room(db).free, 0 if log is None else log.size)
 
     def _looked_for_room(self, _: Exception | None) -> None:
-        roomy = (self.ballast_held or self._room_inside) and not self._carrying.committed
+        roomy = self._reserve.enough and not self._carrying.committed
         if roomy == self.full:
             self.full = not roomy
             logger.warning("store %s path=%s", "has room again" if roomy else "full", self._disk.path)
@@ -349,7 +337,7 @@ class Upkeep:
         self._note_durable()
         if self._behind and (self.full or self._busy_since is not None):
             self._carry()
-        elif self.full or not self.ballast_held:
+        elif self.full or not self._reserve.whole:
             self.database.submit(self._look_for_room, self._looked_for_room)
 
     def _watch_for_idleness(self) -> None:
