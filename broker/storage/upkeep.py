@@ -168,7 +168,7 @@ class Upkeep:
         self._number += 1
         self._gathered += size
         changes = len(self.delta.removals) + len(self.delta.counters)
-        if changes >= self._changes_max:
+        if changes >= (self._changes_max // 4 if self.full else self._changes_max):
             self.crowded = changes >= 2 * self._changes_max
             self._carry()
         if self._idle_timer is None and not self._ended:
@@ -286,14 +286,16 @@ class Upkeep:
             self.crowded = len(self.delta.removals) + len(self.delta.counters) >= 2 * self._changes_max
 
     def _found_no_room(self, full: StoreFullError) -> None:
-        """What was frozen is joined by what came later: messages that were got meanwhile need no room."""
+        """What was frozen is tried again with the room of the ballast, and then together with what came later: messages
+        that were got meanwhile need no room.
+        """
         if not self.full:
             logger.warning("store full path=%s: what grows is refused until there is room: %s", self._disk.path, full)
         self.full = True
-        self._thaw()
-        if self._reserve.held:
+        if self._reserve.held:  # alone at first: SQLite's log is long enough for one file of ours
             self.database.submit(lambda _: self._reserve.give_up(), self._ballast_given_up)
         else:
+            self._thaw()
             self.writer.refuse(full)
 
     def _ballast_given_up(self, error: Exception | None) -> None:
