@@ -266,8 +266,7 @@ class Schedule:
         """Whether a start may want room: after a doubt, where the medium cannot be read past the cache or a write has
         failed. A mere crash is no reason (invariant L12).
         """
-        lost = any(inode.stale for inode in (self.machine.names or {}).values())  # in the background, unheard
-        excused = not self._past_cache or self.machine.faults.struck or lost
+        excused = not self._past_cache or self.machine.faults.struck
         return self.in_doubt and "full" in str(error) and bool(excused)
 
     async def _bodies(self, store: LogStore, rows: dict[int, MessageRow]) -> dict[int, MessageRow]:

@@ -209,8 +209,7 @@ class SimulatedDisk:
         """Sync a file and let its pages go from the cache, nearly all of them. Harmless when there is none."""
         inode = self._names.get(name)
         if inode is not None:
-            with suppress(OSError):
-                self.sync_inode(name, inode)
+            self.sync_inode(name, inode)
             inode.drop(self.machine.random)
 
     def is_on_medium(self, name: str) -> bool:

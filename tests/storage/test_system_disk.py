@@ -551,7 +551,7 @@ def test_what_is_not_there_need_not_be_dropped(disk: SystemDisk) -> None:
 
 @linux
 def test_a_sync_that_fails_is_told(disk: SystemDisk, log: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for sync in (partial(disk.sync, log), disk.sync_names):
+    for sync in (partial(disk.sync, log), partial(disk.drop_cache, log), disk.sync_names):
         Calls(monkeypatch, "fsync").faults = [error(errno.EIO)]
         with pytest.raises(OSError, match="Input/output error"):
             sync()

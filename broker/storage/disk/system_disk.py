@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import logging
 import mmap
 import os
 import struct
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from broker.storage.disk.disk import DatabaseWorker, DiskFile, Worker
-
-logger = logging.getLogger(__name__)
 
 BLOCK_BYTES_MAX = 64 * 1024
 """The largest block that is tried."""
@@ -180,10 +177,7 @@ class SystemDisk:
         when there is none.
         """
         with suppress(FileNotFoundError), _opened(self.path / name, os.O_RDONLY) as fd:
-            try:
-                ways.sync(fd)
-            except OSError as error:  # What an earlier write has lost is not on the medium, which is read next.
-                logger.warning("earlier writes to a file have failed path=%s: %s", self.path / name, error)
+            ways.sync(fd)
             ways.forget(fd)
 
     def is_on_medium(self, name: str) -> bool:

@@ -62,6 +62,19 @@ class Log:
             )  # fmt: skip
             self._files[record.place.file].write(record.place.block * self._block_bytes, data)
 
+    def clear(self) -> None:
+        """Write zeros where the next record may begin: behind the last, and in the next file if that is free.
+
+        A record that was cut off there must not become whole by what the next one has in common with it, zeros or a
+        body, should that be cut off too: then it would come back after its outcome was settled.
+        """
+        places = [(self._file, self._block)] if self._block < self._blocks else []
+        following = (self._file + 1) % len(self._files)
+        if self._highest[following] <= self.snap:
+            places.append((following, 1))
+        for file, block in places:
+            self._files[file].write(block * self._block_bytes, bytes(self._block_bytes))
+
     def fits(self, payload_length: int) -> bool:
         """Whether a record with so much payload fits a file at all."""
         return blocks_of(payload_length, self._block_bytes) < self._blocks
