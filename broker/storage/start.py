@@ -123,7 +123,7 @@ class _Start:
         number, uncarried = await self._settle_database(kept)
         log.snap = kept.snap if uncarried else self._snapshot.tally.number
         await self._worker.perform(partial(self._begin, found, number, uncarried))
-        if not uncarried:
+        if not (orderly or uncarried):  # else nothing was cut off
             await self._worker.perform(log.clear)
         if self._replaced is not None:
             await self._replaced.close()
