@@ -217,11 +217,6 @@ class _Start:
         for each in (name, f"{name}-wal"):
             if not await self._worker.perform(partial(self._disk.is_on_medium, each)):
                 raise self._too_full()
-        if ended:  # The locks went with the comparison, and closing writes nothing now.
-            before, self._database = self._opened, None
-            await before.close()
-            self._database = await self._disk.start_database(name)
-            await self._opened.perform(self._snapshot.open)
         logger.warning("database compared with the medium path=%s: no room to write it anew", self._snapshot.path)
         return ended
 

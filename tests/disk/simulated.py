@@ -216,6 +216,7 @@ class SimulatedDisk:
         """Whether the medium has all that the cache shows of a file; False also where the disk cannot tell."""
         self.step(f"compare {name}")
         inode = self.inode(name)
+        self.sync_inode(name, inode)  # as a system does before it reads past the cache
         return self.direct and not inode.unreadable and inode.view == inode.medium
 
     def occupy(self, name: str, size: int) -> None:

@@ -148,8 +148,10 @@ class Snapshot:
         try:
             rows = db.execute(sql, ids)
             return {id: data for id, data, check in rows if self._is_whole(id, data, check)}
+        except UnicodeDecodeError:  # data that has become text, as some bindings say it
+            pass
         except sqlite3.Error as error:
-            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+            code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # none: it was read, and is no value
             if code not in _UNREADABLE and code & 0xFF not in _DAMAGED:
                 raise StoreFailedError(f"{self.path}: the data of messages cannot be read: {error}") from error
         if len(ids) == 1:
