@@ -157,8 +157,7 @@ class Upkeep:
         finally:
             self._loading = False
             self.writer.go_on()
-            if self._idle_timer is None and not self._ended:
-                self._watch_for_idleness()
+            self._watch_for_idleness()
 
     # What the writer asks and tells
 
@@ -171,7 +170,7 @@ class Upkeep:
         if changes >= (self._changes_max // 4 if self.full else self._changes_max):
             self.crowded = changes >= 2 * self._changes_max
             self._carry()
-        if self._idle_timer is None and not self._ended:
+        if self._idle_timer is None:  # a call less for each batch
             self._watch_for_idleness()
 
     def file_full(self) -> None:
@@ -275,8 +274,7 @@ class Upkeep:
         if self.full or not self._reserve.whole:
             self.database.submit(self._look_for_room, self._looked_for_room)
         self.writer.go_on()
-        if self._idle_timer is None and not self._ended:
-            self._watch_for_idleness()
+        self._watch_for_idleness()
 
     def _thaw(self) -> None:
         """Have what is not carried over yet in one piece."""
@@ -343,6 +341,9 @@ class Upkeep:
             self.database.submit(self._look_for_room, self._looked_for_room)
 
     def _watch_for_idleness(self) -> None:
+        """Look whether no batch has come for a while, unless that is to be done already."""
+        if self._idle_timer is not None or self._ended:
+            return
         self._idle_timer = self._clock.call_later(IDLE_SECONDS, self._look)
 
     def _look(self) -> None:
@@ -380,8 +381,7 @@ class Upkeep:
             self._failed(error)
         self._tell_ended(error)
         self.writer.go_on()
-        if self._idle_timer is None and not self._ended:
-            self._watch_for_idleness()
+        self._watch_for_idleness()
 
     def _note_durable(self) -> None:
         """Have the manifest say how far the log reaches, unless it says so."""

@@ -20,6 +20,7 @@ from broker.storage.log import manifest as manifests
 from broker.storage.snapshot.checks import Checks
 from broker.storage.snapshot.database import Snapshot, StoreBusyError
 from broker.storage.snapshot.rewriting import remove_database, settle
+from broker.storage.snapshot.statements import runs
 from broker.storage.start import BALLAST, databases
 from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 from broker.storage.tools.inspection import Inspection
@@ -28,16 +29,11 @@ from broker.storage.tools.reading import stopped
 from broker.storage.tools.remains import Remains
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from broker.storage.disk.disk import Disk
     from broker.storage.log.manifest import Manifest
-    from broker.storage.store import MessageRow
 
 _DATABASE: Final = re.compile(r"evermq-\d+\.db")
 _NEW: Final = ".new"
-_CHUNK_ROWS: Final = 1024
-_CHUNK_BYTES: Final = 16 * 1024 * 1024
 
 
 class Recovery(NamedTuple):
@@ -131,7 +127,7 @@ class _Recovery:
         db = self._disk.connect(name)
         try:
             snapshot.create(db)
-            for rows in _chunks(remains.each_message()):
+            for rows in runs(remains.each_message()):
                 snapshot.begin(db)
                 snapshot.insert(db, rows)
                 snapshot.commit(db, 0, 1)
@@ -186,16 +182,3 @@ class _Recovery:
         no_room = isinstance(error, StoreFullError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
         hint = "; make room for a second copy of it" if no_room else ""
         return f"the store in {self._disk.path} cannot be recovered: {error}{hint}"
-
-
-def _chunks(rows: Iterator[MessageRow]) -> Iterator[list[MessageRow]]:
-    chunk: list[MessageRow] = []
-    size = 0
-    for row in rows:
-        chunk.append(row)
-        size += row.length
-        if len(chunk) == _CHUNK_ROWS or size >= _CHUNK_BYTES:
-            yield chunk
-            chunk, size = [], 0
-    if chunk:
-        yield chunk
