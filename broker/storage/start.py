@@ -8,7 +8,6 @@ crash leaves none of that.
 from __future__ import annotations
 
 import logging
-import re
 import sqlite3
 from dataclasses import replace
 from functools import partial
@@ -44,7 +43,6 @@ BALLAST: Final = "ballast"
 BUSY_SECONDS_MAX: Final = 30.0
 """How long another program may keep the database locked before a start gives up."""
 
-_DATABASE: Final = re.compile(r"evermq-\d+\.db")
 _T = TypeVar("_T")
 
 logger = logging.getLogger(__name__)
@@ -289,4 +287,4 @@ def read_log(disk: Disk, kept: Manifest) -> list[Record]:
 
 def databases(names: set[str]) -> set[str]:
     """The names of databases of a store, whatever their number."""
-    return {name for name in names if _DATABASE.fullmatch(name)}
+    return {name for name in names if manifests.DATABASE.fullmatch(name)}

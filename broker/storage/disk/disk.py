@@ -9,7 +9,8 @@ The calls of `Disk` and `DiskFile` block, and raise OSError. Names are those of 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+import errno
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import sqlite3
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from broker.storage.store import Done
 
 _T = TypeVar("_T")
+
+NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
+"""The errors that say the disk is full, or as much of it as one may have."""
 
 
 class DiskFile(Protocol):

@@ -7,6 +7,7 @@ when this process has synced the other one (log rule 5): so one of them is good 
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
@@ -69,6 +70,10 @@ class Manifest:
     def logs(self) -> list[str]:
         """The names of the log files, in turn."""
         return [log_name(number) for number in range(self.files)]
+
+
+DATABASE: Final = re.compile(r"evermq-\d+\.db")
+"""The names that `database_name` gives."""
 
 
 def database_name(number: int) -> str:

@@ -11,7 +11,6 @@ for one of the store that it was made of. Its manifest comes last, when all else
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import secrets
 import sqlite3
@@ -23,6 +22,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from anyio import CancelScope
 
 from broker.storage.creation import OLD_FILE, UNFINISHED, create_logs, place_placeholder
+from broker.storage.disk.disk import NO_ROOM
 from broker.storage.log import manifest as manifests
 from broker.storage.snapshot.checks import Checks
 from broker.storage.snapshot.database import Snapshot, StoreBusyError
@@ -256,7 +256,7 @@ class Backup:
 
 def _is_full(error: Exception) -> bool:
     if isinstance(error, OSError):
-        return error.errno in (errno.ENOSPC, errno.EDQUOT)
+        return error.errno in NO_ROOM
     return isinstance(error, StoreFullError) or getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_FULL
 
 

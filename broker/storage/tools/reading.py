@@ -6,7 +6,6 @@ the folder for temporary files; any other is opened as one that nobody changes.
 
 from __future__ import annotations
 
-import errno
 import fcntl
 import os
 import shutil
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
 
 from broker.storage.disk.directory import open_private
+from broker.storage.disk.disk import NO_ROOM
 from broker.storage.snapshot.database import PAGE_BYTES
 from broker.storage.snapshot.statements import statement
 from broker.storage.store import MessageRow, ObjectRow, StoreUnusableError
@@ -88,7 +88,7 @@ def _copy(path: Path, to: Path) -> None:
     try:
         shutil.copyfile(path, to)
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno not in NO_ROOM:
             raise
         raise StoreUnusableError(
             f"{path} has {path.stat().st_size} bytes and is read in a copy, for which {to.parent} has no room; set "

@@ -8,14 +8,13 @@ above every number that was seen, so nothing that is put aside can come back.
 
 from __future__ import annotations
 
-import errno
-import re
 import sqlite3
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.storage.creation import create_logs
+from broker.storage.disk.disk import NO_ROOM
 from broker.storage.log import manifest as manifests
 from broker.storage.snapshot.checks import Checks
 from broker.storage.snapshot.database import Snapshot, StoreBusyError
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from broker.storage.disk.disk import Disk
     from broker.storage.log.manifest import Manifest
 
-_DATABASE: Final = re.compile(r"evermq-\d+\.db")
 _NEW: Final = ".new"
 
 
@@ -161,7 +159,7 @@ class _Recovery:
                 disk.rename(name, f"{folder}/{name}")
             disk.rename(f"{name}{_NEW}", name)
         for name in sorted(disk.names()):
-            if _DATABASE.match(name) and not name.startswith(self._made.database):
+            if manifests.DATABASE.match(name) and not name.startswith(self._made.database):
                 disk.rename(name, f"{folder}/{name}")
         disk.sync_names()
 
@@ -179,6 +177,6 @@ class _Recovery:
         remove_database(self._disk, self._made.database)
 
     def _failure(self, error: Exception) -> str:
-        no_room = isinstance(error, StoreFullError) or getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)
+        no_room = isinstance(error, StoreFullError) or getattr(error, "errno", None) in NO_ROOM
         hint = "; make room for a second copy of it" if no_room else ""
         return f"the store in {self._disk.path} cannot be recovered: {error}{hint}"
