@@ -8,10 +8,12 @@ import pytest
 
 from broker.core.message.entry import (
     AVAILABLE,
+    CLAIMED,
     DAMAGED,
     GET_PENDING,
     GONE,
     LOCKED,
+    PREPARED,
     PUT_PENDING,
     STATE_NAMES,
     TRANSITIONS,
@@ -29,6 +31,8 @@ WAY_TO = {
     GET_PENDING: ("place", "arrive", "take"),
     LOCKED: ("place", "arrive", "lock"),
     DAMAGED: ("place", "arrive", "set_aside"),
+    CLAIMED: ("place", "arrive", "claim"),
+    PREPARED: ("prepare",),
     GONE: ("place", "withdraw"),
 }
 
@@ -49,7 +53,7 @@ def step(queue: LocalQueue, entry: Entry, name: str) -> None:
     elif name == "set_aside":
         queue.set_aside(entry, "why")
     else:
-        getattr(queue, name)([entry] if name == "arrive" else entry)
+        getattr(queue, name)([entry] if name in ("arrive", "prepare", "publish", "drop") else entry)
 
 
 def entry_in(queue: LocalQueue, state: int) -> Entry:
@@ -66,13 +70,13 @@ def test_each_state_is_in_the_table() -> None:
 
 @pytest.mark.parametrize(("state", "name"), [(state, name) for state in TRANSITIONS for name in TRANSITIONS[state]])
 def test_a_step_leads_where_the_table_says(queue: LocalQueue, state: int, name: str) -> None:
-    starts_new = (state, name) == (PUT_PENDING, "place")
+    starts_new = (state, name) in ((PUT_PENDING, "place"), (PUT_PENDING, "prepare"))
     entry = new(queue) if starts_new else entry_in(queue, state)
     assert entry.state == state
     step(queue, entry, name)
     assert entry.state == TRANSITIONS[state][name]
     assert (entry.unit is not None) == (entry.state in (PUT_PENDING, GET_PENDING))
-    assert (entry.key in queue.shelf.entries) == (entry.state != GONE)
+    assert (entry.key in queue.shelf.entries) == (entry.state not in (GONE, PREPARED))
     queue.check_invariants()
 
 

@@ -1,9 +1,10 @@
 """A message on a queue (semantics 0.2).
 
 States and who sees them: PUT_PENDING nobody, not even the unit of work that put it; AVAILABLE everybody;
-GET_PENDING nobody; LOCKED the handle that locked it; DAMAGED nobody, since its data is not what was put; GONE is off
-the queue. `TRANSITIONS` says what leads from one to the next. The place of an entry never changes: its key is decided
-when it is put, and is kept by commit, backout and restart.
+GET_PENDING nobody; LOCKED the handle that locked it; DAMAGED nobody, since its data is not what was put; CLAIMED the
+consumer that has claimed it; PREPARED nobody, it belongs to a prepared unit; GONE is off the queue. `TRANSITIONS` says
+what leads from one to the next. The place of an entry on its queue never changes: its key is decided when it is put, or
+when its prepared unit is published, and is kept by commit, backout and restart.
 """
 
 from __future__ import annotations
@@ -23,20 +24,22 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.unit import Unit
 
-PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, DAMAGED, GONE = range(6)
-STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "DAMAGED", "GONE")
+PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, DAMAGED, GONE, CLAIMED, PREPARED = range(8)
+STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "DAMAGED", "GONE", "CLAIMED", "PREPARED")
 
 TRANSITIONS = {
     PUT_PENDING: {
         "place": PUT_PENDING,  # a new message comes to its queue
         "arrive": AVAILABLE,  # its put is committed
         "withdraw": GONE,  # its put is backed out
+        "prepare": PREPARED,  # it is staged by a prepared unit
     },
     AVAILABLE: {
         "take": GET_PENDING,  # a destructive get
         "lock": LOCKED,  # a browse with LOCK
         "discard": GONE,  # expiry
         "set_aside": DAMAGED,  # a get or browse has found its data damaged
+        "claim": CLAIMED,  # for a consumer
     },
     LOCKED: {
         "unlock": AVAILABLE,  # also for the time of its own handle's next get
@@ -47,6 +50,14 @@ TRANSITIONS = {
     },
     DAMAGED: {
         "readmit": AVAILABLE,  # for as long as it takes to remove it: it is expired, or its queue is cleared
+    },
+    CLAIMED: {
+        "acknowledge": GONE,  # its consumer is done with it
+        "release": AVAILABLE,  # its consumer is resolved with BACKOUT, or the claim was refused
+    },
+    PREPARED: {
+        "publish": AVAILABLE,  # its unit is among the winners of a batch
+        "drop": GONE,  # its unit is discarded
     },
     GONE: {
         "place": PUT_PENDING,  # a get whose answer nobody took, after its removal
@@ -125,6 +136,7 @@ class Entry:
     original_length: int = -1
     properties: bytes = b""  # packed (`broker.core.message.properties`), not part of the data
     triggers: bool = True  # its arrival counts a start, where the trigger type is EVERY
+    number: int = 0  # its id, where that is not its place: it was published by a prepared unit
 
     def __init__(self, queue: MessageQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
         self.queue = queue
@@ -144,7 +156,12 @@ class Entry:
 
     @property
     def id(self) -> int:
-        """The arrival number."""
+        """The number under which the store keeps it: the arrival number, but for messages of prepared units."""
+        return self.number or self.key & ID_MASK
+
+    @property
+    def place(self) -> int:
+        """The arrival number: of prepared units that of their publication."""
         return self.key & ID_MASK
 
     @property
@@ -181,7 +198,7 @@ class Entry:
         """The row that the store keeps."""
         key = self.key
         return MessageRow(
-            key & ID_MASK,
+            self.number or key & ID_MASK,
             self.queue.number,
             MAX_PRIORITY - (key >> ID_BITS),
             self.persistence,
@@ -203,20 +220,22 @@ class Entry:
         return self.priority, self.given_msg_id, correl_id, self.packed_md
 
     @staticmethod
-    def from_row(queue: MessageQueue, row: MessageRow) -> Entry:
-        """The entry that a store kept, as it was when it was committed."""
-        id, _, rank, persistence, descriptor, length, data, backout_count, hardened = row
+    def from_row(queue: MessageQueue, row: MessageRow, *, prepared: bool = False) -> Entry:
+        """The entry that a store kept, as it was when it was committed. `prepared`: it belongs to a prepared unit."""
+        id, _, rank, persistence, descriptor, length, data, backout_count, hardened, _, _, place = row
         fields = msgpack.unpackb(descriptor, use_list=False)
         entry: Entry
         if len(fields) == _COMMON_FIELDS:
             entry = Entry(queue, id, rank, data, length)
             entry.priority, entry.given_msg_id, correl_id, entry.packed_md = fields
         else:
-            entry = full = FullEntry(queue, id, rank, data, length)
+            entry = full = (PreparedEntry if place or prepared else FullEntry)(queue, id, rank, data, length)
             (
                 full.priority, full.given_msg_id, correl_id, full.packed_md, full.deadline, full.group_id,
                 full.msg_seq_number, full.offset, full.msg_flags, full.original_length, full.properties,
             ) = fields  # fmt: skip
+        if place:
+            entry.key = order_key(rank, place)
         if correl_id is not None:
             entry.correl_id = correl_id
         entry.persistence = persistence
@@ -264,3 +283,67 @@ class Piece(FullEntry):
     __slots__ = ()
 
     triggers = False
+
+
+class PreparedEntry(FullEntry):
+    """A message of a prepared unit. Its place, and with that its key, is decided when the unit is published; `number`
+    is its id from the beginning.
+    """
+
+    __slots__ = ("number",)
+
+    def __init__(self, queue: MessageQueue, id: int, rank: int, data: bytes | None, length: int) -> None:
+        super().__init__(queue, id, rank, data, length)
+        self.number = id
+
+    @classmethod
+    def of(cls, entry: Entry) -> PreparedEntry:
+        """What a put has come to, as a message of a prepared unit."""
+        kind = cls if entry.triggers else PreparedPiece
+        prepared = kind(entry.queue, 0, rank_of(entry.key), entry.data, entry.length)
+        for field in _PREPARED_FIELDS:
+            setattr(prepared, field, getattr(entry, field))
+        return prepared
+
+    def number_as(self, number: int) -> None:
+        """The store keeps it under this number."""
+        self.number = number
+        self.key = self.key & ~ID_MASK | number
+
+    def stand_at(self, place: int) -> None:
+        """Its unit is published: this is its place on the queue from now on."""
+        self.key = self.key & ~ID_MASK | place
+
+    def row(self) -> MessageRow:
+        """The row that the store keeps of it on its queue, at its place."""
+        return super().row()._replace(place=self.key & ID_MASK)
+
+    def held_row(self, unit: int, sequence: int) -> MessageRow:
+        """The row that the store keeps of it in the prepared unit of this number."""
+        return MessageRow(
+            self.number,
+            self.queue.number,
+            MAX_PRIORITY - (self.key >> ID_BITS),
+            self.persistence,
+            self._descriptor(),
+            self.length,
+            self.data,
+            0,
+            0,
+            unit,
+            sequence,
+        )
+
+
+class PreparedPiece(PreparedEntry):
+    """A piece, but not the first, of a message of a prepared unit that the queue manager cuts."""
+
+    __slots__ = ()
+
+    triggers = False
+
+
+_PREPARED_FIELDS = (
+    "given_msg_id", "correl_id", "priority", "persistence", "packed_md", "deadline", "group_id", "msg_seq_number",
+    "offset", "msg_flags", "original_length", "properties",
+)  # fmt: skip

@@ -91,6 +91,19 @@ def take_properties(
     return inner, kept + data[end:], original_header.pack(headers, data, len(kept))
 
 
+def with_given(taken: bytes, given: bytes, properties_max: int) -> bytes:
+    """The properties as a queue keeps them, of those that stood before the data and those that were given packed beside
+    it. Raises what `take_properties` does.
+    """
+    if len(given) > properties_max >= 0:
+        raise MQError(MQRC.PROPERTIES_TOO_BIG, f"{len(given)} bytes of properties, MAXPROPL is {properties_max}")
+    texts = rfh2.unpack(given)
+    if taken:
+        texts += rfh2.unpack(folders_of(taken))
+    folders.decode(texts, PROPERTIES_MAX)
+    return rfh2.pack(texts)
+
+
 def _find(md: MessageDescriptor, data: bytes) -> tuple[list[rfh2.Found], list[Behind]]:
     """The headers at the front of the data, and what describes each, and at last the data behind them."""
     found: list[rfh2.Found] = []

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 class MessageRow(NamedTuple):
@@ -13,6 +16,11 @@ class MessageRow(NamedTuple):
     the expiry deadline. `length` is the length of `data` in bytes; a load brings no data (`data` is then None).
     `persistent` is 0 only for the nonpersistent messages of NPMCLASS(HIGH) queues that an orderly stop keeps.
     `hardened` is 1 when the message was in somebody's hands and the outcome never became known (journal rule 8).
+
+    `holder` is the number of the consumer that has claimed the message, or of the prepared unit that it belongs to, and
+    `sequence` its place there, from 1; both are 0 for a message that is on its queue. While it is held, a nonpersistent
+    message is kept as well. `place` is the place in order of arrival of a message that a prepared unit has published;
+    0 for all others, whose place is their id.
     """
 
     id: int
@@ -24,6 +32,17 @@ class MessageRow(NamedTuple):
     data: bytes | None
     backout_count: int = 0
     hardened: int = 0
+    holder: int = 0
+    sequence: int = 0
+    place: int = 0
+
+
+class Run(NamedTuple):
+    """Messages, by their ids, in an order: the first of them is given the number `first`, the next the next one."""
+
+    holder: int
+    first: int
+    ids: Sequence[int]
 
 
 class ObjectRow(NamedTuple):
@@ -42,23 +61,26 @@ class Rows:
 
     inserts: list[MessageRow] = field(default_factory=list)
     removals: list[int] = field(default_factory=list)  # ids of messages
-    backouts: list[tuple[int, int]] = field(default_factory=list)  # (id, new BackoutCount); clears `hardened`
+    backouts: list[tuple[int, int]] = field(default_factory=list)  # (id, new BackoutCount); clears `hardened`, `holder`
     hardened: list[int] = field(default_factory=list)  # ids: sets `hardened`
     objects: list[ObjectRow] = field(default_factory=list)  # stored or replaced, by (space, name)
     dropped: list[tuple[str, str]] = field(default_factory=list)  # (space, name) of objects deleted
     high_water: int = 0  # raise the stored high-water mark of the manager's counter to this
+    states: list[ObjectRow] = field(default_factory=list)  # as `objects`, of what changes all the time: needs no room
+    held: list[Run] = field(default_factory=list)  # messages that are there: sets `holder` and `sequence`
+    placed: list[Run] = field(default_factory=list)  # held messages (holder 0 here): sets `place`, clears `holder`
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
         return bool(
             self.inserts or self.removals or self.backouts or self.hardened
-            or self.objects or self.dropped or self.high_water
+            or self.objects or self.states or self.dropped or self.held or self.placed or self.high_water
         )  # fmt: skip
 
     @property
     def grows(self) -> bool:
         """Whether it needs room for good: it adds something."""
-        return bool(self.inserts or self.objects)
+        return bool(self.inserts or self.objects or self.held)
 
     def extend(self, other: Rows) -> None:
         """Take in the rows of another unit. Two unsettled units never touch one message, so the order is free."""
@@ -67,5 +89,8 @@ class Rows:
         self.backouts.extend(other.backouts)
         self.hardened.extend(other.hardened)
         self.objects.extend(other.objects)
+        self.states.extend(other.states)
         self.dropped.extend(other.dropped)
+        self.held.extend(other.held)
+        self.placed.extend(other.placed)
         self.high_water = max(self.high_water, other.high_water)

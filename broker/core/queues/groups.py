@@ -52,6 +52,9 @@ class WholeMessage:
     def keys(self) -> Iterable[int]:
         return (self.key,)
 
+    def walk(self) -> Iterable[int]:
+        return (self.key,)
+
 
 class LogicalMessage:
     """The available segments of one logical message; a message that is not segmented is one piece that is the last."""
@@ -109,6 +112,11 @@ class LogicalMessage:
         for same in self.pieces.values():
             for piece in same:
                 yield piece[0]
+
+    def walk(self) -> Iterator[int]:
+        """The keys of the pieces end to end, from offset 0 as far as they go."""
+        for offset in self._walk:
+            yield self.pieces[offset][0][0]
 
     def _walk_from(self, offset: int) -> None:
         """The piece used at `offset` is another now: walk on from there, if the walk came or comes by."""
@@ -171,6 +179,11 @@ class Group:
         if isinstance(message, WholeMessage) or not message.pieces:
             del self.messages[number]
         self._walk_from(number)
+
+    def in_order(self) -> Iterator[int]:
+        """The keys of the messages of a complete group, in logical order."""
+        for number in range(1, self._reach + 1):
+            yield from self.messages[number].walk()
 
     def _add_piece(self, number: int, offset: int, piece: Piece) -> None:
         message = self.messages.get(number)
@@ -254,6 +267,22 @@ class Groups:
             return list(message.keys())
         alone = not entry.msg_flags & (IN_PARTS if whole == WHOLE_GROUP else SEGMENTS)
         return (entry.key,) if alone else ()
+
+    def in_order(self, entry: Entry) -> list[int]:
+        """The keys of a complete group in logical order, or of a complete logical message in no group; `entry` is one
+        of its messages.
+        """
+        group = self._groups.get(entry.group_id) if entry.msg_flags & IN_PARTS else None
+        if group is None:
+            return [entry.key]
+        return (
+            list(group.in_order()) if entry.msg_flags & GROUPED else list(group.messages[entry.msg_seq_number].walk())
+        )
+
+    def size(self, entry: Entry) -> int:
+        """How many messages the group of an entry has, whole or not; 1 for a message in none."""
+        group = self._groups.get(entry.group_id) if entry.msg_flags & IN_PARTS else None
+        return 1 if group is None else len(group.keys)
 
     def segments(self, entry: Entry) -> list[int]:
         """The keys of the segments from `entry` on to the last, end to end; stops early where one is missing."""

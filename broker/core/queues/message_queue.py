@@ -103,11 +103,34 @@ class MessageQueue(Protocol):
     def readmit(self, entry: Entry) -> None:
         """A damaged message is to be removed, in the same step."""
 
+    def claim(self, entry: Entry) -> None:
+        """A consumer claims an available message: nobody else sees it. It counts in the depth, not for triggers."""
+
+    def load_claimed(self, entries: Sequence[Entry]) -> None:
+        """Messages that were claimed when the queue manager ended."""
+
+    def acknowledge(self, entry: Entry) -> None:
+        """Its consumer is done with a claimed message: it is gone."""
+
+    def release(self, entry: Entry) -> None:
+        """A claimed message is back at its own place."""
+
+    def prepare(self, entries: Sequence[Entry]) -> None:
+        """New messages are staged by a prepared unit: the queue counts them, and that is all."""
+
+    def publish(self, entries: Sequence[Entry]) -> None:
+        """The unit of these messages has been published: they are available at their places, which stand one behind
+        the other.
+        """
+
+    def drop(self, entries: Sequence[Entry]) -> None:
+        """The unit of these messages is discarded."""
+
     # How many messages there are
 
     @property
     def message_count(self) -> int:
-        """How many messages are on it, in whatever state, but for those whose data is damaged."""
+        """How many messages are on it that somebody may be given now or later: not the damaged and the claimed ones."""
 
     def count_available(self, priority: int) -> int:
         """How many available messages there are of this effective priority or higher."""

@@ -4,8 +4,9 @@ Where a message is in its life is told by the methods that bring it from one sta
 which messages a get may be given, by the shelf that holds them.
 
 Invariants (`check_invariants`): those of the shelf and of the browse marks; `depth` counts PUT_PENDING, AVAILABLE,
-LOCKED and DAMAGED (MQ's CURDEPTH), all but the last by effective priority in `depths`; `uncommitted` counts PUT_PENDING
-and GET_PENDING; no waiting getter would be given a message that is available.
+LOCKED, DAMAGED, CLAIMED and PREPARED (MQ's CURDEPTH), the first three by effective priority in `depths`; `uncommitted`
+counts PUT_PENDING and GET_PENDING, `claimed` CLAIMED, `prepared` PREPARED, which are on no shelf; no waiting getter
+would be given a message that is available.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING
 
 from broker.core.message.entry import (
     AVAILABLE,
+    CLAIMED,
     DAMAGED,
     GET_PENDING,
     GONE,
     ID_BITS,
     LOCKED,
     MAX_PRIORITY,
+    PREPARED,
     PUT_PENDING,
     Entry,
     order_key,
@@ -62,7 +65,11 @@ class LocalQueue(LocalQueueAttributes):
         self.depth = 0
         self.depths = [0] * (MAX_PRIORITY + 1)
         self.uncommitted = 0
-        self.bytes = 0  # of the bodies of all entries
+        self.claimed = 0  # messages that consumers have claimed
+        self.claimed_bytes = 0
+        self.prepared = 0  # messages of prepared units
+        self.prepared_bytes = 0
+        self.bytes = 0  # of the bodies of all messages
         self.pending_starts = 0  # TPF's TriggerPendingCount
         self.first_triggered: float | None = None  # when FIRST last fired, monotonic seconds
 
@@ -156,10 +163,7 @@ class LocalQueue(LocalQueueAttributes):
         assert entry.state == GET_PENDING
         self.uncommitted -= 1
         self._count(entry, 1)
-        self.shelf.show(entry)
-        why = self.shelf.damaged.get(entry.key)
-        if why is not None:
-            self.set_aside(entry, why)
+        self._show_again(entry)
 
     def discard(self, entry: Entry) -> None:
         """An available message goes, outside any unit of work: it is expired."""
@@ -189,6 +193,79 @@ class LocalQueue(LocalQueueAttributes):
         self.depths[rank_of(entry.key)] += 1
         self.shelf.readmit(entry)
 
+    # Messages that consumers claim
+
+    def claim(self, entry: Entry) -> None:
+        """A consumer claims an available message: nobody else sees it. It counts in the depth, not for triggers."""
+        self._hide(entry)
+        if entry.marks is not None:
+            self.browse_marks.drop_on(entry)
+        entry.state = CLAIMED
+        self.claimed += 1
+        self.claimed_bytes += entry.length
+        self.depths[rank_of(entry.key)] -= 1
+
+    def acknowledge(self, entry: Entry) -> None:
+        """Its consumer is done with a claimed message: it is gone."""
+        assert entry.state == CLAIMED
+        self.claimed -= 1
+        self.claimed_bytes -= entry.length
+        self.depth -= 1
+        self._forget(entry)
+
+    def release(self, entry: Entry) -> None:
+        """A claimed message is back at its own place."""
+        assert entry.state == CLAIMED
+        self.claimed -= 1
+        self.claimed_bytes -= entry.length
+        self.depths[rank_of(entry.key)] += 1
+        self._show_again(entry)
+
+    def load_claimed(self, entries: Sequence[Entry]) -> None:
+        """Messages that were claimed when the queue manager ended."""
+        for entry in entries:
+            entry.state = CLAIMED
+            self.shelf.entries[entry.key] = entry
+            self.bytes += entry.length
+            self.claimed_bytes += entry.length
+        self.claimed += len(entries)
+        self.depth += len(entries)
+
+    # Messages of prepared units
+
+    def prepare(self, entries: Sequence[Entry]) -> None:
+        """New messages are staged by a prepared unit: the queue counts them, and that is all."""
+        for entry in entries:
+            assert entry.state == PUT_PENDING
+            entry.state = PREPARED
+            self.bytes += entry.length
+            self.prepared_bytes += entry.length
+        self.prepared += len(entries)
+        self.depth += len(entries)
+
+    def publish(self, entries: Sequence[Entry]) -> None:
+        """The unit of these messages has been published: they are available at their places, which stand one behind
+        the other.
+        """
+        for entry in entries:
+            assert entry.state == PREPARED
+            entry.state = PUT_PENDING  # in this step only
+            self.prepared_bytes -= entry.length
+            self.shelf.entries[entry.key] = entry
+            self.depths[rank_of(entry.key)] += 1
+        self.prepared -= len(entries)
+        self.shelf.show_all(entries)
+
+    def drop(self, entries: Sequence[Entry]) -> None:
+        """The unit of these messages is discarded."""
+        for entry in entries:
+            assert entry.state == PREPARED
+            entry.state = GONE
+            self.bytes -= entry.length
+            self.prepared_bytes -= entry.length
+        self.prepared -= len(entries)
+        self.depth -= len(entries)
+
     def load(self, entries: Sequence[Entry]) -> None:
         """Messages that were on the queue when the queue manager ended. There are no getters and no views yet."""
         self.shelf.load(entries)
@@ -196,6 +273,12 @@ class LocalQueue(LocalQueueAttributes):
         for entry in entries:
             self.bytes += entry.length
             self.depths[rank_of(entry.key)] += 1
+
+    def _show_again(self, entry: Entry) -> None:
+        self.shelf.show(entry)
+        why = self.shelf.damaged.get(entry.key)
+        if why is not None:
+            self.set_aside(entry, why)
 
     def _count(self, entry: Entry, step: int) -> None:
         self.depth += step
@@ -224,8 +307,8 @@ class LocalQueue(LocalQueueAttributes):
 
     @property
     def message_count(self) -> int:
-        """How many messages are on it, in whatever state, but for those whose data is damaged."""
-        return len(self.shelf.entries) - len(self.shelf.damaged)
+        """How many messages are on it that somebody may be given now or later: not the damaged and the claimed ones."""
+        return len(self.shelf.entries) - len(self.shelf.damaged) - self.claimed
 
     def count_available(self, priority: int) -> int:
         """How many available messages there are of this effective priority or higher."""
@@ -246,9 +329,12 @@ class LocalQueue(LocalQueueAttributes):
         self.waiters.check_invariants()
         states = [entry.state for entry in entries]
         counted = sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states)
-        assert (self.depth, sum(self.depths)) == (counted + states.count(DAMAGED), counted)
+        besides = states.count(DAMAGED) + self.claimed + self.prepared
+        assert (self.depth, sum(self.depths)) == (counted + besides, counted)
+        assert self.claimed == states.count(CLAIMED)
         assert self.uncommitted == sum(state in (PUT_PENDING, GET_PENDING) for state in states)
-        assert self.bytes == sum(entry.length for entry in entries)
+        assert self.bytes == self.prepared_bytes + sum(entry.length for entry in entries)
+        assert self.claimed_bytes == sum(entry.length for entry in entries if entry.state == CLAIMED)
         if not self.get_inhibited:
             for waiter in self.waiters:
                 request = waiter.request

@@ -17,14 +17,25 @@ from __future__ import annotations
 from functools import partial
 from heapq import merge
 from itertools import islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from broker.core.message.entry import AVAILABLE, DAMAGED, GONE, ID_BITS, LOCKED, PUT_PENDING, order_key
+from broker.core.message.entry import (
+    AVAILABLE,
+    DAMAGED,
+    GONE,
+    ID_BITS,
+    ID_MASK,
+    LOCKED,
+    MAX_PRIORITY,
+    PUT_PENDING,
+    order_key,
+)
 from broker.core.queues.groups import Groups
 from broker.core.queues.identity_index import IdentityIndex
-from broker.core.queues.selection import unmarked
+from broker.core.queues.selection import Request, unmarked
 from broker.core.queues.sorted_keys import SortedKeys
-from broker.core.queues.views import LOOKS_AT_ONCE, PART, WHOLE_GROUP, View, starts
+from broker.core.queues.views import GROUP_START, LOOKS_AT_ONCE, PART, WHOLE_GROUP, View, starts
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
@@ -33,11 +44,12 @@ if TYPE_CHECKING:
     from broker.core.identifiers import Identifiers
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle, Marker
-    from broker.core.queues.selection import Request
     from broker.core.selector import Selector
 
 _SEARCH = "search"  # names the view of one request of a handle
 _TO_NEXT_RANK = order_key(1, 0) - order_key(0, 0)
+_NO_KEY = order_key(-1, 0)  # behind all that there can be
+_place = attrgetter("place")
 
 
 class Shelf:
@@ -175,6 +187,24 @@ class Shelf:
         """The available messages that come first, so many of them."""
         return [self.entries[key] for key in islice(self.available, count)]
 
+    def by_arrival(self, after: int, last: int) -> Iterator[Entry]:
+        """The available messages with arrival numbers behind `after`, up to `last`, in order of arrival."""
+        bounds = [(order_key(rank, after), order_key(rank, last)) for rank in range(MAX_PRIORITY + 1)]
+        some = [self._between(start, end) for start, end in bounds if next(self.available.after(start), _NO_KEY) <= end]
+        return some[0] if len(some) == 1 else merge(*some, key=_place)
+
+    def _between(self, start: int, end: int) -> Iterator[Entry]:
+        entries = self.entries
+        for key in self.available.after(start):
+            if key > end:
+                return
+            yield entries[key]
+
+    def oldest(self) -> int:
+        """The arrival number of the available message that has been there longest; 0 when there is none."""
+        oldest = next(self.by_arrival(0, ID_MASK), None)
+        return 0 if oldest is None else oldest.place
+
     def candidates(self, request: Request) -> Iterator[Entry]:
         """The available messages that `request` can be about, in queue order, by the narrowest access path."""
         entries = self.entries
@@ -275,6 +305,16 @@ class Shelf:
             for name, view in self.views.items():
                 if about in name:
                     view.refresh(entry)
+
+    def wholes(self) -> View:
+        """The view of the available messages with which a complete group, or a complete logical message in no group,
+        begins.
+        """
+        request = Request()
+        request.start, request.whole = GROUP_START, WHOLE_GROUP
+        view = self._shared_view(request)
+        assert view is not None
+        return view
 
     def _has_fields(self, request: Request) -> bool:
         return (

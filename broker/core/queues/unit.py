@@ -18,15 +18,20 @@ if TYPE_CHECKING:
     from broker.core.queues.handles import Handle, Hconn
     from broker.core.queues.message_queue import MessageQueue
 
-ACTIVE, COMMITTING, BACKING_OUT, COMMITTED, BACKED_OUT = range(5)
-STATE_NAMES = ("ACTIVE", "COMMITTING", "BACKING_OUT", "COMMITTED", "BACKED_OUT")
+ACTIVE, COMMITTING, BACKING_OUT, COMMITTED, BACKED_OUT, PREPARING, PREPARED, IN_DOUBT = range(8)
+STATE_NAMES = (
+    "ACTIVE", "COMMITTING", "BACKING_OUT", "COMMITTED", "BACKED_OUT", "PREPARING", "PREPARED", "IN_DOUBT",
+)  # fmt: skip
 
 TRANSITIONS = {
-    ACTIVE: (COMMITTING, BACKING_OUT),
-    COMMITTING: (COMMITTED, BACKED_OUT),
-    BACKING_OUT: (BACKED_OUT,),
+    ACTIVE: (COMMITTING, BACKING_OUT, PREPARING),
+    COMMITTING: (COMMITTED, BACKED_OUT, PREPARED),  # PREPARED: a prepared unit for whose decision there is no room
+    BACKING_OUT: (BACKED_OUT, PREPARED),
     COMMITTED: (),
     BACKED_OUT: (),
+    PREPARING: (PREPARED, BACKED_OUT),
+    PREPARED: (COMMITTING, BACKING_OUT, IN_DOUBT),
+    IN_DOUBT: (COMMITTING, BACKING_OUT, PREPARED),
 }
 
 
@@ -119,7 +124,7 @@ class Unit:
                 rows.inserts.append(entry.row())
         for entry in self.gets:
             if entry.persistence:
-                rows.removals.append(entry.key & ID_MASK)
+                rows.removals.append(entry.number or entry.key & ID_MASK)
         return rows
 
     def backout_rows(self) -> Rows:

@@ -80,6 +80,12 @@ class View:
         else:
             self._frontier = keys[-1]
 
+    def all_steps(self, entries: dict[int, Entry]) -> Iterator[None]:
+        """Look on until nothing is left to look at."""
+        while not self.complete:
+            self.look(entries, LOOKS_AT_ONCE)
+            yield
+
     def steps(self, entries: dict[int, Entry], after: int) -> Iterator[None]:
         """Look on until there is a message behind `after`, or nothing is left to look at."""
         last = None
