@@ -12,6 +12,7 @@ from broker.storage.store import Done as Done
 from broker.storage.store import MessageRow as MessageRow
 from broker.storage.store import ObjectRow as ObjectRow
 from broker.storage.store import Rows as Rows
+from broker.storage.store import Run as Run
 from broker.storage.store import Store as Store
 from broker.storage.store import StoreFailedError as StoreFailedError
 from broker.storage.store import StoreFullError as StoreFullError

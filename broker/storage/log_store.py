@@ -36,7 +36,7 @@ from broker.storage.upkeep import Upkeep
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
     from broker.storage.disk.disk import Disk, Worker
@@ -126,8 +126,8 @@ class LogStore(Store):
         return [each for each in found if each is not None], high_water
 
     async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
-        """All messages without their data, in order of id. Rows with persistent=0 are given after an orderly stop
-        alone, and are gone once all were given.
+        """All messages without their data, in order of id. Rows with persistent=0 that nobody holds are given after an
+        orderly stop alone, and are gone once all were given.
 
         Raises StoreUnusableError when a row is not what was written, or the rows are not those that were, and what
         `write` raises.
@@ -136,9 +136,9 @@ class LogStore(Store):
         nonpersistent: list[int] = []
         async with self._upkeep.standing_still() as delta:
             async for rows in self._load(delta):
-                lost = [row.id for row in rows if not row.persistent]
+                lost = [row.id for row in rows if not (row.persistent or row.holder)]
                 nonpersistent += lost
-                yield rows if opened.orderly or not lost else [row for row in rows if row.persistent]
+                yield rows if opened.orderly or not lost else [row for row in rows if row.persistent or row.holder]
         if nonpersistent:
             try:
                 await self.write(Rows(removals=nonpersistent))
@@ -150,18 +150,19 @@ class LogStore(Store):
     async def _load(self, delta: Delta) -> AsyncIterator[list[MessageRow]]:
         """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""
         snapshot = self._upkeep.snapshot
+        changed = bool(delta.changes or delta.held or delta.placed)
         new = iter(sorted(delta.inserts))
         upcoming = next(new, None)
         count = total = 0
         async for page, checks in self._pages():
             count, total = count + len(page), total + checks
-            rows = list(_as_left(page, delta)) if delta.removals or delta.counters else page.copy()
+            rows = [delta.left(row) for row in page if row.id not in delta.removals] if changed else page.copy()
             last = page[-1].id if page else 2**63
             merged = False
             while upcoming is not None and upcoming < last:
                 row = delta.inserts.get(upcoming)
                 if row is not None:  # else it was removed while this load goes on
-                    rows.append(row._replace(data=None))
+                    rows.append(delta.left(row)._replace(data=None))
                 upcoming, merged = next(new, None), True
             if rows:
                 yield sorted(rows) if merged else rows
@@ -352,16 +353,3 @@ class _Reading:
         if error is None and self._damaged:
             error = DataDamagedError.of(self._damaged, str(self._snapshot.path))
         self._done({} if isinstance(error, StoreFailedError) else self._found, error)
-
-
-def _as_left(page: Iterable[MessageRow], delta: Delta) -> Iterator[MessageRow]:
-    """Rows of the snapshot as later batches have left them."""
-    for row in page:
-        if row.id in delta.removals:
-            continue
-        change = delta.counters.get(row.id)
-        if change is None:
-            yield row
-        else:
-            count, hardened = change
-            yield row._replace(backout_count=row.backout_count if count is None else count, hardened=hardened)

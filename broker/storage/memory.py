@@ -36,12 +36,14 @@ class MemoryStore(Store):
         return [self._objects[key] for key in sorted(self._objects)], self._high_water
 
     async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
-        """All messages without their data, in order of id; rows with persistent=0 are gone once all were given."""
+        """All messages without their data, in order of id; rows with persistent=0 that nobody holds are gone once all
+        were given.
+        """
         rows = sorted(self._messages.values())
         for start in range(0, len(rows), LOAD_CHUNK):
             yield [row._replace(data=None) for row in rows[start : start + LOAD_CHUNK]]
         for row in rows:
-            if not row.persistent:
+            if not (row.persistent or row.holder):
                 self._messages.pop(row.id, None)
 
     def submit(self, rows: Rows, done: Done) -> bool:
@@ -79,7 +81,13 @@ class MemoryStore(Store):
         for id in rows.hardened:
             self._change(id, hardened=1)
         for id, backout_count in rows.backouts:
-            self._change(id, backout_count=backout_count, hardened=0)
+            self._change(id, backout_count=backout_count, hardened=0, holder=0, sequence=0)
+        for run in rows.held:
+            for sequence, id in enumerate(run.ids, run.first):
+                self._change(id, holder=run.holder, sequence=sequence)
+        for run in rows.placed:
+            for place, id in enumerate(run.ids, run.first):
+                self._change(id, holder=0, sequence=0, place=place)
         for id in rows.removals:
             self._messages.pop(id, None)
         self._objects = objects
@@ -87,12 +95,12 @@ class MemoryStore(Store):
 
     def _objects_after(self, rows: Rows) -> dict[tuple[str, str], ObjectRow]:
         """The objects as `rows` leaves them: a copy, because the batch may yet be refused."""
-        if not rows.objects and not rows.dropped:
+        if not (rows.objects or rows.states or rows.dropped):
             return self._objects
         objects = self._objects.copy()
         for key in rows.dropped:
             objects.pop(key, None)
-        for row in rows.objects:
+        for row in (*rows.objects, *rows.states):
             objects[row.space, row.name] = row
         if len({row.number for row in objects.values()}) < len(objects):
             raise StoreFailedError("two objects have one number")
@@ -105,9 +113,8 @@ class MemoryStore(Store):
             raise StoreFailedError("two messages have one id")
         self._messages.update(added)
 
-    def _change(self, id: int, *, hardened: int, backout_count: int | None = None) -> None:
-        """Give a message another mark and, unless it is None, another backout count."""
+    def _change(self, id: int, **fields: Any) -> None:
+        """Give these fields of a message other values, if it is there."""
         row = self._messages.get(id)
         if row is not None:
-            count = row.backout_count if backout_count is None else backout_count
-            self._messages[id] = row._replace(backout_count=count, hardened=hardened)
+            self._messages[id] = row._replace(**fields)

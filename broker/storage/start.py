@@ -21,10 +21,13 @@ from broker.storage.log import manifest as manifests
 from broker.storage.log import record
 from broker.storage.log.log import Log
 from broker.storage.log.manifest import ManifestFile, database_name
+from broker.storage.snapshot.carry_over import note
 from broker.storage.snapshot.checks import Checks
 from broker.storage.snapshot.database import Snapshot, StoreBusyError
 from broker.storage.snapshot.delta import Delta
 from broker.storage.snapshot.rewriting import remove_database, rewritten
+from broker.storage.snapshot.scripts import version
+from broker.storage.snapshot.upgrade import add_columns
 from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -121,6 +124,9 @@ class _Start:
         number, uncarried = await self._settle_database(kept)
         log.snap = kept.snap if uncarried else self._snapshot.tally.number
         await self._worker.perform(partial(self._begin, found, number, uncarried))
+        if self._snapshot.version != version():
+            uncarried = await self._upgrade(kept.state)
+            log.snap = self._manifest.current.snap
         if not (orderly or uncarried):  # else nothing was cut off
             await self._worker.perform(log.clear)
         if self._replaced is not None:
@@ -253,6 +259,39 @@ class _Start:
         finish_upgrade(self._disk)
         for name in databases(self._disk.names()) - {database_name(number)}:
             remove_database(self._disk, name)
+
+    async def _upgrade(self, state: str) -> bool:
+        """Add the columns that a database of an older release lacks: whether a checkpoint is due (log rule 7.9). It is
+        a carry-over without rows, before anything is in the log that an older release could not read. Where there is
+        no room, all is as it was, also the `state` of the last stop.
+        """
+        carrying = self._manifest.current.carrying
+        await self._note(carrying=True)
+        try:
+            await self._with_room(lambda: self._opened.perform(partial(add_columns, snapshot=self._snapshot)))
+        except (StoreFullError, StoreUnusableError) as error:
+            await self._note(carrying=carrying, state=state)
+            raise StoreUnusableError(
+                f"{self._snapshot.path} is of an older release, and cannot be upgraded: {error}; make room for some "
+                "pages, or go on with the older release"
+            ) from error
+        logger.warning("store upgraded path=%s: an older release cannot use it any more", self._snapshot.path)
+        if not await self._checkpoint():
+            return True
+        await self._note(carrying=False, snap=self._snapshot.tally.number)
+        return False
+
+    async def _note(self, **changes: object) -> None:
+        await self._worker.perform(partial(note, self._manifest, **changes))
+
+    async def _with_room(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Do `work`, and again with the room of the ballast where there is no other."""
+        try:
+            await self._patiently(work)
+        except StoreFullError as full:
+            logger.warning("store full path=%s: a start takes the room of the ballast: %s", self._disk.path, full)
+            self._disk.remove(BALLAST)
+            await self._patiently(work)
 
     async def _patiently(self, work: Callable[[], Awaitable[_T]]) -> _T:
         """Do `work`, again each second while another program has the database locked."""

@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from broker.core.message.rows import MessageRow, ObjectRow, Rows
+from broker.core.message.rows import MessageRow, ObjectRow, Rows, Run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterable
@@ -29,6 +29,7 @@ __all__ = [
     "MessageRow",
     "ObjectRow",
     "Rows",
+    "Run",
     "Store",
     "StoreFailedError",
     "StoreFullError",
@@ -88,7 +89,7 @@ class Store(Protocol):
 
     def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         """All messages without their data, in order of id, in chunks. Rows with persistent=0 are given once, then
-        forgotten. Raises StoreUnusableError, and what `write` raises.
+        forgotten, unless somebody holds them. Raises StoreUnusableError, and what `write` raises.
         """
 
     def submit(self, rows: Rows, done: Done) -> bool | None:

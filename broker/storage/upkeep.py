@@ -166,7 +166,8 @@ class Upkeep:
         self.delta.apply(rows)
         self._number += 1
         self._gathered += size
-        changes = len(self.delta.removals) + len(self.delta.counters)
+        delta = self.delta
+        changes = len(delta.removals) + len(delta.counters) + delta.held_later // 3  # as `Delta.changes` has it
         if changes >= (self._changes_max // 4 if self.full else self._changes_max):
             self.crowded = changes >= 2 * self._changes_max
             self._carry()
@@ -281,7 +282,7 @@ class Upkeep:
         if self._frozen is not None:
             self._frozen.follow(self.delta)
             self.delta, self._frozen = self._frozen, None
-            self.crowded = len(self.delta.removals) + len(self.delta.counters) >= 2 * self._changes_max
+            self.crowded = self.delta.changes >= 2 * self._changes_max
 
     def _found_no_room(self, full: StoreFullError) -> None:
         """What was frozen is tried again with the room of the ballast, and then together with what came later: messages

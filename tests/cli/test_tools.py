@@ -95,11 +95,11 @@ def test_damage_is_told_line_by_line_and_recovered_when_that_is_accepted(
     told = evermq("recover", str(data))
     assert told.exit_code == 10
     assert (
-        "to keep: 249 messages, 2 definitions\nnothing was changed; restore a backup, or: evermq recover" in told.stdout
+        "to keep: 263 messages, 4 definitions\nnothing was changed; restore a backup, or: evermq recover" in told.stdout
     )
     done = evermq("recover", str(data), "--accept-loss")
     assert done.exit_code == 0
-    assert re.search(rf"kept: 249 messages, 2 definitions\nwhat was replaced is in {data}/damaged-\w+;", done.stdout)
+    assert re.search(rf"kept: 263 messages, 4 definitions\nwhat was replaced is in {data}/damaged-\w+;", done.stdout)
     assert evermq("verify", str(data)).exit_code == 0
     whole = evermq("recover", str(data), "--accept-loss")
     assert (whole.exit_code, whole.stdout) == (

@@ -17,9 +17,11 @@ from broker.storage.log.log import Log
 from broker.storage.log.manifest import ManifestFile
 from broker.storage.log.record import Record
 from broker.storage.log.scan import Chain, chain
+from broker.storage.log_store import LogStore
 from broker.storage.snapshot.carry_over import CarryOver
 from broker.storage.snapshot.checks import Checks, Tally
 from broker.storage.snapshot.database import Snapshot
+from broker.storage.snapshot.delta import Delta
 from broker.storage.store import Rows
 from broker.storage.upkeep import Upkeep
 from tests.disk import sqlite_vfs
@@ -27,12 +29,13 @@ from tests.disk.machine import Machine
 from tests.disk.simulated import BufferedFile, DirectFile, SimulatedDisk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
     from sqlite3 import Connection
 
     from broker.storage.log.manifest import Manifest
     from broker.storage.log.record import Place
+    from broker.storage.store import MessageRow
 
 _Start = start._Start
 
@@ -290,6 +293,59 @@ def no_checkpoint_at_start() -> AbstractContextManager[None]:
     return _patched((_Start, "_checkpoint", none))
 
 
+def nobody_is_spared() -> AbstractContextManager[None]:
+    """A load forgets every message that is not persistent, whoever holds it."""
+    load = LogStore.load_messages
+
+    async def forgetting(self: LogStore) -> AsyncIterator[list[MessageRow]]:
+        fleeting: list[int] = []
+        async for rows in load(self):
+            fleeting += [row.id for row in rows if not row.persistent]
+            yield rows
+        if fleeting:
+            await self.write(Rows(removals=fleeting))
+
+    return _patched((LogStore, "load_messages", forgetting))
+
+
+def holders_of_new_messages_alone() -> AbstractContextManager[None]:
+    """A carry-over writes who holds a message only with the message."""
+    return _patched((Delta, "changed", lambda self: list(self.counters)))
+
+
+def held_for_ever() -> AbstractContextManager[None]:
+    """A backout leaves the message to who holds it."""
+
+    def count(self: Delta, id: int, backouts: int | None, hardened: int) -> None:
+        held = self.held.get(id)
+        original(self, id, backouts, hardened)
+        if held is not None:
+            self.held[id] = held
+
+    original = Delta._count
+    return _patched((Delta, "_count", count))
+
+
+def later_holders_forgotten() -> AbstractContextManager[None]:
+    """Of what came while a carry-over found no room, who holds a message is not taken in."""
+    follow = Delta.follow
+
+    def forgetting(self: Delta, later: Delta) -> None:
+        later.held = {}
+        follow(self, later)
+
+    return _patched((Delta, "follow", forgetting))
+
+
+def upgrade_unmarked() -> AbstractContextManager[None]:
+    """The manifest does not say that the database is being upgraded."""
+
+    async def silent(_self: Any, **_changes: object) -> None:
+        return
+
+    return _patched((_Start, "_note", silent))
+
+
 MUTATIONS: dict[str, Callable[[], AbstractContextManager[None]]] = {
     each.__name__.replace("_", "-"): each
     for each in (
@@ -312,6 +368,11 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         two_in_flight,
         reuse_after_commit,
         no_checkpoint_at_start,
+        nobody_is_spared,
+        holders_of_new_messages_alone,
+        held_for_ever,
+        later_holders_forgotten,
+        upgrade_unmarked,
     )
 }
 

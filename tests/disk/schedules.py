@@ -9,12 +9,14 @@ or changes nothing. (One limit, as it is documented: after a crash, damage to wh
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections import Counter
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from pathlib import Path
 from random import Random
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from unittest.mock import patch
 
 from broker.storage import creation, log_store, upkeep
@@ -30,9 +32,10 @@ from tests.disk.lives import VirtualClock, live
 from tests.disk.loop import Hang
 from tests.disk.machine import Machine
 from tests.disk.truth import State, Traffic
+from tests.storage.old_stores import to_version_2
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Coroutine, Iterator
 
     from broker.storage.store import MessageRow, Rows
     from tests.disk.simulated import SimulatedDisk
@@ -63,6 +66,8 @@ class Setting(NamedTuple):
     thin: bool
     damage: bool
     from_nothing: bool
+    old: bool
+    """The store is one of version 2 at first."""
 
     @classmethod
     def drawn(cls, random: Random) -> Setting:
@@ -79,6 +84,7 @@ class Setting(NamedTuple):
             thin=random.random() < 0.15,
             damage=random.random() < 0.4,
             from_nothing=random.random() < 0.1,
+            old=random.random() < 0.15,
         )
 
 
@@ -88,17 +94,18 @@ class Schedule:
     def __init__(self, seed: int, *, setting: Setting | None = None) -> None:
         self.random = Random(seed)
         self.setting = setting or Setting.drawn(self.random)
-        self.machine = self._new_machine()
-        self.traffic = Traffic(self.random)
-        self.figures: Counter[str] = Counter()
         self.state = State()
-        self.unknown: State | None = None
         self.history: list[tuple[int, State]] = []
-        self.orderly = True  # the last stop was, and it is known
+        self.in_doubt = False  # the last stop was not orderly, so a database may have to be written anew
+        self.machine = self._new_machine()
+        self.traffic = Traffic(self.random, begin=1000 if self.setting.old else 0)
+        self.figures: Counter[str] = Counter()
+        self.unknown: State | None = None
+        self.orderly = not self.in_doubt  # the last stop was, and it is known
         self._past_cache = True  # this life can read what the medium has
-        self.in_doubt = False  # the last stop was not, so a database may have to be written anew
         self.damaged = False
         self.exists = not self.setting.from_nothing
+        self._upgraded = not self.setting.old
         self.copies: list[dict[str, bytes]] = []
         self.told = False
         self._struck = 0
@@ -112,6 +119,12 @@ class Schedule:
         seed = self.random.getrandbits(32)
         if setting.from_nothing:
             machine = Machine(seed, sector_bytes=setting.sector_bytes)
+        elif setting.old:
+            number = self.random.randrange(4)
+            files, self.history = old_image(setting.files, setting.file_blocks, number)
+            self.state = self.history[-1][1]
+            self.in_doubt = bool(number % 2)
+            machine = machine_of(files, seed, setting.sector_bytes)
         else:
             machine = machine_of(image(setting.files, setting.file_blocks, 1), seed, setting.sector_bytes)
         machine.direct = setting.direct
@@ -233,10 +246,12 @@ class Schedule:
         except StoreFailedError as error:
             self._expect_failure(f"the start failed: {error}")
             raise _Over from error
-        found = messages | await self._bodies(store, {id: row for id, row in messages.items() if row.persistent})
+        lasting = {id: row for id, row in messages.items() if row.persistent or row.holder}
+        found = messages | await self._bodies(store, lasting)
         state = State(found, {(each.space, each.name): each for each in objects}, high_water)
         self._settle(state, int(store.status()["batches"]))
-        self.figures["starts"] += 1
+        self.figures["starts" if self._upgraded else "upgrades"] += 1
+        self._upgraded = True
 
     async def _load_messages(self, store: LogStore) -> dict[int, MessageRow]:
         """All messages; those that are given once with their data."""
@@ -245,7 +260,8 @@ class Schedule:
         async for rows in store.load_messages():
             ids += [row.id for row in rows]
             messages |= {row.id: row for row in rows}
-            messages |= await self._bodies(store, {row.id: row for row in rows if not row.persistent})
+            fleeting = {row.id: row for row in rows if not (row.persistent or row.holder)}
+            messages |= await self._bodies(store, fleeting)
         if ids != sorted(messages):
             raise Violation("messages are not in the order of their ids, or twice")
         return messages
@@ -266,6 +282,8 @@ class Schedule:
         """Whether a start may want room: after a doubt, where the medium cannot be read past the cache or a write has
         failed. A mere crash is no reason (invariant L12).
         """
+        if not self._upgraded and "is of an older release, and cannot be upgraded" in str(error):
+            return True
         excused = not self._past_cache or self.machine.faults.struck
         return self.in_doubt and "full" in str(error) and bool(excused)
 
@@ -336,7 +354,8 @@ class Schedule:
         self.unknown = self.state.after(rows)
         self._note(
             f"put {[row.id for row in rows.inserts]} remove {rows.removals} back out {rows.backouts}"
-            f" mark {rows.hardened} define {len(rows.objects)} drop {rows.dropped} high water {rows.high_water}"
+            f" hold {rows.held} place {rows.placed} mark {rows.hardened} define {len(rows.objects)} drop {rows.dropped}"
+            f" state {len(rows.states)} high water {rows.high_water}"
         )
         try:
             await store.write(rows)
@@ -491,9 +510,55 @@ def image(files: int, file_blocks: int, number: int) -> dict[str, bytes]:
         await store.open()
         await store.close()
 
-    random = Random(number)
-    with patch.object(creation, "secrets", SimpleNamespace(token_bytes=random.randbytes)):
-        live(disk, create())
+    return _left(machine, disk, create(), number)
+
+
+@cache
+def old_image(files: int, file_blocks: int, number: int) -> tuple[dict[str, bytes], list[tuple[int, State]]]:
+    """The files of a store of version 2, and what was in it after each batch. Of every other one the queue manager was
+    killed, so some batches are in its log alone; the others have kept messages over their orderly stop.
+    """
+    machine = Machine(number)
+    disk = machine.start()
+    store = LogStore(
+        disk.path,
+        name=NAME,
+        clock=VirtualClock(machine, 1e-6),
+        settings=LogSettings(files, file_blocks * BLOCK, "never"),
+        ballast_bytes=0,
+        disk=disk,
+    )
+    history: list[tuple[int, State]] = []
+
+    async def fill() -> None:
+        state, traffic = State(), Traffic(Random(number), claims=False)
+        await store.open()
+        for _ in range(20):
+            rows = traffic.batch(state)
+            await store.write(rows)
+            state = state.after(rows)
+            history.append((int(store.status()["batches"]), state))
+        if not number % 2:
+            rows = traffic.last_batch()
+            await store.write(rows)
+            history.append((int(store.status()["batches"]), state.after(rows)))
+        if number % 2:
+            machine.kill()
+        else:
+            await store.close()
+
+    left = _left(machine, disk, fill(), number)
+    with tempfile.TemporaryDirectory() as folder:
+        for each in left.keys() & {"evermq-1.db", "evermq-1.db-wal"}:
+            (Path(folder) / each).write_bytes(left[each])
+        left |= to_version_2(Path(folder) / "evermq-1.db", killed=bool(number % 2))
+    return left, history
+
+
+def _left(machine: Machine, disk: SimulatedDisk, work: Coroutine[Any, Any, None], seed: int) -> dict[str, bytes]:
+    """The files that a process leaves which does this on a new computer."""
+    with patch.object(creation, "secrets", SimpleNamespace(token_bytes=Random(seed).randbytes)):
+        live(disk, work)
     machine.kill()
     return {name: content for name, content in damage.copy_of(machine).items() if name != "ballast"}
 

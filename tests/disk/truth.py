@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from broker.storage.store import MessageRow, ObjectRow, Rows
+from broker.storage.store import MessageRow, ObjectRow, Rows, Run
 
 if TYPE_CHECKING:
     from random import Random
@@ -25,20 +25,27 @@ class State:
         for row in rows.inserts:
             messages[row.id] = row
         for id, count in rows.backouts:
-            messages[id] = messages[id]._replace(backout_count=count, hardened=0)
+            messages[id] = messages[id]._replace(backout_count=count, hardened=0, holder=0, sequence=0)
         for id in rows.hardened:
             messages[id] = messages[id]._replace(hardened=1)
+        for run in rows.held:
+            for at, id in enumerate(run.ids):
+                messages[id] = messages[id]._replace(holder=run.holder, sequence=run.first + at)
+        for run in rows.placed:
+            for at, id in enumerate(run.ids):
+                messages[id] = messages[id]._replace(holder=0, sequence=0, place=run.first + at)
         for id in rows.removals:
             del messages[id]
         for key in rows.dropped:
             del objects[key]
-        for each in rows.objects:
+        for each in (*rows.objects, *rows.states):
             objects[each.space, each.name] = each
         return State(messages, objects, max(self.high_water, rows.high_water))
 
     def without_nonpersistent(self) -> State:
-        """The state after messages that are kept once have been given."""
-        return State({row.id: row for row in self.messages.values() if row.persistent}, self.objects, self.high_water)
+        """The state after messages that are kept once have been given: those that somebody holds stay."""
+        kept = {row.id: row for row in self.messages.values() if row.persistent or row.holder}
+        return State(kept, self.objects, self.high_water)
 
     def loaded(self) -> tuple[list[MessageRow], list[ObjectRow], int]:
         """What a load gives."""
@@ -47,12 +54,17 @@ class State:
 
 
 class Traffic:
-    """Random batches on a state, as a queue manager's journal makes them."""
+    """Random batches on a state, as a queue manager's journal makes them. `claims`: with consumers and prepared units;
+    it numbers from `begin` on.
+    """
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, claims: bool = True, begin: int = 0) -> None:
         self._random = random
-        self._id = 0
-        self._number = 0
+        self._claims = claims
+        self._id = begin
+        self._number = begin
+        self._sequence = 0
+        self._released: list[MessageRow] = []  # that are not persistent, and may be claimed again
 
     def batch(self, state: State, *, grows: bool = True, large: bool = False) -> Rows:
         """The next batch. `grows`: it may put messages and store objects. `large`: it fits no file of the log."""
@@ -64,14 +76,16 @@ class Traffic:
                 rows.inserts.append(self._message(4000))
             return rows
         for _ in range(random.choice((1, 1, 2, 3, 8))):
+            if self._claims and random.random() < 0.3:
+                self._hold_or_let_go(rows, state, live, grows=grows)
+                continue
             kind = random.random()
             if kind < 0.55 and grows:
                 rows.inserts.append(self._message())
             elif kind < 0.85 and live:
                 rows.removals.append(self._take(live))
             elif kind < 0.9 and live:
-                id = self._take(live)
-                rows.backouts.append((id, state.messages[id].backout_count + 1))
+                self._release(rows, state.messages[self._take(live)])
             elif kind < 0.94 and live:
                 rows.hardened.append(self._take(live))
             elif kind < 0.97:
@@ -81,6 +95,65 @@ class Traffic:
         if not rows:
             rows.high_water = state.high_water + 1
         return rows
+
+    # Consumers and prepared units. A message that is not persistent is kept while somebody holds it: it goes with that.
+
+    def _hold_or_let_go(self, rows: Rows, state: State, live: list[int], *, grows: bool) -> None:
+        """A claim, a stage, an acknowledgement, a release, a publication; and what is kept of who does it."""
+        random = self._random
+        held = [id for id in live if state.messages[id].holder]
+        kind = random.random()
+        if kind < 0.4 and grows:
+            self._claim(rows, state, live)
+        elif kind < 0.5 and grows:
+            holder, length = random.randrange(1, 5), random.choice((1, 3, 6))
+            rows.inserts += [
+                self._message(persistent=random.randrange(2))._replace(holder=holder, sequence=at + 1)
+                for at in range(length)
+            ]
+        elif kind < 0.75 and held:
+            rows.removals += self._some(held, live)
+        elif kind < 0.85 and held:
+            for id in self._some(held, live):
+                self._release(rows, state.messages[id])
+        elif held:
+            chosen = self._some(held, live)
+            published = [id for id in chosen if state.messages[id].persistent]
+            rows.removals += [id for id in chosen if id not in published]
+            self._id += len(published) + 1
+            rows.placed.append(Run(0, self._id - len(published), published))
+        if not rows.states:
+            which = random.randrange(2)
+            rows.states.append(ObjectRow("CONSUMER", f"C{which}", 10**6 + which, "CONSUMER", random.randbytes(20)))
+
+    def _claim(self, rows: Rows, state: State, live: list[int]) -> None:
+        """The rows of messages that are not persistent come with it, for they have none; some are claimed again."""
+        random = self._random
+        free = [id for id in live if not state.messages[id].holder]
+        new = [self._message(persistent=0) for _ in range(random.choice((0, 0, 1, 2)))]
+        if self._released and self._released[-1].id not in state.messages:
+            new.append(self._released.pop())
+        rows.inserts += new
+        ids = [*self._some(free, live), *(row.id for row in new)]
+        random.shuffle(ids)
+        self._sequence += len(ids)
+        rows.held.append(Run(random.randrange(1, 5), self._sequence - len(ids) + 1, ids))
+
+    def _release(self, rows: Rows, row: MessageRow) -> None:
+        if row.persistent:
+            rows.backouts.append((row.id, row.backout_count + 1))
+        else:
+            rows.removals.append(row.id)
+            self._released.append(row._replace(holder=0, sequence=0))
+
+    def _some(self, of: list[int], live: list[int]) -> list[int]:
+        """Some of these, which the batch then has touched."""
+        chosen = self._random.sample(of, min(len(of), self._random.choice((1, 2, 5, 20))))
+        if self._random.random() < 0.6:
+            chosen.sort()
+        for id in chosen:
+            live.remove(id)
+        return chosen
 
     def last_batch(self) -> Rows:
         """What an orderly stop writes last: messages that are kept over that one stop."""
@@ -97,7 +170,7 @@ class Traffic:
         return MessageRow(self._id, random.randrange(3), random.randrange(10), persistent, descriptor, length, data)
 
     def _object(self, rows: Rows, state: State, *, grows: bool) -> None:
-        names = [name for _, name in state.objects]
+        names = [name for space, name in state.objects if space == "QUEUE"]
         if names and self._random.random() < 0.4:
             rows.dropped = [("QUEUE", self._random.choice(names))]
         elif grows:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING
 
-from broker.storage.store import Rows
-from tests.storage.samples import ORDERS, SHIPPING, Contents, message
+from broker.storage.store import Rows, Run
+from tests.storage.samples import ARCHIVE, ORDERS, SHIPPING, UNIT, Contents, message
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -15,19 +15,28 @@ if TYPE_CHECKING:
 
 
 class History:
-    """Random batches from a seed, written one by one: number n is `batches[n - 1]`. The first has the definitions."""
+    """Random batches from a seed, written one by one: number n is `batches[n - 1]`. The first has the definitions.
+
+    A consumer and a prepared unit hold some of the messages, also of those that are not persistent.
+    """
 
     def __init__(self, seed: int, bytes_max: int = 1500) -> None:
         self._random = random.Random(seed)
         self._bytes_max = bytes_max
         self._there: list[int] = []
+        self._holding = random.Random(seed)  # of its own: what is put and got is as ever
+        self._fleeting: list[int] = []
+        self._next_fleeting = 10**5
+        self._place = 10**6
         self._next = 1
         self.batches: list[Rows] = []
 
     async def write(self, store: Store, count: int) -> None:
         """Write so many batches more."""
         for _ in range(count):
-            rows = self._rows() if self.batches else Rows(objects=[ORDERS, SHIPPING], high_water=1000)
+            rows = (
+                self._rows() if self.batches else Rows(objects=[ORDERS, SHIPPING, ARCHIVE, UNIT], high_water=2 * 10**6)
+            )
             await store.write(rows)
             self.batches.append(rows)
 
@@ -42,10 +51,18 @@ class History:
             messages |= {row.id: row for row in rows.inserts}
             for id, backouts in rows.backouts:
                 if id in messages:
-                    messages[id] = messages[id]._replace(backout_count=backouts)
+                    messages[id] = messages[id]._replace(backout_count=backouts, holder=0, sequence=0)
+            for run in rows.held:
+                for sequence, id in enumerate(run.ids, run.first):
+                    if id in messages:
+                        messages[id] = messages[id]._replace(holder=run.holder, sequence=sequence)
+            for run in rows.placed:
+                for place, id in enumerate(run.ids, run.first):
+                    if id in messages:
+                        messages[id] = messages[id]._replace(holder=0, sequence=0, place=place)
             for id in rows.removals:
                 messages.pop(id, None)
-            objects |= {(row.space, row.name): row for row in rows.objects}
+            objects |= {(row.space, row.name): row for row in (*rows.objects, *rows.states)}
             high_water = max(high_water, rows.high_water)
         return Contents(
             [messages[id] for id in sorted(messages)], [objects[key] for key in sorted(objects)], high_water
@@ -63,5 +80,25 @@ class History:
                 rows.removals.append(self._there.pop())
         if self._there and self._random.random() < 0.3:
             rows.backouts.append((self._random.choice(self._there), self._random.randrange(1, 9)))
-        self._there += [row.id for row in rows.inserts]
+        self._hold(rows)
+        self._there += [row.id for row in rows.inserts if row.persistent]
         return rows
+
+    def _hold(self, rows: Rows) -> None:
+        """Claims, a message that is only there while it is claimed, a publication."""
+        random = self._holding
+        touched = {id for id, _ in rows.backouts}
+        some = [id for id in random.sample(self._there, min(len(self._there), 6)) if id not in touched]
+        if random.random() < 0.1:
+            rows.held.append(Run(ARCHIVE.number, random.randrange(1, 1000), some[:3]))
+            rows.states.append(ARCHIVE._replace(attributes=random.randbytes(8)))
+        if random.random() < 0.1:
+            rows.placed.append(Run(0, self._place, some[3:]))
+            self._place += 10
+        if random.random() < 0.2:
+            claimed = message(self._next_fleeting, b"not persistent", persistent=0)
+            rows.inserts.append(claimed._replace(holder=UNIT.number, sequence=random.randrange(1, 1000)))
+            self._fleeting.append(claimed.id)
+            self._next_fleeting += 1
+        if self._fleeting and random.random() < 0.15:
+            rows.removals.append(self._fleeting.pop())

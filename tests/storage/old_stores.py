@@ -1,4 +1,8 @@
-"""Stores of version 1, as releases without a log have left them: one database, which was journal and snapshot."""
+"""Stores as older releases have left them.
+
+Of version 1, without a log: one database, which was journal and snapshot. Of version 2: their database knows nobody who
+holds a message, and their log has nothing of it.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,22 @@ if TYPE_CHECKING:
     from broker.storage.store import MessageRow, ObjectRow
 
 VERSION: Final = 1
+
+TO_VERSION_2: Final = """
+BEGIN;
+CREATE TABLE older (
+    id INTEGER PRIMARY KEY, queue INTEGER NOT NULL, rank INTEGER NOT NULL, persistent INTEGER NOT NULL,
+    length INTEGER NOT NULL, backout_count INTEGER NOT NULL, got INTEGER NOT NULL, head_check INTEGER NOT NULL,
+    counters_check INTEGER NOT NULL, descriptor BLOB NOT NULL, data BLOB, data_check INTEGER
+);
+INSERT INTO older SELECT id, queue, rank, persistent, length, backout_count, got, head_check, counters_check,
+    descriptor, data, data_check FROM message;
+DROP TABLE message;
+ALTER TABLE older RENAME TO message;
+CREATE TRIGGER message_body AFTER DELETE ON message WHEN OLD.data IS NULL BEGIN DELETE FROM body WHERE id = OLD.id; END;
+PRAGMA user_version = 2;
+COMMIT;
+"""
 
 SCHEMA: Final = """
 PRAGMA application_id = 0x45764d51;
@@ -51,7 +71,7 @@ def old_store(
             db.execute(
                 "INSERT INTO message (id, queue, rank, persistent, descriptor, length, data, backout_count, got)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                row._replace(data=row.data if inline else None),
+                row._replace(data=row.data if inline else None)[:9],
             )
             if not inline:
                 db.execute("INSERT INTO body VALUES (?, ?)", (row.id, row.data))
@@ -66,6 +86,21 @@ def old_store(
         for file in made.iterdir():
             file.unlink()
         made.rmdir()
+
+
+def to_version_2(database: Path, *, killed: bool) -> dict[str, bytes]:
+    """Make the database of a store in which nobody holds a message one of version 2; its files by their names, with the
+    write-ahead log where its queue manager was `killed`.
+    """
+    log = database.with_name(f"{database.name}-wal")
+    with closing(sqlite3.connect(database, isolation_level=None)) as db:
+        db.execute("PRAGMA wal_autocheckpoint = 0")
+        assert db.execute("SELECT count(*) FROM message WHERE holder OR sequence OR place").fetchone() == (0,)
+        db.executescript(TO_VERSION_2)
+        db.execute("PRAGMA wal_checkpoint(RESTART)")
+        files = {each.name: each.read_bytes() for each in (database, log)}
+    db.close()
+    return files if killed else {database.name: database.read_bytes()}
 
 
 def is_refused_by_old_releases(path: Path) -> bool:

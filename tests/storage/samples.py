@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 ORDERS = ObjectRow("QUEUE", "ORDERS", 7, "QLOCAL", b"orders")
 SHIPPING = ObjectRow("PROCESS", "SHIPPING", 8, "PROCESS", b"shipping")
+ARCHIVE = ObjectRow("CONSUMER", "ARCHIVE", 20, "CONSUMER", b"archive")
+UNIT = ObjectRow("UNIT", "sink/1/0/a", 21, "UNIT", b"unit")
 
 
 def message(id: int, data: bytes = b"hello", *, queue: int = 7, persistent: int = 1) -> MessageRow:

@@ -17,7 +17,7 @@ import pytest
 from broker.storage.creation import LogSettings
 from broker.storage.log import record
 from broker.storage.snapshot.database import Snapshot
-from broker.storage.store import Rows, StoreFailedError, StoreUnusableError
+from broker.storage.store import Rows, Run, StoreFailedError, StoreUnusableError
 from broker.testing import VirtualClock
 from tests.stores import SMALL, as_killed, carried_over, log_store, settled
 
@@ -240,6 +240,32 @@ async def test_nonpersistent_messages_are_given_once_after_an_orderly_stop_and_n
         await started.close()
         assert (await reopened(store)).messages == [kept]
         await store.close()
+
+
+@pytest.mark.parametrize("carry", [False, True], ids=["in the log", "in the snapshot"])
+async def test_after_a_kill_messages_are_held_as_they_were(tmp_path: Path, carry: bool) -> None:
+    """Log cases 54 and 55: claimed, and staged and published, some before a carry-over and some after it."""
+    store = log_store(tmp_path / "data")
+    await store.open()
+    claimed = message(5, persistent=0)._replace(holder=20, sequence=3)
+    await store.write(Rows(inserts=[message(id) for id in (1, 2, 3, 4)], held=[Run(20, 1, [2, 1])]))
+    await store.write(Rows(inserts=[message(6, persistent=0)]))
+    if carry:
+        await carried_over(store)
+    await store.write(Rows(inserts=[claimed, message(7)], held=[Run(20, 4, [3])]))
+    await store.write(Rows(backouts=[(1, 1)], placed=[Run(0, 90, [7, 4])]))
+    killed = log_store(as_killed(tmp_path / "data", tmp_path / "killed"))
+    await killed.open()
+    assert (await contents(killed)).messages == [
+        message(1)._replace(backout_count=1),
+        message(2)._replace(holder=20, sequence=1),
+        message(3)._replace(holder=20, sequence=4),
+        message(4)._replace(place=91),
+        claimed,
+        message(7)._replace(place=90),
+    ]
+    await killed.close()
+    await store.close()
 
 
 async def test_settings_are_those_the_store_was_made_with(disk_store: LogStore, tmp_path: Path) -> None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 
 from broker.storage.log import record
 from broker.storage.log.record import HEADER_BYTES, Place, Record, blocks_of, decode, encode, file_header, pack, unpack
-from broker.storage.store import MessageRow, Rows
+from broker.storage.store import MessageRow, Rows, Run
 
-from .samples import ORDERS, SHIPPING, message
+from .samples import ARCHIVE, ORDERS, SHIPPING, message
 
 BLOCK = 4096
 SEED = 0x5EED
@@ -25,6 +26,35 @@ ROWS = Rows(
     dropped=[("QUEUE", "GONE")],
     high_water=2**61,
 )
+RUNS = Rows(
+    inserts=[
+        message(1, persistent=0)._replace(holder=2**62, sequence=1),
+        message(2)._replace(place=2**62, backout_count=1),
+        message(3),
+    ],
+    removals=[4],
+    held=[Run(7, 2**61, [1, 2, 3, 10, 9, 2**62, 11, 12]), Run(8, 1, [])],
+    placed=[Run(0, 500, list(range(20, 40)))],
+)
+
+OLD = Rows(
+    inserts=[
+        MessageRow(300, 7, 4, 1, b"descriptor", 5, b"hello"),
+        MessageRow(2**40, 7, 9, 0, b"", 0, b"", backout_count=3, hardened=1),
+    ],
+    removals=[4, 2**62],
+    backouts=[(5, 17)],
+    hardened=[6],
+    objects=[ORDERS],
+    dropped=[("QUEUE", "GONE")],
+    high_water=2**61,
+)
+OLD_PAYLOAD = bytes.fromhex(
+    "979299cd012c070401c40a64657363726970746f7205c40568656c6c6f000099cf0000010000000000070900c40000c40003019204cf4000"
+    "0000000000009192051191069195c4055155455545c4064f524445525307c406514c4f43414cc4066f72646572739192c4055155455545c4"
+    "04474f4e45cf2000000000000000"
+)
+"""As a release that knew no claims has written it."""
 
 
 def encoded(payload: bytes, place: Place = PLACE, **changes: int) -> bytes:
@@ -36,11 +66,40 @@ def decoded(data: bytes, place: Place = PLACE, seed: int = SEED) -> Record | Non
     return decode(memoryview(data), place, seed=seed, block_bytes=BLOCK)
 
 
-@pytest.mark.parametrize("rows", [Rows(), ROWS], ids=["empty", "everything"])
+@pytest.mark.parametrize("rows", [Rows(), ROWS, RUNS], ids=["empty", "everything", "runs"])
 def test_a_batch_comes_back_as_it_was(rows: Rows) -> None:
     found = unpack(memoryview(pack(rows)))
     assert found == rows
     assert all(isinstance(row, MessageRow) for row in found.inserts)
+
+
+def test_a_batch_without_claims_is_as_it_was_before_there_were_any() -> None:
+    """So what the log of an older release holds is read."""
+    assert pack(OLD) == OLD_PAYLOAD
+    assert unpack(memoryview(OLD_PAYLOAD)) == OLD
+
+
+def test_states_come_back_as_objects() -> None:
+    """That they need no room is asked before they are written."""
+    assert unpack(memoryview(pack(Rows(objects=[ORDERS], states=[ARCHIVE])))) == Rows(objects=[ORDERS, ARCHIVE])
+    assert unpack(memoryview(pack(Rows(states=[ARCHIVE])))) == Rows(objects=[ARCHIVE])
+
+
+@pytest.mark.parametrize(
+    ("ids", "bytes_max"),
+    [
+        (range(10**9, 10**9 + 20_000), 40),
+        ([first + at for first in range(10**9, 10**9 + 10**6, 10_000) for at in range(200)], 700),
+        (sorted(Random(1).sample(range(10**9, 10**9 + 10_000), 1000)), 2500),
+        (Random(1).sample(range(10**9, 10**9 + 10_000), 1000), 4500),
+    ],
+    ids=["one piece", "pieces", "scattered", "scattered, by priority"],
+)
+def test_a_run_takes_few_bytes(ids: Sequence[int], bytes_max: int) -> None:
+    """log rule 2.4."""
+    rows = Rows(held=[Run(7, 1, list(ids))])
+    assert len(pack(rows)) - len(pack(Rows())) < bytes_max
+    assert unpack(memoryview(pack(rows))) == rows
 
 
 @pytest.mark.parametrize(

@@ -20,14 +20,14 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.manifest import newest, read_slots
 from broker.storage.log.record import Place, Record
 from broker.storage.snapshot.database import PAGE_BYTES
-from broker.storage.store import Rows, StoreUnusableError
+from broker.storage.store import MessageRow, ObjectRow, Rows, Run, StoreUnusableError
 from broker.storage.tools.recover import Recovery, recover
 from broker.storage.tools.remains import _counted
 from broker.storage.tools.verify import verify
 from tests.storage.history import History
 from tests.storage.processes import environment
 from tests.storage.ruins import change, change_data, content, place_of, started, stored
-from tests.storage.samples import message
+from tests.storage.samples import ARCHIVE, ORDERS, UNIT, message
 from tests.storage.test_backup import TroubledDisk, full
 from tests.stores import log_store
 
@@ -79,7 +79,7 @@ def test_batches_that_are_lost_are_counted_and_those_behind_them_kept(tmp_path: 
     expected = history.after(249, without=(200, 230, 231))
     kept = started(tmp_path / "data")
     assert kept == expected
-    assert (found.messages, found.definitions) == (len(expected.messages), 2)
+    assert (found.messages, found.definitions) == (len(expected.messages), 4)
 
 
 @pytest.mark.parametrize("name", ["log.0", "log.1"])
@@ -117,7 +117,36 @@ def test_numbers_of_messages_are_not_given_again(tmp_path: Path) -> None:
     history = stored(tmp_path / "data")
     (tmp_path / "data" / "evermq-1.db").unlink()
     recovered(tmp_path / "data")
-    assert started(tmp_path / "data").high_water == history.after(250).messages[-1].id
+    assert started(tmp_path / "data").high_water == max(row.place or row.id for row in history.after(250).messages)
+
+
+def test_who_holds_messages_is_kept_where_it_can_be_read(tmp_path: Path) -> None:
+    """Log case 46. Where neither the database nor the log can say it of a message any more, nobody holds it."""
+    rows = [message(id, persistent=id % 2)._replace(place=id + 50 if id == 3 else 0) for id in range(1, 7)]
+
+    async def write() -> None:
+        store = log_store(tmp_path / "written")
+        await store.open()
+        await store.write(Rows(rows, objects=[ORDERS, ARCHIVE, UNIT], held=[Run(ARCHIVE.number, 5, [6, 3, 2])]))
+        await store.write(Rows(held=[Run(UNIT.number, 1, [5, 4])]))
+        await store.backup(tmp_path / "data")  # its log is empty
+        await store.close()
+
+    asyncio.run(write())
+    with closing(sqlite3.connect(tmp_path / "data" / "evermq-1.db")) as db, db:
+        db.execute("PRAGMA journal_mode = DELETE").fetchall()
+        db.execute("UPDATE message SET sequence = 'x' WHERE id = 5")
+    found = recovered(tmp_path / "data")
+    assert "the holder of a message is not what was written: ORDERS, MsgId unknown (message 5)" in found.findings[-1]
+    assert found.lost == []
+    by_archive = {6: 5, 3: 6, 2: 7}
+    assert started(tmp_path / "data").messages == [
+        rows[0],
+        *(rows[id - 1]._replace(holder=ARCHIVE.number, sequence=by_archive[id]) for id in (2, 3)),
+        rows[3]._replace(holder=UNIT.number, sequence=2),
+        rows[4],
+        rows[5]._replace(holder=ARCHIVE.number, sequence=5),
+    ]
 
 
 @pytest.mark.parametrize("stopped", [True, False])
@@ -211,10 +240,17 @@ def test_a_database_with_a_page_that_is_gone_gives_all_the_others(tmp_path: Path
         found = recovered(tmp_path / "copy")
         if found.findings:
             kept = started(tmp_path / "copy")
-            assert set(kept.messages) <= set(everything.messages)
+            assert set(free(kept.messages)) <= set(free(everything.messages))
+            if {each.kind for each in kept.objects} >= {"CONSUMER", "UNIT"}:
+                assert set(kept.messages) <= set(everything.messages)
             in_log = [row for batch in history.batches[-50:] for row in batch.inserts if row in everything.messages]
-            assert set(in_log) <= set(kept.messages)
+            assert set(free(in_log)) <= set(free(kept.messages))
         shutil.rmtree(tmp_path / "copy")
+
+
+def free(messages: list[MessageRow]) -> list[MessageRow]:
+    """The messages as if nobody held them."""
+    return [row._replace(holder=0, sequence=0) for row in messages]
 
 
 @pytest.mark.parametrize("damage", [None, b"", b"this is no database" * 1000])
@@ -225,12 +261,17 @@ def test_without_a_database_the_messages_of_the_log_are_kept(tmp_path: Path, dam
     else:
         (tmp_path / "data" / "evermq-1.db").write_bytes(damage)
     found = recovered(tmp_path / "data")
-    assert (found.snapshot_lost, found.missing, found.lost) == (True, [], [LOST])
-    kept = started(tmp_path / "data")
-    everything = history.after(250).messages
-    assert kept.messages == everything[-len(kept.messages) :]
-    assert len(kept.messages) > 50
-    assert [(each.name, each.number, each.attributes) for each in kept.objects] == [("RECOVERED.7", 7, b"attributes")]
+    kept, everything = started(tmp_path / "data"), history.after(250)
+    units = [row for row in kept.messages if not row.persistent]  # what it was is lost, but they are not
+    held = f"the definition of what held {len(units)} messages; nobody holds them now"
+    assert (found.snapshot_lost, found.missing, found.lost) == (True, [], [held, LOST])
+    assert 0 < len(units) <= sum(not row.persistent for row in everything.messages)
+    assert units == free(units)
+    messages = [row for row in kept.messages if row.persistent]
+    assert len(messages) > 50
+    assert messages == [row for row in everything.messages if row.persistent][-len(messages) :]
+    (archive,) = [each for each in everything.objects if each.kind == "CONSUMER"]  # the log says again how it is
+    assert kept.objects == [archive, ObjectRow("QUEUE", "RECOVERED.7", 7, "QLOCAL", b"attributes")]
 
 
 def test_an_older_database_gets_what_the_log_still_has(tmp_path: Path) -> None:

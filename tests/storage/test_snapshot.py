@@ -118,23 +118,41 @@ def test_counters_change_with_their_check_and_the_tally(bench: Bench) -> None:
     rows = [message(id) for id in range(1, 5)]
     bench.insert(*rows)
     bench.snapshot.begin(bench.db)
-    bench.snapshot.count(bench.db, [(1, (5, 0)), (2, (None, 1)), (3, (2, 1))])
-    bench.commit()
-    bench.reopen()
     changed = [
         rows[0]._replace(backout_count=5),
         rows[1]._replace(hardened=1),
-        rows[2]._replace(backout_count=2, hardened=1),
+        rows[2]._replace(backout_count=2, hardened=1, holder=2**60, sequence=7, place=2**61),
         rows[3],
     ]
+    left = {row.id: row[7:] for row in changed}
+    bench.snapshot.change(bench.db, [1, 2, 3], lambda each, before: left[each] if not any(before) else before)
+    bench.commit()
+    bench.reopen()
     assert bench.load() == without_data(*changed)
     assert bench.snapshot.tally.message_sum == sum(map(CHECKS.message, changed)) % TALLY_MAX
 
 
 def test_counters_of_a_message_that_is_not_there_are_damage(bench: Bench) -> None:
+    bench.insert(message(1))
     bench.snapshot.begin(bench.db)
     with pytest.raises(StoreFailedError, match="1 messages are not in it"):
-        bench.snapshot.count(bench.db, [(1, (5, 0))])
+        bench.snapshot.change(bench.db, [1, 2], lambda _, before: before)
+    assert bench.db.execute("SELECT count(*) FROM message").fetchone() == (1,)
+
+
+def test_counters_that_were_damaged_meanwhile_are_not_written_over(bench: Bench) -> None:
+    bench.insert(message(1))
+    bench.db.execute("UPDATE message SET sequence = 1")
+    bench.snapshot.begin(bench.db)
+    with pytest.raises(StoreFailedError, match="is damaged: the counters of message 1"):
+        bench.snapshot.change(bench.db, [1], lambda _, before: before)
+
+
+def test_a_message_that_nobody_holds_has_the_checks_that_it_had_in_version_2() -> None:
+    """So an upgrade touches no row."""
+    assert CHECKS.counters(5, 3, 1) == CHECKS.counters(5, 3, 1, 0, 0, 0)
+    others = [(7, 0, 0), (0, 7, 0), (0, 0, 7), (7, 7, 7)]
+    assert len({CHECKS.counters(5, 3, 1, *held) for held in [(0, 0, 0), *others]}) == 5
 
 
 def test_definitions_are_stored_replaced_and_dropped_whatever_numbers_they_had(bench: Bench) -> None:
@@ -242,6 +260,10 @@ CHANGES = {
     "descriptor": "UPDATE message SET descriptor = x'00'",
     "backout count": "UPDATE message SET backout_count = 1",
     "mark": "UPDATE message SET got = 1",
+    "holder": "UPDATE message SET holder = 1",
+    "sequence": "UPDATE message SET sequence = 1",
+    "place": "UPDATE message SET place = 1",
+    "a holder of another kind": "UPDATE message SET holder = 'text'",
     "id": "UPDATE message SET id = 9",
     "a descriptor of another kind": "UPDATE message SET descriptor = 'text'",
     "a count of another kind": "UPDATE message SET backout_count = x'00'",
@@ -269,7 +291,7 @@ def test_an_older_row_in_place_of_a_newer_one_is_told_by_the_tally(bench: Bench)
     bench.insert(SMALL)
     old = bench.db.execute("SELECT backout_count, counters_check FROM message").fetchone()
     bench.snapshot.begin(bench.db)
-    bench.snapshot.count(bench.db, [(1, (3, 0))])
+    bench.snapshot.change(bench.db, [1], lambda *_: (3, 0, 0, 0, 0))
     bench.commit()
     assert bench.load()[0].backout_count == 3
     bench.db.execute("UPDATE message SET backout_count = ?, counters_check = ?", old)

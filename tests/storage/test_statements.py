@@ -19,7 +19,9 @@ from broker.storage.snapshot.statements import (
 
 from .samples import message
 
-NAMES = ["insert_message", "insert_body", "sum_messages", "read_counters", "remove_message", "read_data"]
+NAMES = [
+    "insert_message", "insert_body", "sum_messages", "read_counters", "write_counters", "remove_message", "read_data",
+]  # fmt: skip
 CHECKS = Checks(1)
 
 
@@ -27,6 +29,7 @@ def test_the_group_before_the_dots_is_repeated() -> None:
     assert repeated("VALUES (?, ?) /* ... */;", 2) == "VALUES (?, ?), (?, ?);"
     assert repeated("SET x = ? WHERE id IN (? /* ... */);", 3) == "SET x = ? WHERE id IN (?, ?, ?);"
     assert repeated("WHERE id = ?;", 3) == "WHERE id = ?;"
+    assert repeated("VALUES (?, 0, x'') /* ... */ ON", 2) == "VALUES (?, 0, x''), (?, 0, x'') ON"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from broker.storage.log_store import LogStore
 from broker.storage.memory import MemoryStore
-from broker.storage.store import MessageRow, ObjectRow, Rows, Store
+from broker.storage.store import MessageRow, ObjectRow, Rows, Run, Store
 from tests.stores import as_killed, carried_over, log_store
 
 from .samples import Contents, contents, reopened
@@ -24,18 +24,22 @@ KILL = "kill"
 ids = st.integers(1, 12)
 sizes = st.sampled_from([0, 3, 1024, 1025, 20_000])
 counts = st.integers(0, 5)
+holders = st.sampled_from([0, 0, 0, 7])
+runs = st.builds(Run, st.integers(1, 3), st.integers(1, 99), st.lists(ids, max_size=5, unique=True))
 
 
 @st.composite
 def batches(draw: st.DrawFn) -> Rows:
     """A batch that mentions the few ids and names over and over; the ids it inserts are made unique by the test."""
     inserts = draw(
-        st.lists(st.tuples(ids, sizes, st.integers(0, 1), counts), max_size=4, unique_by=lambda item: item[0])
+        st.lists(st.tuples(ids, sizes, st.integers(0, 1), counts, holders), max_size=4, unique_by=lambda item: item[0])
     )
     return Rows(
         inserts=[
-            MessageRow(id, id % 3 + 1, 4, persistent, b"descriptor", size, bytes([id]) * size, count)
-            for id, size, persistent, count in inserts
+            MessageRow(
+                id, id % 3 + 1, 4, persistent, b"descriptor", size, bytes([id]) * size, count, 0, holder, holder * id
+            )
+            for id, size, persistent, count, holder in inserts
         ],
         removals=draw(st.lists(ids, max_size=3, unique=True)),
         backouts=draw(st.lists(st.tuples(ids, counts), max_size=3, unique_by=lambda item: item[0])),
@@ -46,6 +50,9 @@ def batches(draw: st.DrawFn) -> Rows:
         ],
         dropped=draw(st.lists(st.sampled_from(NAMES), max_size=2, unique=True)),
         high_water=draw(st.integers(0, 9)),
+        states=[ObjectRow("CONSUMER", "C", 9, "CONSUMER", each) for each in draw(st.lists(st.binary(), max_size=1))],
+        held=draw(st.lists(runs, max_size=2)),
+        placed=[run._replace(holder=0) for run in draw(st.lists(runs, max_size=1))],
     )
 
 
@@ -56,40 +63,48 @@ class Model:
         self.messages: dict[int, MessageRow] = {}
         self.objects: dict[tuple[str, str], ObjectRow] = {}
         self.high_water = 0
-        self.gone: set[int] = set()  # and all that are there
 
     def write(self, rows: Rows) -> None:
-        """Inserts, then marks, backouts and removals; then deletions of objects, then their definitions."""
+        """Inserts, then marks, backouts, holders, places and removals; then deletions of objects, their definitions
+        and their states.
+        """
         self.messages |= {row.id: row for row in rows.inserts}
         for id in self.messages.keys() & set(rows.hardened):
             self.messages[id] = self.messages[id]._replace(hardened=1)
         for id, count in rows.backouts:
             if id in self.messages:
-                self.messages[id] = self.messages[id]._replace(hardened=0, backout_count=count)
+                self.messages[id] = self.messages[id]._replace(hardened=0, backout_count=count, holder=0, sequence=0)
+        for run in rows.held:
+            for at, id in enumerate(run.ids):
+                self.messages[id] = self.messages[id]._replace(holder=run.holder, sequence=run.first + at)
+        for run in rows.placed:
+            for at, id in enumerate(run.ids):
+                self.messages[id] = self.messages[id]._replace(holder=0, sequence=0, place=run.first + at)
         for id in rows.removals:
             self.messages.pop(id, None)
         for key in rows.dropped:
             self.objects.pop(key, None)
-        self.objects |= {(row.space, row.name): row for row in rows.objects}
+        self.objects |= {(row.space, row.name): row for row in (*rows.objects, *rows.states)}
         self.high_water = max(self.high_water, rows.high_water)
 
     def only_known(self, rows: Rows) -> None:
         """Leave out of a batch what no unit contains: ids that are taken, and messages that are not there."""
-        rows.inserts = [row for row in rows.inserts if row.id not in self.messages and row.id not in self.gone]
+        rows.inserts = [row for row in rows.inserts if row.id not in self.messages]
         known = self.messages.keys() | {row.id for row in rows.inserts}
         rows.removals = [id for id in rows.removals if id in known]
         rows.backouts = [(id, count) for id, count in rows.backouts if id in known]
         rows.hardened = [id for id in rows.hardened if id in known]
-        self.gone |= known
+        rows.held = [run._replace(ids=[id for id in run.ids if id in known]) for run in rows.held]
+        rows.placed = [run._replace(ids=[id for id in run.ids if id in known]) for run in rows.placed]
 
     def crash(self) -> None:
-        """Nonpersistent messages are kept over an orderly stop alone."""
-        self.messages = {id: row for id, row in self.messages.items() if row.persistent}
+        """Nonpersistent messages are kept over an orderly stop alone, unless somebody holds them."""
+        self.messages = {id: row for id, row in self.messages.items() if row.persistent or row.holder}
 
     def load(self) -> Contents:
-        """All there is, sorted; the nonpersistent messages for the last time."""
+        """All there is, sorted; the nonpersistent messages that nobody holds for the last time."""
         loaded = [self.messages[id] for id in sorted(self.messages)]
-        self.messages = {row.id: row for row in loaded if row.persistent}
+        self.messages = {row.id: row for row in loaded if row.persistent or row.holder}
         return Contents(loaded, [self.objects[key] for key in sorted(self.objects)], self.high_water)
 
 

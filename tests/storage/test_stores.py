@@ -10,9 +10,9 @@ import pytest
 
 from broker.storage import log_store, memory
 from broker.storage.memory import MemoryStore
-from broker.storage.store import DataDamagedError, ObjectRow, Rows, Store, StoreFailedError
+from broker.storage.store import DataDamagedError, ObjectRow, Rows, Run, Store, StoreFailedError
 
-from .samples import ORDERS, SHIPPING, Contents, contents, message, reopened
+from .samples import ARCHIVE, ORDERS, SHIPPING, Contents, contents, message, reopened
 
 SIZES = [0, 1, 1023, 1024, 1025, 4096, 1_000_000]
 EMPTY = Contents([], [], 0)
@@ -117,6 +117,83 @@ async def test_a_load_that_is_broken_off_forgets_nothing(store: Store) -> None:
     async for _ in store.load_messages():
         break
     assert (await reopened(store)).messages == [message(1, persistent=0)]
+
+
+# Consumers and prepared units
+
+
+async def test_messages_are_held_in_the_order_of_their_run(store: Store) -> None:
+    rows = [message(id) for id in range(1, 5)]
+    await store.write(Rows(inserts=rows))
+    await store.write(Rows(held=[Run(20, 7, [3, 1]), Run(21, 1, [4])]))
+    assert (await reopened(store)).messages == [
+        rows[0]._replace(holder=20, sequence=8),
+        rows[1],
+        rows[2]._replace(holder=20, sequence=7),
+        rows[3]._replace(holder=21, sequence=1),
+    ]
+
+
+async def test_a_message_comes_with_who_holds_it_or_is_held_in_the_same_batch(store: Store) -> None:
+    """A stage, and a claim of messages that had no rows yet."""
+    staged = message(1)._replace(holder=21, sequence=1)
+    await store.write(Rows(inserts=[staged, message(2, persistent=0)], held=[Run(20, 5, [2])]))
+    claimed = message(2, persistent=0)._replace(holder=20, sequence=5)
+    assert (await reopened(store)).messages == [staged, claimed]
+
+
+async def test_a_backout_releases_a_message_and_leaves_it_its_place(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1)], held=[Run(21, 1, [1])]))
+    await store.write(Rows(placed=[Run(0, 50, [1])]))
+    assert (await reopened(store)).messages == [message(1)._replace(place=50)]
+    await store.write(Rows(held=[Run(20, 5, [1])]))
+    assert (await reopened(store)).messages == [message(1)._replace(place=50, holder=20, sequence=5)]
+    await store.write(Rows(backouts=[(1, 3)]))
+    assert (await reopened(store)).messages == [message(1)._replace(place=50, backout_count=3)]
+
+
+async def test_a_mark_leaves_a_message_to_who_holds_it(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1)], held=[Run(20, 5, [1])]))
+    await store.write(Rows(hardened=[1]))
+    assert (await reopened(store)).messages == [message(1)._replace(holder=20, sequence=5, hardened=1)]
+
+
+@pytest.mark.parametrize("data", [b"small", b"large" * 1000])
+async def test_a_nonpersistent_message_stays_while_somebody_holds_it(store: Store, data: bytes) -> None:
+    """Log case 55: given at every start, with its data; gone when it is removed, as it is when it is released."""
+    held = message(1, data, persistent=0)._replace(holder=20, sequence=5)
+    await store.write(Rows(inserts=[held, message(2, persistent=0)]))
+    assert (await reopened(store)).messages == [held, message(2, persistent=0)]
+    for _ in range(2):
+        assert (await reopened(store)).messages == [held]
+    await store.write(Rows(removals=[1]))
+    assert (await reopened(store)).messages == []
+    again = held._replace(holder=21, sequence=1)
+    await store.write(Rows(inserts=[again]))
+    assert (await reopened(store)).messages == [again]
+
+
+async def test_states_are_kept_as_objects_are_and_need_no_room(store: Store) -> None:
+    await store.write(Rows(objects=[ORDERS, ARCHIVE]))
+    rows = Rows(states=[ARCHIVE._replace(attributes=b"next 5")])
+    assert not rows.grows
+    await store.write(rows)
+    assert (await reopened(store)).objects == [ARCHIVE._replace(attributes=b"next 5"), ORDERS]
+    await store.write(Rows(dropped=[(ARCHIVE.space, ARCHIVE.name)]))
+    assert (await reopened(store)).objects == [ORDERS]
+
+
+async def test_a_publication_of_any_length_has_its_places_in_order(store: Store) -> None:
+    rows = [message(id)._replace(holder=21, sequence=id) for id in range(1, 2001)]
+    await store.write(Rows(inserts=rows[:1500]))
+    await store.write(Rows(inserts=rows[1500:]))
+    await store.write(Rows(placed=[Run(0, 10_000, [*range(1001, 2001), *range(1, 1001)])]))
+    found = (await reopened(store)).messages
+    assert [row.place for row in found] == [*range(11_000, 12_000), *range(10_000, 11_000)]
+    assert {(row.holder, row.sequence) for row in found} == {(0, 0)}
+
+
+# Objects
 
 
 async def test_an_object_stored_again_is_replaced(store: Store) -> None:

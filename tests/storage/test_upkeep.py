@@ -24,11 +24,11 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.manifest import ManifestFile
 from broker.storage.log.record import HEADER_BYTES, pack
 from broker.storage.snapshot.database import Snapshot, StoreBusyError
-from broker.storage.store import Rows, StoreFailedError, StoreFullError
+from broker.storage.store import Rows, Run, StoreFailedError, StoreFullError
 from broker.testing import VirtualClock
 from tests.stores import SMALL, as_killed, carried_over, log_store, settled
 
-from .samples import ORDERS, contents, message, reopened
+from .samples import ARCHIVE, ORDERS, contents, message, reopened
 
 if TYPE_CHECKING:
     from broker.storage.log_store import LogStore
@@ -423,15 +423,38 @@ async def test_a_carry_over_that_finds_no_room_makes_the_store_full_until_one_go
     for grows in (batch(2), Rows(objects=[ORDERS])):
         with pytest.raises(StoreFullError):
             await disk_store.write(grows)
+    with pytest.raises(StoreFullError):
+        await disk_store.write(Rows(held=[Run(20, 1, [1003])]))
     await disk_store.write(Rows(removals=[1000], hardened=[1001], backouts=[(1002, 1)]))
+    await disk_store.write(Rows(placed=[Run(0, 9000, [1004])], states=[ARCHIVE]))
     full.inserts = False
     await passed(disk_store, clock, 2, 1)
-    assert (snap(disk_store), disk_store.status()["full"]) == (2, True)
+    assert (snap(disk_store), disk_store.status()["full"]) == (3, True)
     full.ballast = False
     await passed(disk_store, clock, 2, 1)
     assert (disk_store.status()["full"], ballast.exists()) == (False, True)
     await disk_store.write(batch(2))
-    assert len((await reopened(disk_store)).messages) == 19
+    found = await reopened(disk_store)
+    assert (len(found.messages), found.objects) == (19, [ARCHIVE])
+    assert {(row.id, row.holder, row.place) for row in found.messages if row.holder or row.place} == {(1004, 0, 9000)}
+
+
+async def test_claims_of_what_is_in_the_snapshot_are_carried_over_before_they_need_more_room_than_there_is(
+    disk_store: LogStore,
+) -> None:
+    """log rule 6.4: three that are only held need the room of one that is removed."""
+    for number in (1, 2, 3):
+        await disk_store.write(batch(number, count=100, size=10))
+    await carried_over(disk_store)
+    ids = [row.id for number in (1, 2, 3) for row in batch(number, count=100).inserts]
+    limit = disk_store._upkeep._changes_max * 3
+    await disk_store.write(Rows(held=[Run(20, 1, ids[: limit - 1])]))
+    await settled(disk_store)
+    assert snap(disk_store) == 3
+    await disk_store.write(Rows(held=[Run(20, limit, ids[limit - 1 : limit])]))
+    await settled(disk_store)
+    assert snap(disk_store) == 5
+    assert sum(row.holder == 20 for row in (await reopened(disk_store)).messages) == limit
 
 
 async def test_messages_that_are_got_meanwhile_need_no_room(

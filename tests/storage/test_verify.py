@@ -10,6 +10,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import msgpack
 import pytest
 
 from broker import QueueManager
@@ -18,11 +19,12 @@ from broker.storage.creation import UNFINISHED
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log import manifest as manifests
 from broker.storage.snapshot.database import PAGE_BYTES
-from broker.storage.store import Rows, StoreUnusableError
+from broker.storage.store import ObjectRow, Rows, Run, StoreUnusableError
 from broker.storage.tools import reading
+from broker.storage.tools.naming import Naming
 from broker.storage.tools.verify import verify
 from tests.storage.ruins import change, change_data, content, place_of, started, stored
-from tests.storage.samples import message
+from tests.storage.samples import ORDERS, message
 from tests.stores import log_store
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ def findings(path: Path) -> list[str]:
 def test_a_whole_store_is_whole_and_no_byte_of_it_is_changed(history: History, tmp_path: Path) -> None:
     before = content(tmp_path / "data")
     found = verify(SystemDisk(tmp_path / "data"))
-    assert (found.findings, found.definitions, found.batches) == ([], 2, 250)
+    assert (found.findings, found.definitions, found.batches) == ([], 4, 250)
     assert content(tmp_path / "data") == before
     assert started(tmp_path / "data") == history.after(250)
 
@@ -159,13 +161,22 @@ def test_each_row_that_was_changed_is_told(tmp_path: Path) -> None:
         db.execute("UPDATE object SET attributes = x'00' WHERE name = 'SHIPPING'")
     told = "\n".join(findings(tmp_path / "data"))
     for each in (
-        f"backout count of a message is not what was written: ORDERS, MsgId unknown (message {ids[0]})",
+        f"backout count or the holder of a message is not what was written: ORDERS, MsgId unknown (message {ids[0]})",
         f"descriptor of message {ids[1]} is not what",
         f"descriptor of message {ids[2]} is not what",
         "messages, and they are not the",
         "the definition of SHIPPING is not what was written",
     ):
         assert each in told
+
+
+def test_a_message_is_named_by_the_msg_id_of_its_place() -> None:
+    """Of the same queue manager: one that a prepared unit has published has the MsgId of its place."""
+    manager = ObjectRow("QMGR", "SHOP", 1, "QMGR", msgpack.packb({"INSTANCE": 5}))
+    naming = Naming([ORDERS, manager])
+    descriptor = msgpack.packb((0, None, None, b""))
+    put, published = (message(id)._replace(descriptor=descriptor, place=place) for id, place in ((50, 0), (7, 50)))
+    assert naming.message(put).replace("message 50", "message 7") == naming.message(published)
 
 
 async def test_a_body_that_was_changed_is_told_by_queue_and_msg_id(tmp_path: Path) -> None:
@@ -197,13 +208,18 @@ def test_pages_that_cannot_be_read_hide_nothing_behind_them(tmp_path: Path) -> N
     assert fewer
 
 
-def test_a_log_that_removes_what_the_database_lacks_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "rows",
+    [Rows(removals=[1]), Rows(held=[Run(20, 1, [1])]), Rows(placed=[Run(0, 9, [1])])],
+    ids=["got", "held", "placed"],
+)
+def test_a_log_that_changes_what_the_database_lacks_is_told(tmp_path: Path, rows: Rows) -> None:
     async def write() -> None:
         store = log_store(tmp_path / "written")
         await store.open()
         await store.write(Rows(inserts=[message(1)]))
         await store._upkeep.carry_over()
-        await store.write(Rows(removals=[1]))
+        await store.write(rows)
         shutil.copytree(tmp_path / "written", tmp_path / "data")
         await store.close()
 

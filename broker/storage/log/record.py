@@ -8,16 +8,16 @@ little-endian.
 from __future__ import annotations
 
 import struct
-from itertools import starmap
+from itertools import chain, starmap
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from zlib import crc32
 
 import msgpack
 
-from broker.core.message.rows import MessageRow, ObjectRow, Rows
+from broker.core.message.rows import MessageRow, ObjectRow, Rows, Run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 MAGIC: Final = b"EVMQ"
 FORMAT: Final = 1
@@ -26,6 +26,11 @@ _HEADER: Final = struct.Struct("<4sHHIIIIQ12s")  # all but the check
 _CHECK: Final = struct.Struct("<I")
 HEADER_BYTES: Final = _HEADER.size + _CHECK.size
 """Magic, format, flags, generation, file, block, length of the payload, number, reserved, check."""
+
+_HOLDER: Final = MessageRow._fields.index("holder")
+_PLACE: Final = MessageRow._fields.index("place")
+_FREE_FIELDS: Final = _HOLDER
+"""So many fields has the row of a message that nobody holds and no unit has placed: the others are 0."""
 
 _FILE_MAGIC: Final = b"EVMQLOGF"
 _FILE_HEADER: Final = struct.Struct("<8sH16sIIQ")  # magic, format, instance, file, block_bytes, file_bytes
@@ -106,13 +111,23 @@ def read_file_header(content: bytes) -> FileHeader | None:
 
 
 def pack(rows: Rows) -> bytes:
-    """The payload of a batch."""
+    """The payload of a batch. Its `states` are among its `objects`: what needs room is asked before."""
     objects: list[tuple[object, ...]] = []
     dropped: list[tuple[bytes, bytes]] = []
-    if rows.objects or rows.dropped:
-        objects = [(o.space.encode(), o.name.encode(), o.number, o.kind.encode(), o.attributes) for o in rows.objects]
+    if rows.objects or rows.states or rows.dropped:
+        objects = [
+            (each.space.encode(), each.name.encode(), each.number, each.kind.encode(), each.attributes)
+            for each in chain(rows.objects, rows.states)
+        ]
         dropped = [(space.encode(), name.encode()) for space, name in rows.dropped]
-    parts = (rows.inserts, rows.removals, rows.backouts, rows.hardened, objects, dropped, rows.high_water)
+    inserts: list[tuple[object, ...]] = []
+    for row in rows.inserts:
+        inserts += (row if row[_HOLDER] or row[_PLACE] else row[:_FREE_FIELDS],)  # no call for each
+    parts: tuple[object, ...] = (
+        inserts, rows.removals, rows.backouts, rows.hardened, objects, dropped, rows.high_water,
+    )  # fmt: skip
+    if rows.held or rows.placed:
+        parts += (list(map(_packed_run, rows.held)), list(map(_packed_run, rows.placed)))
     payload: bytes = msgpack.packb(parts)
     return payload
 
@@ -120,7 +135,8 @@ def pack(rows: Rows) -> bytes:
 def unpack(payload: memoryview) -> Rows:
     """The batch of a payload."""
     parts: tuple[Any, ...] = msgpack.unpackb(payload, use_list=False)
-    inserts, removals, backouts, hardened, objects, dropped, high_water = parts
+    inserts, removals, backouts, hardened, objects, dropped, high_water, *runs = parts
+    held, placed = runs or ((), ())
     return Rows(
         inserts=_messages(inserts),
         removals=list(removals),
@@ -129,11 +145,40 @@ def unpack(payload: memoryview) -> Rows:
         objects=list(starmap(_object, objects)),
         dropped=[(space.decode(), name.decode()) for space, name in dropped],
         high_water=high_water,
+        held=list(starmap(_run, held)),
+        placed=list(starmap(_run, placed)),
     )
 
 
+def _packed_run(run: Run) -> tuple[int, int, list[int]]:
+    """A run with its ids as pieces of numbers that follow one another: how far each piece begins behind the end of the
+    one before, and how long it is.
+    """
+    pieces: list[int] = []
+    last = length = 0
+    for id in run.ids:
+        gap = id - last
+        if gap == 1 and length:
+            length += 1
+        else:
+            pieces += (length, gap)
+            length = 1
+        last = id
+    pieces.append(length)
+    return run.holder, run.first, pieces[1:]
+
+
+def _run(holder: int, first: int, pieces: Sequence[int]) -> Run:
+    ids: list[int] = []
+    last = 0
+    for gap, length in zip(pieces[::2], pieces[1::2], strict=True):
+        ids += range(last + gap, last + gap + length)
+        last += gap + length - 1
+    return Run(holder, first, ids)
+
+
 def _messages(rows: Iterable[tuple[Any, ...]]) -> list[MessageRow]:
-    return [MessageRow._make(row) for row in rows]
+    return [MessageRow(*row) for row in rows]
 
 
 def _object(space: bytes, name: bytes, number: int, kind: bytes, attributes: bytes) -> ObjectRow:

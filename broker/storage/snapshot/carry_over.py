@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from broker.storage.log.manifest import ManifestFile
     from broker.storage.snapshot.database import Snapshot
     from broker.storage.snapshot.delta import Delta
-    from broker.storage.store import Done
+    from broker.storage.store import Done, MessageRow
 
 _T = TypeVar("_T")
 
@@ -97,12 +97,14 @@ class CarryOver:
         if not self._manifest.current.carrying:
             yield partial(self._note, carrying=True)
         yield snapshot.begin
-        for counters in _chunks(delta.counters.items()):
-            yield partial(snapshot.count, counters=counters)
+        changed: list[int] = []
+        yield lambda _: changed.extend(delta.changed())  # there may be many
+        for ids in _chunks(changed):
+            yield partial(snapshot.change, ids=ids, left=delta.counted)
         for ids in _chunks(delta.removals):
             yield partial(snapshot.remove, ids=ids)
         for rows in runs(delta.inserts.values()):
-            yield partial(snapshot.insert, rows=rows)
+            yield partial(_insert, snapshot=snapshot, rows=rows, delta=delta)
         if delta.objects:
             yield partial(snapshot.define, objects=list(delta.objects.items()))
         snapshot.raise_high_water(delta.high_water)
@@ -125,6 +127,10 @@ class CarryOver:
 
     def _note(self, _: sqlite3.Connection, **changes: object) -> None:
         note(self._manifest, **changes)
+
+
+def _insert(db: sqlite3.Connection, snapshot: Snapshot, rows: list[MessageRow], delta: Delta) -> None:
+    snapshot.insert(db, list(map(delta.left, rows)) if delta.held or delta.placed else rows)
 
 
 def note(manifest: ManifestFile, **changes: object) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _HEAD: Final = Struct("<qqqqq").pack
 _COUNTERS: Final = Struct("<qqq").pack
+_HELD: Final = Struct("<qqqqqq").pack
 _ID: Final = Struct("<q").pack
 _TALLY: Final = Struct("<16sqqqQqQq")
 
@@ -45,8 +46,12 @@ class Checks:
         """Of what never changes in the row of a message."""
         return crc32(descriptor, crc32(_HEAD(id, queue, rank, persistent, length), self._seed))
 
-    def counters(self, id: int, backout_count: int, hardened: int) -> int:
-        """Of what may change in it."""
+    def counters(
+        self, id: int, backout_count: int, hardened: int, holder: int = 0, sequence: int = 0, place: int = 0
+    ) -> int:
+        """Of what may change in it. The last three are part of it where one is not 0, as in version 2 none was."""
+        if holder or sequence or place:
+            return crc32(_HELD(id, backout_count, hardened, holder, sequence, place), self._seed)
         return crc32(_COUNTERS(id, backout_count, hardened), self._seed)
 
     def data(self, id: int, data: bytes) -> int:
@@ -61,7 +66,7 @@ class Checks:
     def message(self, row: MessageRow) -> int:
         """What the row of a message adds to the sum."""
         head = self.head(row.id, row.queue, row.rank, row.persistent, row.length, row.descriptor)
-        return head + self.counters(row.id, row.backout_count, row.hardened)
+        return head + self.counters(row.id, row.backout_count, row.hardened, row.holder, row.sequence, row.place)
 
     def seal(self, instance: bytes, tally: Tally) -> bytes:
         """The value of the state row: the tally of a snapshot of this instance, and its check."""

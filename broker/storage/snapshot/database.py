@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.storage.snapshot.checks import TALLY_MAX, Tally
 from broker.storage.snapshot.scripts import schema, version
-from broker.storage.snapshot.statements import in_chunks, inserts_of, runs, statement
+from broker.storage.snapshot.statements import flat, in_chunks, inserts_of, runs, statement
 from broker.storage.store import MessageRow, ObjectRow, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from broker.storage.snapshot.checks import Checks
+    from broker.storage.snapshot.delta import Counters
 
 PAGE_BYTES: Final = 8192  # Three messages of 2 KiB in a page; pages of 4 KiB hold one, and half of each is wasted.
 _CACHE_KIB: Final = 16 * 1024
@@ -52,12 +53,15 @@ class Room(NamedTuple):
 
 
 class Snapshot:
-    """The snapshot at `path`, of the store `instance`. `tally` is what it holds, as of the last transaction."""
+    """The snapshot at `path`, of the store `instance`. `tally` is what it holds, as of the last transaction; `version`
+    that of its schema, which is 2 until `broker.storage.snapshot.upgrade` has added columns.
+    """
 
     def __init__(self, path: Path, instance: bytes, checks: Checks) -> None:
         self.path = path
         self._instance = instance
         self._checks = checks
+        self.version = version()
         self.tally = Tally()
         self._pending = Tally()
 
@@ -84,7 +88,7 @@ class Snapshot:
         with reading(self.path):
             if alone:
                 db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            check_owner(db, self.path, newest=version())
+            self.version = check_owner(db, self.path)
             _prepare(db)
             row = db.execute(statement("load_state")).fetchone()
         state = self._checks.unseal(row[0]) if row else None
@@ -118,16 +122,19 @@ class Snapshot:
         StoreUnusableError, as when one is not what was written.
         """
         with reading(self.path):
-            found = db.execute(statement("load_messages"), (after, limit)).fetchall()
+            found = db.execute(statement(load_statement(self.version)), (after, limit)).fetchall()
             head, counters = self._checks.head, self._checks.counters
             total = 0
-            for id, queue, rank, persistent, descriptor, length, _, backout, got, head_check, counters_check in found:
+            for (
+                id, queue, rank, persistent, descriptor, length, _, backout, got, holder, sequence, place,
+                head_check, counters_check,
+            ) in found:  # fmt: skip
                 if head(id, queue, rank, persistent, length, descriptor) != head_check:
                     raise self._damaged(f"the descriptor of message {id} is not what was written")
-                if counters(id, backout, got) != counters_check:
-                    raise self._damaged(f"the backout count of message {id} is not what was written")
+                if counters(id, backout, got, holder, sequence, place) != counters_check:
+                    raise self._damaged(f"the backout count or the holder of message {id} is not what was written")
                 total += head_check + counters_check
-        return [_message_row(row[:9]) for row in found], total
+        return [_message_row(row[:-2]) for row in found], total
 
     def check_tally(self, messages: int, total: int) -> None:
         """Compare what all pages of a load came to with the tally; raises StoreUnusableError."""
@@ -217,23 +224,23 @@ class Snapshot:
             for sql, chunk in in_chunks("remove_message", ids):
                 db.execute(sql, chunk)
 
-    def count(self, db: sqlite3.Connection, counters: Collection[tuple[int, tuple[int | None, int]]]) -> None:
-        """Change the backout count (None: leave it) and the mark of messages that are there."""
-        wanted = dict(counters)
+    def change(self, db: sqlite3.Connection, ids: Sequence[int], left: Callable[[int, Counters], Counters]) -> None:
+        """Change what may change of messages that are there: `left` says what is left of it."""
         with writing():
-            found = 0
-            for sql, chunk in in_chunks("read_counters", list(wanted)):
-                for id, count, marked, check in db.execute(sql, chunk).fetchall():
-                    if self._checks.counters(id, count, marked) != check:
-                        raise StoreFailedError(f"{self.path} is damaged: the backout count of message {id}")
-                    new, got = wanted[id]
-                    count = count if new is None else new
-                    changed = self._checks.counters(id, count, got)
-                    db.execute(statement("write_counters"), (count, got, changed, id))
-                    self._count_messages(0, changed - check)
-                    found += 1
-        if found != len(wanted):
-            raise StoreFailedError(f"{self.path} is damaged: {len(wanted) - found} messages are not in it")
+            for sql, chunk in in_chunks("read_counters", ids):
+                found = db.execute(sql, chunk).fetchall()
+                if len(found) != len(chunk):
+                    raise StoreFailedError(f"{self.path} is damaged: {len(chunk) - len(found)} messages are not in it")
+                changed: list[tuple[object, ...]] = []
+                for id, *before, check in found:
+                    if self._checks.counters(id, *before) != check:
+                        raise StoreFailedError(f"{self.path} is damaged: the counters of message {id}")
+                    counters = left(id, tuple(before))
+                    new = self._checks.counters(id, *counters)
+                    changed.append((id, *counters, new))
+                    self._count_messages(0, new - check)
+                for written, parameters in flat("write_counters", changed):
+                    db.execute(written, parameters)
 
     def define(self, db: sqlite3.Connection, objects: Collection[tuple[tuple[str, str], ObjectRow | None]]) -> None:
         """Store definitions, or drop them (None), by space and name."""
@@ -316,9 +323,14 @@ def _prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA secure_delete = FAST")  # Some systems' default writes zeros over all that is removed.
 
 
-def check_owner(db: sqlite3.Connection, path: Path, *, newest: int) -> int:
+def load_statement(found: int) -> str:
+    """The name of the statement that loads messages from a snapshot of this version."""
+    return "load_messages" if found == version() else "load_messages_of_version_2"
+
+
+def check_owner(db: sqlite3.Connection, path: Path) -> int:
     """The version of a database of ours; raises StoreUnusableError for one of another program, an empty one, and one
-    of a newer version than `newest`.
+    of a newer version than this program knows.
     """
     (application_id,) = db.execute("PRAGMA application_id").fetchone()
     (found,) = db.execute("PRAGMA user_version").fetchone()
@@ -327,9 +339,9 @@ def check_owner(db: sqlite3.Connection, path: Path, *, newest: int) -> int:
             f"{path} is empty, or the database of another program; give the queue manager a directory of its own, or "
             "restore this one from a backup"
         )
-    if found > newest:
+    if found > version():
         raise StoreUnusableError(
-            f"{path} has version {found}, and this program knows versions up to {newest}; start a newer program"
+            f"{path} has version {found}, and this program knows versions up to {version()}; start a newer program"
         )
     return int(found)
 

@@ -2,33 +2,83 @@
 
 A message that came and went between two carry-overs leaves nothing. It assumes of every message that it has not met
 that the snapshot has it.
+
+A batch may hold or place many thousand messages. So that is kept beside the rows, in dictionaries that take in a run
+without a step of Python for each message, and a row gets it when it is written or loaded (`left`).
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from itertools import count, repeat
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from broker.storage.store import MessageRow
 
 if TYPE_CHECKING:
-    from broker.storage.store import MessageRow, ObjectRow, Rows
+    from collections.abc import Iterable
+
+    from broker.storage.store import ObjectRow, Rows, Run
+
+Counters: TypeAlias = "tuple[int, int, int, int, int]"
+"""What may change in the row of a message: backout_count, hardened, holder, sequence, place."""
+
+_FREE: Final = (0, 0)
 
 
 class Delta:
     """Rows that the snapshot lacks, and what has become of those that it has. A message may be among both: a
-    nonpersistent one that two orderly stops in a row have kept.
+    nonpersistent one that was kept, removed and kept again.
 
-    `counters` has the backout count (None: as it was) and the mark `hardened` of messages in the snapshot; `objects`
-    None for one that was dropped.
+    `counters` has the backout count (None: as it was; else nobody holds it) and the mark `hardened` of messages in the
+    snapshot; `held` the holder and the sequence, `placed` the place of any messages, and they count after those of the
+    row and of `counters`; `objects` None for one that was dropped.
     """
 
     def __init__(self) -> None:
         self.inserts: dict[int, MessageRow] = {}
         self.removals: dict[int, None] = {}
         self.counters: dict[int, tuple[int | None, int]] = {}
+        self.held: dict[int, tuple[int, int]] = {}
+        self.placed: dict[int, int] = {}
         self.objects: dict[tuple[str, str], ObjectRow | None] = {}
         self.high_water = 0
+        self.held_later = 0  # rows of the snapshot that runs have held or placed, at most
 
     def __bool__(self) -> bool:
-        return bool(self.inserts or self.removals or self.counters or self.objects or self.high_water)
+        return bool(
+            self.inserts or self.removals or self.counters or self.held or self.placed or self.objects
+            or self.high_water
+        )  # fmt: skip
+
+    @property
+    def changes(self) -> int:
+        """How many changes of rows in the snapshot there are, at most. One that is held or placed counts a third: only
+        the page of its row changes, and none of its data.
+        """
+        return len(self.removals) + len(self.counters) + self.held_later // 3
+
+    def changed(self) -> list[int]:
+        """The messages of the snapshot that are there and others than they were. It may take long."""
+        return [*self.counters, *((self.held.keys() | self.placed.keys()) - self.inserts.keys() - self.counters.keys())]
+
+    def left(self, row: MessageRow) -> MessageRow:
+        """A row of the snapshot, or one of `inserts`, as this leaves it."""
+        id = row[0]
+        if id in self.held or id in self.counters or id in self.placed:
+            before = (row.backout_count, row.hardened, row.holder, row.sequence, row.place)
+            return MessageRow._make((*row[: -len(before)], *self.counted(id, before)))
+        return row
+
+    def counted(self, id: int, before: Counters) -> Counters:
+        """What this leaves of what may change in a row of the snapshot, or in one of `inserts`, where it is so."""
+        backout_count, hardened, holder, sequence, place = before
+        change = self.counters.get(id)
+        if change is not None:
+            backouts, hardened = change
+            if backouts is not None:
+                backout_count, holder, sequence = backouts, 0, 0
+        holder, sequence = self.held.get(id, (holder, sequence))
+        return backout_count, hardened, holder, sequence, self.placed.get(id, place)
 
     def apply(self, rows: Rows) -> None:
         """Take in a batch that has become durable, after those before it."""
@@ -37,38 +87,58 @@ class Delta:
             inserts[row.id] = row
         for id in rows.hardened:
             self._count(id, None, 1)
-        for id, count in rows.backouts:
-            self._count(id, count, 0)
+        for id, backouts in rows.backouts:
+            self._count(id, backouts, 0)
+        for run in rows.held:
+            self._hold(run, zip(repeat(run.holder), count(run.first), strict=False))
+        for run in rows.placed:
+            self._hold(run, repeat(_FREE))
+            self.placed.update(zip(run.ids, count(run.first), strict=False))
         for id in rows.removals:
             self._remove(id)
         for key in rows.dropped:  # before the objects: a queue may be deleted and defined anew in one batch
             self.objects[key] = None
         for each in rows.objects:
             self.objects[each.space, each.name] = each
+        for each in rows.states:
+            self.objects[each.space, each.name] = each
         self.high_water = max(self.high_water, rows.high_water)
 
     def follow(self, later: Delta) -> None:
         """Take in what came after this one."""
-        for id, (count, hardened) in later.counters.items():
-            self._count(id, count, hardened)
+        for id, (backouts, hardened) in later.counters.items():
+            self._count(id, backouts, hardened)
         for id in later.removals:
             self._remove(id)
-        self.inserts |= later.inserts  # after the removals: a message that was kept over a stop comes again
+        self.inserts |= later.inserts  # after the removals: a message that was kept and removed comes again
+        self.held |= later.held
+        self.placed |= later.placed
+        self.held_later += later.held_later
         self.objects |= later.objects
         self.high_water = max(self.high_water, later.high_water)
 
-    def _count(self, id: int, count: int | None, hardened: int) -> None:
+    def _hold(self, run: Run, held: Iterable[tuple[int, int]]) -> None:
+        self.held.update(zip(run.ids, held, strict=False))
+        self.held_later += len(run.ids) - sum(map(self.inserts.__contains__, run.ids))
+
+    def _count(self, id: int, backouts: int | None, hardened: int) -> None:
+        if backouts is not None:
+            self.held.pop(id, None)
         row = self.inserts.get(id)
         if row is not None:
-            self.inserts[id] = row._replace(
-                backout_count=row.backout_count if count is None else count, hardened=hardened
-            )
+            if backouts is None:
+                self.inserts[id] = row._replace(hardened=hardened)
+            else:
+                self.inserts[id] = row._replace(backout_count=backouts, hardened=hardened, holder=0, sequence=0)
             return
-        if count is None:
-            count, _ = self.counters.get(id, (None, 0))
-        self.counters[id] = (count, hardened)
+        if backouts is None:
+            backouts, _ = self.counters.get(id, (None, 0))
+        self.counters[id] = (backouts, hardened)
 
     def _remove(self, id: int) -> None:
+        if self.held or self.placed:
+            self.held.pop(id, None)
+            self.placed.pop(id, None)
         if self.inserts.pop(id, None) is None:
             self.removals[id] = None
             self.counters.pop(id, None)

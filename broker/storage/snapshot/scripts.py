@@ -11,7 +11,7 @@ from importlib.resources import files
 
 _FOLDER = files(__package__) / "sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
-_REPEATED = re.compile(r"(\([?, ]+\)|\?) /\* \.\.\. \*/")
+_REPEATED = re.compile(r"(\([?, 0x']+\)|\?) /\* \.\.\. \*/")
 _VERSION = re.compile(r"PRAGMA user_version = (\d+)")
 
 

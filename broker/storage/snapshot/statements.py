@@ -31,7 +31,7 @@ STEP_ROWS_MAX: Final = 256
 STEP_BYTES_MAX: Final = 512 * 1024
 """So much is written or read in one piece of work; a read of bodies that comes meanwhile waits for no more."""
 
-_CHUNK_ROWS_MAX: Final = 64  # Twelve parameters a row: SQLite before 3.32 takes 999 in one statement.
+_CHUNK_ROWS_MAX: Final = 64  # Fifteen parameters a row: SQLite before 3.32 takes 999 in one statement.
 
 Statement: TypeAlias = "tuple[str, Sequence[object]]"
 _T = TypeVar("_T")
@@ -43,23 +43,23 @@ def inserts_of(rows: Sequence[MessageRow], checks: Checks) -> tuple[list[Stateme
     bodies: list[tuple[object, ...]] = []
     total = 0
     for row in rows:
-        id, queue, rank, persistent, descriptor, length, data, backout_count, hardened = row
+        id, queue, rank, persistent, descriptor, length, data, *counted = row
         head = checks.head(id, queue, rank, persistent, length, descriptor)
-        counters = checks.counters(id, backout_count, hardened)
+        counters = checks.counters(id, *counted)
         total += head + counters
         assert data is not None
         check: int | None = checks.data(id, data)
         if length > INLINE_BYTES_MAX:
             bodies.append((id, data, check))
             data = check = None
-        messages.append(
-            (id, queue, rank, persistent, descriptor, length, data, backout_count, hardened, head, counters, check)
-        )
-    written: list[Statement] = [
-        (sql, list(chain.from_iterable(chunk))) for sql, chunk in in_chunks("insert_body", bodies)
-    ]
-    written += [(sql, list(chain.from_iterable(chunk))) for sql, chunk in in_chunks("insert_message", messages)]
-    return written, total
+        messages.append((*row[:6], data, *row[7:], head, counters, check))
+    return [*flat("insert_body", bodies), *flat("insert_message", messages)], total
+
+
+def flat(name: str, rows: Sequence[tuple[object, ...]]) -> Iterator[Statement]:
+    """The statement `name` for these rows of parameters."""
+    for sql, chunk in in_chunks(name, rows):
+        yield sql, list(chain.from_iterable(chunk))
 
 
 def runs(rows: Iterable[MessageRow]) -> Iterator[list[MessageRow]]:

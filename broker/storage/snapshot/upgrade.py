@@ -1,13 +1,18 @@
-"""The rows of a store of version 1, whose one database was journal and snapshot at once (log rule 7, upgrade)."""
+"""What older releases have left (log rule 7.9).
+
+A store of version 1, whose one database was journal and snapshot at once: its rows are copied. A snapshot of version 2:
+it gets the columns that it lacks, in its place.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
-from broker.storage.snapshot.database import check_owner, reading
+from broker.storage.snapshot.database import check_owner, reading, writing
+from broker.storage.snapshot.scripts import version
 from broker.storage.snapshot.statements import runs
-from broker.storage.store import MessageRow, ObjectRow, StoreUnusableError
+from broker.storage.store import MessageRow, ObjectRow, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +23,7 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 
+_COLUMNS: Final = ("holder", "sequence", "place")  # of messages, since version 3
 _MESSAGES: Final = """
 SELECT message.id, queue, rank, persistent, descriptor, length, coalesce(message.data, body.data), backout_count, got
 FROM message LEFT JOIN body ON body.id = message.id ORDER BY message.id
@@ -37,9 +43,27 @@ def is_old(disk: Disk, name: str) -> bool:
     db = disk.connect(name)
     try:
         with reading(path):
-            return check_owner(db, path, newest=VERSION + 1) == VERSION
+            return check_owner(db, path) == VERSION
     finally:
         db.close()
+
+
+def add_columns(db: sqlite3.Connection, snapshot: Snapshot) -> None:
+    """Make a snapshot of version 2 one of this version, in one transaction that takes a few pages, whatever is in it:
+    messages that nobody holds have the checks that they had. Raises StoreFullError, after which everything is as it
+    was, StoreBusyError, StoreFailedError.
+    """
+    try:
+        with writing():
+            db.execute("BEGIN IMMEDIATE")
+            for column in _COLUMNS:
+                db.execute(f"ALTER TABLE message ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+            db.execute(f"PRAGMA user_version = {version()}")
+            db.execute("COMMIT")
+    except StoreFullError:
+        snapshot.roll_back(db)
+        raise
+    snapshot.version = version()
 
 
 def copy_rows(disk: Disk, name: str, into: sqlite3.Connection, snapshot: Snapshot) -> None:
@@ -79,7 +103,7 @@ def _rows(found: sqlite3.Cursor, path: Path) -> Iterator[MessageRow]:
             row = found.fetchone()
         if row is None:
             return
-        yield MessageRow._make(row)
+        yield MessageRow(*row)
 
 
 def _compare(old: sqlite3.Connection, path: Path, into: sqlite3.Connection, snapshot: Snapshot) -> None:

@@ -246,7 +246,7 @@ class Inspection:
         delta = Delta()
         for each in self.chain.records:
             delta.apply(unpack(each.payload))
-        self._changed = delta.removals.keys() | delta.counters.keys()
+        self._changed = delta.removals.keys() | delta.changed()
         self.naming = Naming([*self.objects.values(), *(row for row in delta.objects.values() if row is not None)])
 
     def _judge(self, each: FoundMessage, body: bytes | None) -> None:
@@ -256,7 +256,9 @@ class Inspection:
             return
         if not each.counters:
             named = self.naming.message(each.row)
-            self.findings.append(f"{path}: the backout count of a message is not what was written: {named}")
+            self.findings.append(
+                f"{path}: the backout count or the holder of a message is not what was written: {named}"
+            )
         if body is None:
             self.findings.append(
                 f"{path}: the data of a message is missing or not what was put: {self.naming.message(each.row)}"

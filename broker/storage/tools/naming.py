@@ -44,7 +44,7 @@ class Naming:
             return "unknown"
         if given is not None:
             return given.hex()
-        return "unknown" if self._ids is None else self._ids.identifier(row.id).hex()
+        return "unknown" if self._ids is None else self._ids.identifier(row.place or row.id).hex()
 
 
 def _unpacked(attributes: bytes) -> dict[str, Any]:

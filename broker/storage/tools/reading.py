@@ -19,7 +19,8 @@ from urllib.parse import quote
 
 from broker.storage.disk.directory import open_private
 from broker.storage.disk.disk import NO_ROOM
-from broker.storage.snapshot.database import PAGE_BYTES
+from broker.storage.snapshot.database import PAGE_BYTES, load_statement
+from broker.storage.snapshot.scripts import version
 from broker.storage.snapshot.statements import statement
 from broker.storage.store import MessageRow, ObjectRow, StoreUnusableError
 
@@ -34,6 +35,7 @@ _RUN_BYTES: Final = 8 * 1024 * 1024
 _ID_MAX: Final = 2**63 - 1
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_ERROR}
 _NOT_OURS: Final = (struct.error, TypeError, ValueError, AttributeError)  # what a value of another kind leads to
+_COLUMNS: Final = "SELECT count(*) FROM pragma_table_info('message') WHERE name = 'holder'"
 _OBJECTS: Final = "SELECT space, name, number, kind, attributes, object_check FROM object WHERE number > ?"
 _OBJECTS_ORDERED: Final = f"{_OBJECTS} ORDER BY number LIMIT ?"
 
@@ -159,19 +161,24 @@ class Database:
 
     def messages(self) -> Iterator[FoundMessage]:
         """The messages that can be read, in order of id, without their data."""
-        for row in self._paged(statement("load_messages"), key=0):
-            found = MessageRow._make(row[:9])
-            id, queue, rank, persistent, descriptor, length, _, backout, got = found
-            head_check, counters_check = row[9:]
+        for row in self._paged(statement(load_statement(self._version())), key=0):
+            found = MessageRow._make(row[:-2])
+            id, queue, rank, persistent, descriptor, length, _, *counted = found
+            head_check, counters_check = row[-2:]
             try:
                 head = self._checks.head(id, queue, rank, persistent, length, descriptor) == head_check
             except _NOT_OURS:
                 head = False
             try:
-                counters = self._checks.counters(id, backout, got) == counters_check
+                counters = self._checks.counters(id, *counted) == counters_check
             except _NOT_OURS:
                 counters = False
             yield FoundMessage(found, head, counters, _number(head_check) + _number(counters_check))
+
+    def _version(self) -> int:
+        """The version of the schema, by the columns that there are."""
+        rows = self._rows(_COLUMNS, ())
+        return 2 if rows and not rows[0][0] else version()
 
     def data(self, rows: Sequence[MessageRow]) -> dict[int, bytes]:
         """The data of these messages, of those where it is what was put. `length` of each is to be relied on."""

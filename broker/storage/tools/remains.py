@@ -8,6 +8,7 @@ they say again what the snapshot should, and bring back what it has lost.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from broker.storage.log import manifest as manifests
@@ -49,6 +50,7 @@ class Remains:
         self.high_water = max(self._delta.high_water, inspection.tally.high_water if inspection.tally else 0)
         self.begin()
         self._objects = self._put_together_objects()
+        self._defined = {row.number for row in self._objects.values()}
         self._naming = Naming(self._objects.values())
 
     @property
@@ -70,30 +72,33 @@ class Remains:
         self.definitions = 0
         self.lost: list[str] = []
         self._queues: set[int] = set()  # that messages are on
+        self._freed: Counter[int] = Counter()  # messages by who has held them, and is lost
 
     def each_message(self) -> Iterator[MessageRow]:
         """The messages to keep."""
-        delta = self._delta
+        delta, freed = self._delta, self._freed
         lost: list[FoundMessage] = []
         for each, data in self._inspection.stored_messages():
             if each.row.id in delta.removals or each.row.id in delta.inserts:
                 continue
             if each.head and data is not None:
-                yield from self._kept(_as_left(each, data, delta))
+                yield from self._kept(delta.left(_read(each, data)))
             else:
                 lost.append(each)
         for row in delta.inserts.values():
-            yield from self._kept(row)
+            yield from self._kept(delta.left(row))
         self.lost += [self._told(each) for each in lost]
+        self.lost += [
+            f"the definition of what held {count} messages; nobody holds them now" for count in freed.values()
+        ]
 
     def each_object(self) -> Iterator[ObjectRow]:
         """The definitions to keep, after the messages: a queue that has messages and no definition any more gets one
         with the attributes of a new queue.
         """
         objects = dict(self._objects)
-        if self._inspection.lost_objects or self._inspection.database is None or self.missing:
-            numbers = {row.number for row in objects.values()}
-            for number in sorted(self._queues - numbers):
+        if self._may_lack_objects:
+            for number in sorted(self._queues - self._defined):
                 name = f"RECOVERED.{number}"
                 objects["QUEUE", name] = ObjectRow("QUEUE", name, number, "QLOCAL", self._queue_attributes)
                 self.lost.append(f"the definition of a queue; its messages are on {name} now")
@@ -101,12 +106,20 @@ class Remains:
         yield from objects.values()
 
     def _kept(self, row: MessageRow) -> Iterator[MessageRow]:
-        if not row.persistent and self._inspection.kept.state != manifests.ORDERLY:
+        if not (row.persistent or row.holder) and self._inspection.kept.state != manifests.ORDERLY:
             return
+        if row.holder and row.holder not in self._defined and self._may_lack_objects:
+            self._freed[row.holder] += 1
+            row = row._replace(holder=0, sequence=0)
         self.messages += 1
-        self.high_water = max(self.high_water, row.id)
+        self.high_water = max(self.high_water, row.id, row.place)
         self._queues.add(row.queue)
         yield row
+
+    @property
+    def _may_lack_objects(self) -> bool:
+        """Whether a definition may be lost."""
+        return bool(self._inspection.lost_objects or self._inspection.database is None or self.missing)
 
     def _told(self, each: FoundMessage) -> str:
         if not each.head:
@@ -139,13 +152,14 @@ class Remains:
         return {(row.space, row.name): row for row in by_number.values()}
 
 
-def _as_left(each: FoundMessage, data: bytes, delta: Delta) -> MessageRow:
-    """A row of the snapshot as the log has left it. A backout count that is not what was written begins anew."""
+def _read(each: FoundMessage, data: bytes) -> MessageRow:
+    """A row of the snapshot. Where the backout count or the holder is not what was written, the one begins anew, and
+    nobody holds the message.
+    """
     row = each.row._replace(data=data)
-    if not each.counters:
-        row = row._replace(backout_count=0, hardened=0)
-    count, hardened = delta.counters.get(row.id, (None, row.hardened))
-    return row._replace(backout_count=row.backout_count if count is None else count, hardened=hardened)
+    if each.counters:
+        return row
+    return row._replace(backout_count=0, hardened=0, holder=0, sequence=0, place=0)
 
 
 def _counted(records: Iterable[Record]) -> dict[int, Record]:

@@ -5,8 +5,8 @@
 -- name: insert_message
 -- The order of the first columns is that of MessageRow. The column `got` is what `MessageRow.hardened` holds.
 INSERT INTO message (id, queue, rank, persistent, descriptor, length, data, backout_count, got,
-    head_check, counters_check, data_check)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* ... */;
+    holder, sequence, place, head_check, counters_check, data_check)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) /* ... */;
 
 -- name: insert_body
 INSERT INTO body (id, data, data_check) VALUES (?, ?, ?) /* ... */;
@@ -15,10 +15,17 @@ INSERT INTO body (id, data, data_check) VALUES (?, ?, ?) /* ... */;
 SELECT count(*), coalesce(sum(head_check + counters_check), 0) FROM message WHERE id IN (? /* ... */);
 
 -- name: read_counters
-SELECT id, backout_count, got, counters_check FROM message WHERE id IN (? /* ... */);
+-- In the order of MessageRow.
+SELECT id, backout_count, got, holder, sequence, place, counters_check FROM message WHERE id IN (? /* ... */);
 
 -- name: write_counters
-UPDATE message SET backout_count = ?, got = ?, counters_check = ? WHERE id = ?;
+-- Of messages that are there: so many changes in one statement are an insert that meets them. What else it says of a
+-- message is not written.
+INSERT INTO message (id, backout_count, got, holder, sequence, place, counters_check,
+    queue, rank, persistent, length, head_check, descriptor)
+VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, x'') /* ... */
+ON CONFLICT (id) DO UPDATE SET backout_count = excluded.backout_count, got = excluded.got, holder = excluded.holder,
+    sequence = excluded.sequence, place = excluded.place, counters_check = excluded.counters_check;
 
 -- name: remove_message
 DELETE FROM message WHERE id IN (? /* ... */);
@@ -43,7 +50,13 @@ INSERT INTO state (id, value) VALUES (1, ?) ON CONFLICT (id) DO UPDATE SET value
 
 -- name: load_messages
 -- A page of messages after an id, in the order of MessageRow and their checks; a load brings no data.
-SELECT id, queue, rank, persistent, descriptor, length, NULL, backout_count, got, head_check, counters_check
+SELECT id, queue, rank, persistent, descriptor, length, NULL, backout_count, got, holder, sequence, place,
+    head_check, counters_check
+FROM message WHERE id > ? ORDER BY id LIMIT ?;
+
+-- name: load_messages_of_version_2
+-- The same from a snapshot of version 2, which had no columns for these.
+SELECT id, queue, rank, persistent, descriptor, length, NULL, backout_count, got, 0, 0, 0, head_check, counters_check
 FROM message WHERE id > ? ORDER BY id LIMIT ?;
 
 -- name: read_data
