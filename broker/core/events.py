@@ -102,10 +102,28 @@ class Events:
             return
         gauge = self._gauge(queue, now)
         gauge.enqueued += 1
-        gauge.highest = max(gauge.highest, queue.depth)
+        self._came(queue, gauge, now)
+        self._rose(queue, gauge, now)
+
+    def staged(self, queue: MessageQueue, now: float) -> None:
+        """Messages count in the depth of the queue, and nobody is given them before they are published."""
+        if self.counting:
+            self._rose(queue, self._gauge(queue, now), now)
+
+    def published(self, queue: MessageQueue, messages: int, now: float) -> None:
+        """So many messages that were staged are on the queue."""
+        if self.counting:
+            gauge = self._gauge(queue, now)
+            gauge.enqueued += messages
+            self._came(queue, gauge, now)
+
+    def _came(self, queue: MessageQueue, gauge: Gauge, now: float) -> None:
         if gauge.served is None:
             gauge.served = now
         self._late(queue, gauge, now)
+
+    def _rose(self, queue: MessageQueue, gauge: Gauge, now: float) -> None:
+        gauge.highest = max(gauge.highest, queue.depth)
         if gauge.high and _reaches(queue, "QDEPTHHI"):
             gauge.high, gauge.low = False, True
             self._tell(queue, gauge, MQRC.Q_DEPTH_HIGH, "QDPHIEV", now)
@@ -120,6 +138,14 @@ class Events:
             gauge.prompt, gauge.slow = False, True
             self._tell(queue, gauge, MQRC.Q_SERVICE_INTERVAL_OK, "QSVCIEV", now)
         gauge.served = now if queue.depth else None
+        self._fell(queue, gauge, now)
+
+    def left(self, queue: MessageQueue, now: float) -> None:
+        """Messages that had been claimed, and were counted as got then, have left the queue."""
+        if self.counting:
+            self._fell(queue, self._gauge(queue, now), now)
+
+    def _fell(self, queue: MessageQueue, gauge: Gauge, now: float) -> None:
         if gauge.low and queue.depth * 100 <= queue.max_depth * _number(queue, "QDEPTHLO"):
             gauge.low, gauge.high, gauge.full = False, True, True
             self._tell(queue, gauge, MQRC.Q_DEPTH_LOW, "QDPLOEV", now)

@@ -48,6 +48,12 @@ class Identifiers:
         self.last += 1
         return self.last
 
+    def next_of(self, count: int) -> int:
+        """The first of so many numbers as `next` gives, one behind the other."""
+        first = self.last + 1
+        self.last += count
+        return first
+
     def identifier(self, number: int | None = None) -> bytes:
         """A new MsgId, CorrelId or GroupId: `AMQ `, 12 characters of the queue manager's name, 8 bytes of its
         instance and the counter. With a `number` the one that was or will be made of it.

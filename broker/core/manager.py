@@ -15,6 +15,7 @@ Nothing here awaits or reads a clock: `now` is the wall clock in seconds, `tick`
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from broker.core.calls import (
@@ -31,13 +32,18 @@ from broker.core.calls import (
     settling,
 )
 from broker.core.calls.options import check_open
+from broker.core.claims import consumer as consumers
+from broker.core.claims.consumers import Consumers
 from broker.core.events import Events
 from broker.core.identifiers import Identifiers
-from broker.core.message.entry import AVAILABLE, DAMAGED, LOCKED, Entry
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, LOCKED, Entry
 from broker.core.message.rows import Rows
 from broker.core.names import opening
 from broker.core.names.definitions import Define
 from broker.core.names.objects import Objects
+from broker.core.prepared import sink as sinks
+from broker.core.prepared import unit as prepared_units
+from broker.core.prepared.sinks import Sinks
 from broker.core.queues import locking, waiting
 from broker.core.queues.effects import Effects, Grant
 from broker.core.queues.locking import OwnLocks
@@ -78,6 +84,8 @@ class Manager:
         self.objects = Objects(definition, self.ids, self.effects)
         self.triggers = Triggers(self.name, self.objects.processes, self.effects)
         self.events = Events(self.ids, self.effects)
+        self.consumers = Consumers(self.objects)
+        self.sinks = Sinks()
         self.quiescing = False
         self.unit_bytes_max = 64 * 1024 * 1024
         self._configure(definition)
@@ -251,7 +259,13 @@ class Manager:
             self._configure(change.definition)
 
     def load_object(self, row: ObjectRow) -> None:
-        """A definition as the store kept it."""
+        """An object as the store kept it."""
+        if row.space == consumers.SPACE:
+            self.consumers.load(row)
+            return
+        if row.space in (sinks.SPACE, prepared_units.SPACE):
+            self.sinks.load(row)
+            return
         defining.load_object(self.objects, self.triggers, row)
         if row.kind == "QMGR":
             self._configure(self.objects.definition)
@@ -277,17 +291,20 @@ class Manager:
     def nonpersistent_rows(self) -> Rows:
         """The nonpersistent messages that an orderly stop keeps: those of queues with NPMCLASS(HIGH)."""
         keeping = [queue for queue in self.objects.queues.values() if queue.keeps_nonpersistent]
-        entries = (entry for queue in keeping for entry in queue.shelf.entries.values())
-        return Rows(inserts=[entry.row() for entry in entries if not entry.persistence and entry.state == AVAILABLE])
+        on_queue = (entry for queue in keeping for entry in queue.shelf.entries.values() if entry.state == AVAILABLE)
+        appearing = (entry for entry in self.sinks.appearing() if entry.queue in keeping)
+        return Rows(inserts=[entry.row() for entry in chain(on_queue, appearing) if not entry.persistence])
 
     def check_invariants(self) -> None:
         """Raise AssertionError when a structure is broken. For tests."""
         self.objects.check_invariants()
+        self.consumers.check_invariants()
+        self.sinks.check_invariants(self.objects.queues.values())
         for queue in self.objects.queues.values():
             assert queue.pending_starts >= 0
             assert (queue in self.triggers.pending()) == self.triggers.startable(queue)
             for entry in queue.shelf.entries.values():
-                assert (entry.state in (AVAILABLE, LOCKED, DAMAGED)) == (entry.unit is None)
+                assert (entry.state in (AVAILABLE, LOCKED, DAMAGED, CLAIMED)) == (entry.unit is None)
 
 
 def _mark_seconds(interval_ms: int) -> float:

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.core.message.entry import AVAILABLE, GONE
+from broker.core.message.entry import AVAILABLE, CLAIMED, GONE, PREPARED
 from broker.core.queues.queue import LocalQueue
 from broker.engine.mistakes import contained, mistake
 from broker.storage.store import DataDamagedError
@@ -35,6 +35,11 @@ logger = logging.getLogger(__name__)
 
 RUN_LENGTH = 128
 RUN_BYTES = 256 * 1024
+AHEAD_DIVISOR = 8
+
+
+_ELSEWHERE = (AVAILABLE, CLAIMED, PREPARED)
+"""States in which nobody is about to be given the body: it may be on disk only."""
 
 
 class Run:
@@ -62,7 +67,7 @@ class Bodies:
 
     def settled(self, entry: Entry) -> None:
         """A persistent put is durable: its body stays in memory if there is room, or somebody has got it already."""
-        if entry.state == AVAILABLE and self.bytes + entry.length > self._budget:
+        if entry.state in _ELSEWHERE and self.bytes + entry.length > self._budget:
             entry.data = None
         else:
             self._hold(entry)
@@ -92,13 +97,19 @@ class Bodies:
             run = max(runs, key=lambda run: run.number)
         run.waiting.append((entries, fetched))
 
+    def ahead(self, entries: Sequence[Entry]) -> None:
+        """Read back the bodies of `entries`, which are wanted soon, unless that is a large part of the budget."""
+        wanted = [entry for entry in entries if entry.data is None and entry not in self._runs]
+        if wanted and sum(entry.length for entry in wanted) <= self._budget // AHEAD_DIVISOR:
+            self._read(wanted)
+
     def trim(self) -> None:
         """Let go of bodies until the budget is kept, as far as their messages wait on their queues."""
         looks = 2 * RUN_LENGTH
         while self.bytes > self._budget and self._held and looks:
             looks -= 1
             entry = next(iter(self._held))
-            if entry.state == AVAILABLE:
+            if entry.state in _ELSEWHERE:
                 del self._held[entry]
                 self.bytes -= entry.length
                 entry.data = None

@@ -5,32 +5,36 @@ from __future__ import annotations
 import asyncio
 import gc
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from broker.core.message.entry import Entry
+from broker.core.message.entry import AVAILABLE, Entry
 from broker.core.message.rows import Rows
 from broker.engine.bodies import tell_damage
 from broker.storage.store import DataDamagedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from broker.core.manager import Manager
     from broker.core.message.rows import MessageRow
     from broker.core.queues.queue import LocalQueue
     from broker.storage.store import Store
 
 
-async def load_messages(store: Store, queues: Iterable[LocalQueue]) -> int:
-    """Load all messages; how many there are. Those of no queue are removed from the store.
+async def load_messages(store: Store, core: Manager) -> int:
+    """Load all messages; how many there are. Those of no queue are removed from the store, and those whose consumer has
+    acknowledged them, or whose prepared unit can never be published.
 
     The backout counts of messages that were in somebody's hands go up by one, here and in the store (journal rule 8).
     """
-    loading = _Loading(queues)
+    loading = _Loading(core)
     with _collector_at_rest():
         async for rows in store.load_messages():
             nonpersistent = loading.take(rows)
             if nonpersistent:  # an orderly stop kept them for this start only, with their bodies
                 await _read(store, nonpersistent)
+    loading.give_out(core)
     if loading.changes:
         await store.write(loading.changes)
     return loading.count
@@ -50,7 +54,7 @@ async def _read(store: Store, entries: Sequence[Entry]) -> None:
         raise error
     for entry in entries:
         entry.data = bodies.get(entry.id)
-        if entry.data is None:
+        if entry.data is None and entry.state == AVAILABLE:  # who holds it is told at the reading
             entry.queue.set_aside(entry, str(error))
             tell_damage(entry, str(error))
 
@@ -58,8 +62,10 @@ async def _read(store: Store, entries: Sequence[Entry]) -> None:
 class _Loading:
     """One load: what it has met so far."""
 
-    def __init__(self, queues: Iterable[LocalQueue]) -> None:
-        self._queues = {queue.number: queue for queue in queues}
+    def __init__(self, core: Manager) -> None:
+        self._queues = {queue.number: queue for queue in core.objects.queues.values()}
+        self._units = core.sinks.units
+        self._held: dict[int, list[tuple[int, Entry]]] = {}  # by holder: sequence and message
         self.changes = Rows()
         self.count = 0
 
@@ -73,18 +79,32 @@ class _Loading:
             if queue is None:
                 self.changes.removals.append(row.id)
                 continue
-            entry = Entry.from_row(queue, row)
+            entry = Entry.from_row(queue, row, prepared=row.holder in self._units)
             entry.share(common)
-            loaded[queue].append(entry)
+            if row.holder:
+                self._held.setdefault(row.holder, []).append((row.sequence, entry))
+            else:
+                loaded[queue].append(entry)
             if not row.persistent:
                 nonpersistent.append(entry)
-            if row.hardened:
+            if row.hardened and not row.holder:  # what is held keeps its mark: to write it would let the message go
                 self.changes.backouts.append((row.id, entry.backout_count))
         for queue, entries in loaded.items():
             if entries:
                 queue.load(entries)
                 self.count += len(entries)
         return nonpersistent
+
+    def give_out(self, core: Manager) -> None:
+        """Give the messages that are held to those who hold them."""
+        for number, held in self._held.items():
+            held.sort(key=itemgetter(0))
+            if number in self._units:
+                core.sinks.load_messages(number, held)
+            else:
+                self.changes.removals += core.consumers.load_claims(number, held)
+            self.count += len(held)
+        self.changes.extend(core.sinks.loaded())
 
 
 @contextmanager

@@ -22,6 +22,10 @@ class Cause(StrEnum):
     """Got in a unit of work that has not been committed: gone with its commit, back with its backout."""
     LOCKED = "LOCKED"
     """Locked by a browse; only the handle that holds the lock sees it."""
+    CLAIMED = "CLAIMED"
+    """A consumer has claimed it, until it acknowledges it or is resolved."""
+    PREPARED = "PREPARED"
+    """Put by a prepared unit, which is neither published nor discarded yet."""
     EXPIRED = "EXPIRED"
     """Its time is up; the next getter that meets it discards it."""
     DAMAGED = "DAMAGED"
@@ -30,6 +34,12 @@ class Cause(StrEnum):
     """Messages of the group are not available: no get with ALL_MSGS_AVAILABLE is given any of it."""
     INCOMPLETE_MESSAGE = "INCOMPLETE_MESSAGE"
     """Segments are not available: no get with COMPLETE_MSG or ALL_SEGMENTS_AVAILABLE is given any of it."""
+    GROUP_TOO_LARGE = "GROUP_TOO_LARGE"
+    """The group has more messages, or bytes, than a consumer that takes whole groups may claim: it passes it over."""
+    GROUP_LEFT_BEHIND = "GROUP_LEFT_BEHIND"
+    """Beyond the last message of its group, or in a place of the group that another has: a consumer that takes whole
+    groups leaves it.
+    """
     FIRST_ITEM_ABSENT = "FIRST_ITEM_ABSENT"
     """The first message of the group is not available: no get with LOGICAL_ORDER begins the group."""
     HIGHER_PRIORITY_AHEAD = "HIGHER_PRIORITY_AHEAD"

@@ -62,12 +62,12 @@ class Bench:
 
 
 @asynccontextmanager
-async def opened(store: FaultStore | None = None, *, body_bytes: int | None = None) -> AsyncIterator[Bench]:
-    """Open a queue manager; with a store used before, Q is there already."""
+async def opened(store: FaultStore | None = None, **limits: int | None) -> AsyncIterator[Bench]:
+    """Open a queue manager with these limits; with a store used before, Q is there already."""
     store = store or FaultStore(MemoryStore())
     config = Config()
-    if body_bytes is not None:
-        config = replace(config, limits=replace(config.limits, body_bytes=body_bytes))
+    given = {name: limit for name, limit in limits.items() if limit is not None}
+    config = replace(config, limits=replace(config.limits, **given))
     async with QueueManager.open(config, store=store, clock=VirtualClock()) as manager, manager.connect() as connection:
         await connection.mqsc("DEFINE QLOCAL(Q) DEFPSIST(YES)")
         async with connection.open("Q", ALL) as queue:

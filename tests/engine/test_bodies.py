@@ -6,15 +6,19 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.engine.bodies import RUN_LENGTH
+from broker.engine.bodies import AHEAD_DIVISOR, RUN_LENGTH
+from broker.interface.port import answer
 from broker.mqi import MQGMO, MQOO, MQPMO, MessageDescriptor
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore
 from tests.engine.bench import ALL, opened
+from tests.engine.reader import Reader, bodies_of
 from tests.engine.trial import after_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+
+    import pytest
 
     from broker.core.message.entry import Entry
     from tests.engine.bench import Bench
@@ -228,3 +232,39 @@ async def test_bodies_of_units_of_work_leave_memory_when_they_are_settled() -> N
         await bench.connection.backout()
         assert (await bench.queue.get()).data == b"A" * 100
         assert bench.manager.bodies.bytes == 0
+
+
+async def test_the_bodies_that_a_reader_of_claims_wants_next_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims rule 2.12."""
+    monkeypatch.setattr("broker.interface.columns.MESSAGES_MAX", 10)
+    monkeypatch.setattr("broker.interface.columns.SHORT_BYTES", 1)
+    store = CountingStore()
+    async with opened(FaultStore(store)) as bench:
+        await put_all(bench, 30)
+    async with opened(FaultStore(store), body_bytes=AHEAD_DIVISOR * 1000) as bench:
+        archive = Reader(bench.manager)
+        await archive.register()
+        await archive.claim(30)
+        await archive.pin()
+        for after in (0, 10, 20):
+            frame = await answer(archive.port.read_claimed(archive.uuid, archive.generation, after, 30))
+            assert bodies_of(frame) == [body(number) for number in range(after, after + 10)]
+            await bench.idle()
+            assert in_memory(bench) == list(range(min(after + 20, 30)))
+    assert store.reads == [10, 10, 10]
+
+
+async def test_nothing_is_read_ahead_that_is_much_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("broker.interface.columns.MESSAGES_MAX", 10)
+    monkeypatch.setattr("broker.interface.columns.SHORT_BYTES", 1)
+    store = CountingStore()
+    async with opened(FaultStore(store)) as bench:
+        await put_all(bench, 30)
+    async with opened(FaultStore(store), body_bytes=AHEAD_DIVISOR * 1000 - AHEAD_DIVISOR) as bench:
+        archive = Reader(bench.manager)
+        await archive.register()
+        await archive.claim(30)
+        await archive.pin()
+        await answer(archive.port.read_claimed(archive.uuid, archive.generation, 0, 30))
+        await bench.idle()
+    assert store.reads == [10]

@@ -10,7 +10,7 @@ from broker.core.message import context, logical_order, report_options, transmis
 from broker.core.message.entry import MAX_PRIORITY, Entry, FullEntry
 from broker.core.message.mqmde import take_mqmde
 from broker.core.message.properties import FORMAT as PROPERTIES_FORMAT
-from broker.core.message.properties import take_properties
+from broker.core.message.properties import take_properties, with_given
 from broker.core.message.segmentation import cut, piece_length
 from broker.core.names.resolution import reply_to
 from broker.mqi import checks
@@ -64,6 +64,8 @@ class Put:
     md: MessageDescriptor | None
     pmo: PutMessageOptions
     data: bytes
+    properties: bytes = b""
+    """Properties that are given packed (`broker.mqi.rfh2`), beside those that stand before the data."""
 
 
 @dataclass(slots=True, eq=False)
@@ -160,6 +162,8 @@ def _described(manager: Manager, put: Put, *, ordered: bool) -> _Message:
         md, data, properties = take_properties(md, data, longest, manager.max_properties, ids.coded_char_set_id)
     if ordered and md.version == 1:
         raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
+    if put.properties:
+        properties = with_given(properties, put.properties, manager.max_properties)
     if md is not given:  # with fields out of headers
         warning = check_descriptor(md, remote=route.remote)
     flags = int(md.msg_flags) if md.version > 1 else 0

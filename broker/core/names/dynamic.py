@@ -77,10 +77,12 @@ def close_deletes(handle: Handle, options: int) -> bool:
     return True
 
 
-def check_deletable(queue: LocalQueue, options: int) -> None:
+def check_deletable(queue: LocalQueue, options: int, held: str) -> None:
     """Refuse to delete a queue that holds messages, unless they are to be purged, or that units of work are unfinished
-    on: Q_NOT_EMPTY (2055).
+    on, or of which somebody has messages, as `held` says: Q_NOT_EMPTY (2055).
     """
+    if held:
+        raise MQError(MQRC.Q_NOT_EMPTY, f"{queue.name}: {held}")
     if queue.uncommitted or (queue.depth and not options & _PURGE):
         raise MQError(
             MQRC.Q_NOT_EMPTY, f"{queue.name} holds {queue.depth} messages, {queue.uncommitted} are uncommitted"

@@ -1,0 +1,198 @@
+"""Claiming: which messages a consumer is given, and the slices in which it is given them (claims rules 2.5 to 2.10).
+
+A claim takes what a getter would be given next. It goes in slices: each is chosen, numbered and written when the one
+before it has settled, so that there is never a hole in what is claimed, whatever fails. A slice is frozen, made
+durable, and settled, as a unit of work is.
+"""
+
+from __future__ import annotations
+
+from itertools import chain, takewhile
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.core.calls import dispatch
+from broker.core.claims.consumer import CLAIMS_MAX
+from broker.core.message.entry import ID_MASK, MAX_PRIORITY, order_key
+from broker.core.message.rows import Rows, Run
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from broker.core.claims.consumer import Consumer
+    from broker.core.manager import Manager
+    from broker.core.message.entry import Entry
+    from broker.core.queues.queue import LocalQueue
+    from broker.core.queues.shelf import Shelf
+
+SLICE_LENGTH: Final = 1000
+"""Messages that are claimed, or acknowledged, together; a group stays in one slice, however many it has."""
+
+GROUP_MAX: Final = 100_000
+"""A group of more messages is never claimed as a whole."""
+
+
+class Limits(NamedTuple):
+    """What a claim may take: so many messages, of so many bytes together, that arrived up to the number `before`, if
+    there is one; `whole`: only complete groups and logical messages. `held_bytes` is what a consumer may have claimed
+    altogether; a group of more is passed over.
+    """
+
+    messages: int
+    bytes: int
+    before: int | None
+    whole: bool
+    held_bytes: int
+
+
+def queues_for(queues: Sequence[LocalQueue], consumer: Consumer) -> list[LocalQueue]:
+    """Those of the queues that may be claimed from now, beginning behind the one at which the last claim ended. Where
+    there is just one queue, raises why it may not: GET_INHIBITED (2016), OBJECT_IN_USE (2042).
+    """
+    refusals = {queue: refusal(queue) for queue in queues}
+    if len(queues) == 1 and (error := refusals[queues[0]]) is not None:
+        raise error
+    open_ones = [queue for queue in queues if refusals[queue] is None]
+    later = [queue for queue in open_ones if queue.name > consumer.turn]
+    return later + [queue for queue in open_ones if queue.name <= consumer.turn]
+
+
+def refusal(queue: LocalQueue) -> MQError | None:
+    """Why no consumer may claim from a queue now, if that is so."""
+    if queue.get_inhibited:
+        return MQError(MQRC.GET_INHIBITED, f"{queue.name} is GET(DISABLED)")
+    if queue.exclusive is not None:
+        return MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is open for exclusive input elsewhere")
+    if queue.clearing or queue.deleted:
+        return MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is being cleared or deleted")
+    return None
+
+
+def choose(consumer: Consumer, queues: Sequence[LocalQueue], limits: Limits, taken: int, size: int) -> list[Entry]:
+    """The messages of the next slice, in the order of their sequences; none when there is nothing more to claim. So
+    many were `taken` by this claim before, of `size` bytes. What is expired has left the queues.
+    """
+    room = min(limits.messages - taken, CLAIMS_MAX - len(consumer.claims))
+    if room <= 0:
+        return []
+    waiting = [queue for queue in queues if queue.shelf.available]
+    share = -(-min(room, SLICE_LENGTH) // max(len(waiting), 1))
+    slice_ = _Slice(room, limits.bytes - size, limits.held_bytes - consumer.bytes, started=taken > 0)
+    rests = []
+    for queue in waiting:
+        pieces = _pieces(queue, limits)
+        slice_.fill(pieces, min(slice_.length + share, SLICE_LENGTH))
+        rests.append(pieces)
+    for pieces in rests:  # what one queue does not have, another may
+        slice_.fill(pieces, SLICE_LENGTH)
+    return slice_.entries()
+
+
+class _Slice:
+    """The pieces of a slice: single messages, or whole groups, which are never parted."""
+
+    def __init__(self, room: int, size: int, held: int, *, started: bool) -> None:
+        self._room = room
+        self._size = size
+        self._held = held
+        self._started = started  # the claim has something: nothing more may exceed what it may take
+        self._pieces: list[list[Entry]] = []
+        self._put_back: dict[int, list[Entry]] = {}
+        self.length = 0
+
+    def fill(self, pieces: Iterator[list[Entry]], length: int) -> None:
+        """Take pieces until the slice has this length, or what the claim may take is taken."""
+        while self.length < length and self._room > 0:
+            piece = self._put_back.pop(id(pieces), None) or next(pieces, None)
+            if piece is None:
+                return
+            size = sum(entry.length for entry in piece)
+            too_much = self._started and (len(piece) > self._room or size > self._size)
+            if too_much or size > self._held:
+                self._put_back[id(pieces)] = piece
+                return
+            self._started = True
+            self._room -= len(piece)
+            self._size -= size
+            self._held -= size
+            self._pieces.append(piece)
+            self.length += len(piece)
+
+    def entries(self) -> list[Entry]:
+        return list(chain.from_iterable(self._pieces))
+
+
+def _pieces(queue: LocalQueue, limits: Limits) -> Iterator[list[Entry]]:
+    """What can be claimed of a queue piece by piece, in the order in which a getter would be given it."""
+    shelf, before = queue.shelf, ID_MASK if limits.before is None else min(limits.before, ID_MASK)
+    keys = shelf.wholes().keys if limits.whole else shelf.available
+    for rank in range(MAX_PRIORITY, -1, -1):
+        end = order_key(rank, before)
+        for key in takewhile(end.__ge__, keys.after(order_key(rank, 0))):
+            entry = shelf.entries[key]
+            piece = _whole(shelf, entry, before, limits) if limits.whole else [entry]
+            if piece:
+                yield piece
+
+
+def _whole(shelf: Shelf, entry: Entry, before: int, limits: Limits) -> list[Entry]:
+    """The group that begins with this message, if it may be claimed."""
+    if shelf.groups.size(entry) > GROUP_MAX:
+        return []
+    keys = shelf.groups.in_order(entry)
+    if keys[0] != entry.key:
+        return []  # a second one of the same number stays
+    piece = [shelf.entries[key] for key in keys]
+    late = any(each.place > before for each in piece)
+    return [] if late or sum(each.length for each in piece) > limits.held_bytes else piece
+
+
+def freeze(consumer: Consumer, entries: Sequence[Entry], now: float) -> Rows:
+    """Claim these messages, next in sequence: what is to be made durable. Until it is, nobody reads them."""
+    rows = Rows()
+    for entry in entries:
+        entry.queue.claim(entry)
+    first = consumer.next
+    run: list[int] = []
+    for sequence, entry in enumerate(entries, first):
+        if entry.persistence:
+            run.append(entry.id)
+        else:  # the store has it as long as it is claimed
+            rows.inserts.append(entry.row()._replace(holder=consumer.number, sequence=sequence))
+            if run:
+                rows.held.append(Run(consumer.number, sequence - len(run), run))
+                run = []
+    if run:
+        rows.held.append(Run(consumer.number, first + len(entries) - len(run), run))
+    rows.states.append(consumer.row(**_after(consumer, entries, now)))
+    return rows
+
+
+def settle(manager: Manager, consumer: Consumer, entries: Sequence[Entry], now: float, *, durable: bool) -> None:
+    """The slice is durable: its messages are the consumer's. Or it is not, and they are available again."""
+    if durable:
+        consumer.change(**(_after(consumer, entries, now) | {"next": consumer.next}))
+        consumer.take(entries)
+        if manager.events.counting:
+            for queue, count in counts(entries).items():
+                manager.events.got(queue, count, now)
+        return
+    for entry in entries:
+        entry.queue.release(entry)
+    dispatch.offer(manager, entries, now)
+
+
+def _after(consumer: Consumer, entries: Sequence[Entry], now: float) -> dict[str, object]:
+    since = consumer.since if consumer.claims else now
+    return {"next": consumer.next + len(entries), "since": since, "turn": entries[-1].queue.name}
+
+
+def counts(entries: Iterable[Entry | None]) -> dict[LocalQueue, int]:
+    """How many of the messages are of each queue."""
+    found: dict[LocalQueue, int] = {}
+    for entry in entries:
+        if entry is not None:
+            queue: LocalQueue = entry.queue  # type: ignore[assignment]  # only such a queue is claimed from
+            found[queue] = found.get(queue, 0) + 1
+    return found

@@ -1,0 +1,172 @@
+"""A consumer: who claims messages durably, and where it stands (claims rules 2.1 to 2.4).
+
+Its messages are numbered from 1, over all its queues and without a hole. Those up to `acknowledged` are gone; those
+behind it, up to `next` - 1, are claimed; of these the ones up to `pinned` may have been read. Nothing is worked out
+from what happens to be on a queue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgpack
+
+from broker.core.message.rows import ObjectRow
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.core.message.entry import Entry
+    from broker.core.queues.queue import LocalQueue
+
+SPACE: Final = "CONSUMER"
+
+CLAIMS_MAX: Final = 1_000_000
+"""The most messages that one consumer may have claimed."""
+
+
+class Consumer:
+    """One consumer. `claims` are its messages, the first of them with the sequence `acknowledged` + 1; None is one that
+    the store has lost.
+    """
+
+    __slots__ = (
+        "acknowledged", "base", "bytes", "claims", "counts", "generation", "lineage", "name", "next", "number",
+        "pinned", "q_names", "since", "turn", "uuid",
+    )  # fmt: skip
+
+    def __init__(self, name: str, number: int, uuid: str, q_names: Sequence[str]) -> None:
+        self.name = name
+        self.number = number  # that of its row, and the holder of its messages
+        self.uuid = uuid
+        self.q_names = tuple(q_names)  # some of them may be generic
+        self.generation = 0
+        self.lineage = ""  # the checkpoint whose offsets count; none until one is pinned
+        self.base = 0
+        self.acknowledged = 0
+        self.pinned = 0
+        self.next = 1
+        self.claims: list[Entry | None] = []
+        self.since = 0.0  # when the oldest of them was claimed, wall clock
+        self.bytes = 0  # of their bodies
+        self.counts: dict[LocalQueue, int] = {}  # how many are of each queue
+        self.turn = ""  # the queue at which the last claim ended
+
+    # What is kept of it
+
+    def row(self, **changes: object) -> ObjectRow:
+        """What the store keeps of it, with some of it changed."""
+        fields = {
+            "uuid": self.uuid, "q_names": self.q_names, "generation": self.generation, "lineage": self.lineage,
+            "base": self.base, "acknowledged": self.acknowledged, "pinned": self.pinned, "next": self.next,
+            "since": self.since, "turn": self.turn,
+        }  # fmt: skip
+        attributes: bytes = msgpack.packb(fields | changes)
+        return ObjectRow(SPACE, self.name, self.number, SPACE, attributes)
+
+    @classmethod
+    def from_row(cls, row: ObjectRow) -> Consumer:
+        """The consumer that a store kept, without its messages (`load`)."""
+        fields: dict[str, Any] = msgpack.unpackb(row.attributes)
+        consumer = cls(row.name, row.number, fields.pop("uuid"), fields.pop("q_names"))
+        consumer.change(**fields)
+        return consumer
+
+    def change(self, **changes: Any) -> None:
+        """What has become durable of it."""
+        for name, value in changes.items():
+            setattr(self, name, value)
+
+    def load(self, claimed: Sequence[tuple[int, Entry]]) -> None:
+        """Its messages as a store kept them, with their sequences."""
+        found = dict(claimed)
+        self.claims = [found.get(sequence) for sequence in range(self.acknowledged + 1, self.next)]
+        self._count([entry for entry in self.claims if entry is not None], 1)
+
+    # Its messages
+
+    def take(self, entries: Sequence[Entry]) -> None:
+        """These messages are claimed, behind the others."""
+        self.claims += entries
+        self.next += len(entries)
+        self._count(entries, 1)
+
+    def let_go(self, count: int) -> None:
+        """The first of its messages are acknowledged, or back on their queues."""
+        self._count([entry for entry in self.claims[:count] if entry is not None], -1)
+        del self.claims[:count]
+        self.acknowledged += count
+
+    def between(self, after: int, last: int) -> list[Entry | None]:
+        """Its messages with sequences behind `after`, up to `last`."""
+        return self.claims[after - self.acknowledged : last - self.acknowledged]
+
+    @property
+    def not_pinned(self) -> int:
+        """How many of its messages nobody has been allowed to read yet."""
+        return self.next - 1 - max(self.pinned, self.acknowledged)
+
+    def age(self, now: float) -> float:
+        """How many seconds ago the oldest of its messages was claimed; 0 when it has none."""
+        return max(0.0, now - self.since) if self.claims else 0.0
+
+    def _count(self, entries: Sequence[Entry], step: int) -> None:
+        for entry in entries:
+            queue: LocalQueue = entry.queue  # type: ignore[assignment]  # only such a queue is claimed from
+            self.counts[queue] = self.counts.get(queue, 0) + step
+            self.bytes += step * entry.length
+            if not self.counts[queue]:
+                del self.counts[queue]
+
+    # What its readers may do (claims rule 2.4)
+
+    def check_generation(self, generation: int) -> None:
+        """Raise OBJECT_CHANGED (2041) for a reader that is not the one that registered last."""
+        if generation != self.generation:
+            raise MQError(
+                MQRC.OBJECT_CHANGED,
+                f"consumer {self.name} is at generation {self.generation}, and this reader is of generation "
+                f"{generation}: another has registered since, or the consumer was resolved; only the last may go on",
+            )
+
+    def check_lineage(self, lineage: str | None) -> None:
+        """Raise SUBSCRIPTION_IN_USE (2429) for a reader with another checkpoint, or a new one, where one counts."""
+        if self.lineage and lineage != self.lineage:
+            what = f"another one ({lineage})" if lineage else "a new one"
+            raise MQError(
+                MQRC.SUBSCRIPTION_IN_USE,
+                f"consumer {self.name} is read with the checkpoint of lineage {self.lineage}, and this is {what}: use "
+                f"that checkpoint or another consumer, or give it up with RESOLVE CONSUMER({self.name})",
+            )
+
+    def check_position(self, start: int, end: int | None) -> None:
+        """Raise UOW_COMMITTED (2408) for a position that others have passed, NO_DATA_AVAILABLE (2379) for one that was
+        never reached.
+        """
+        last = start if end is None else end
+        if self.acknowledged > start:
+            raise self.passed(start, "acknowledged", self.acknowledged)
+        if last > self.next - 1:
+            raise self.missing(last)
+        if self.pinned > last:
+            raise self.passed(last, "pinned", self.pinned)
+
+    def passed(self, said: int, what: str, stored: int) -> MQError:
+        """UOW_COMMITTED (2408) for a position before what is `acknowledged`, or `pinned`."""
+        return MQError(
+            MQRC.UOW_COMMITTED,
+            f"consumer {self.name} has {what} up to {stored}, and this reader says {said}: its checkpoint is "
+            f"older than the consumer; give it up with RESOLVE CONSUMER({self.name}), then begin with a new checkpoint "
+            "and a new output",
+        )
+
+    def missing(self, said: int) -> MQError:
+        """NO_DATA_AVAILABLE (2379) for claims that are not there."""
+        return MQError(
+            MQRC.NO_DATA_AVAILABLE,
+            f"consumer {self.name} has claimed messages up to {self.next - 1}, and this reader says {said}: the queue "
+            "manager is older than the checkpoint, as after a restore; begin with a new checkpoint and a new output, "
+            f"after RESOLVE CONSUMER({self.name})",
+        )

@@ -1,0 +1,55 @@
+"""How far a consumer is behind (claims rule 2.11)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
+
+from broker.core.message.entry import ID_MASK
+from broker.mqi.packing import unpack_md
+from broker.mqi.structures import MessageDescriptor
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from broker.core.message.entry import Entry
+    from broker.core.queues.queue import LocalQueue
+
+
+class Lag(NamedTuple):
+    """What is available on the queues of a consumer: how many messages, of how many bytes, and when the oldest was put
+    (wall clock; 0 when there is none). What is uncommitted at the moment counts in the bytes too.
+    """
+
+    messages: int
+    bytes: int
+    since: float
+
+    def age(self, now: float) -> float:
+        """How many seconds ago the oldest was put; 0 when there is none."""
+        return max(0.0, now - self.since) if self.since else 0.0
+
+
+def lag_of(queues: Iterable[LocalQueue]) -> Lag:
+    """The lag of a consumer of these queues, without looking at the messages one by one."""
+    messages = size = 0
+    oldest: list[float] = []
+    for queue in queues:
+        available = len(queue.shelf.available)
+        messages += available
+        first = next(queue.shelf.by_arrival(0, ID_MASK), None)
+        if first is not None:
+            size += queue.bytes - queue.claimed_bytes - queue.prepared_bytes
+            oldest.append(_put_at(first))
+    return Lag(messages, size, min(filter(None, oldest), default=0.0))
+
+
+def _put_at(entry: Entry) -> float:
+    """When a message was put, as its descriptor says; 0 where that says nothing, since whoever put it has set it so."""
+    md = MessageDescriptor()
+    unpack_md(entry.packed_md, md)
+    try:
+        moment = datetime.strptime(f"{md.put_date}{md.put_time}0000", "%Y%m%d%H%M%S%f")
+    except ValueError:
+        return 0.0
+    return moment.replace(tzinfo=UTC).timestamp()
