@@ -269,3 +269,13 @@ async def test_a_checked_script_ends_at_a_change_for_which_the_store_has_no_room
             await bench.connection.mqsc("DEFINE QLOCAL(FIRST)\nDEFINE QLOCAL(LATER)", check=True)
         assert [reply.code for reply in caught.value.replies] == ["AMQ8101S"]
         assert await codes(bench.connection, "DISPLAY QLOCAL(FIRST)\nDISPLAY QLOCAL(LATER)") == ["AMQ8147E"] * 2
+
+
+async def test_a_script_given_up_before_its_turn_runs_all_the_same() -> None:
+    async with opened() as (manager, _):
+        port = conversation(manager)
+        first, second = port.mqsc("DEFINE QLOCAL(A)"), port.mqsc("DEFINE QLOCAL(B)\nDEFINE QLOCAL(C)")
+        second.withdraw()
+        await first
+        replies = await port.mqsc("DISPLAY QLOCAL(C)")
+        assert [reply.code for reply in replies] == ["AMQ8409I"]

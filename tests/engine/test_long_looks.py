@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker import MQError, QueueManager
-from broker.core.explain.explaining import LOOKS_AT_ONCE as EXPLAINED_AT_ONCE
+from broker.core.explain.findings import LOOKS_AT_ONCE as EXPLAINED_AT_ONCE
 from broker.core.message.entry import Entry
 from broker.core.queues.queue import LocalQueue
 from broker.core.queues.selection import EXPIRED_AT_ONCE
@@ -313,7 +313,7 @@ async def test_a_call_that_looks_at_very_much_may_end_in_the_middle(
     many: Loaded, look: Callable[[Conversation], Call[Any]], end: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if end == "mistake":
-        monkeypatch.setattr("broker.core.explain.explaining._in_steps", wrong)
+        monkeypatch.setattr("broker.core.explain.explaining.in_steps", wrong)
         monkeypatch.setattr("broker.core.triggers.Triggers.leased", wrong)
     port = many.manager.converse()
     looking, behind = look(port), port.trigger_pending()
