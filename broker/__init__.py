@@ -16,11 +16,16 @@ if TYPE_CHECKING:
     from broker.client import connect as connect
     from broker.clock import Clock as Clock
     from broker.engine import QueueManager as QueueManager
+    from broker.interface import ClaimedBatch as ClaimedBatch
+    from broker.interface import ColumnMessage as ColumnMessage
     from broker.interface import Connection as Connection
+    from broker.interface import Consumer as Consumer
     from broker.interface import Message as Message
     from broker.interface import PendingQueue as PendingQueue
     from broker.interface import PutResult as PutResult
     from broker.interface import Queue as Queue
+    from broker.interface import Sink as Sink
+    from broker.interface import SinkBatch as SinkBatch
     from broker.interface import TriggerStart as TriggerStart
     from broker.interface import TriggerStarts as TriggerStarts
     from broker.mqi import CommandFailedError as CommandFailedError
@@ -30,15 +35,20 @@ if TYPE_CHECKING:
     __version__: str
 
 _MODULES = {
+    "ClaimedBatch": "interface",
     "Clock": "clock",
+    "ColumnMessage": "interface",
     "CommandFailedError": "mqi",
     "Connection": "interface",
+    "Consumer": "interface",
     "MQError": "mqi",
     "Message": "interface",
     "PendingQueue": "interface",
     "PutResult": "interface",
     "Queue": "interface",
     "QueueManager": "engine",
+    "Sink": "interface",
+    "SinkBatch": "interface",
     "StoreUnusableError": "storage.store",
     "TriggerStart": "interface",
     "TriggerStarts": "interface",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from broker.benchmarks.claimed import CLAIM
 from broker.benchmarks.disk import COMMIT, HOP, INSERT, READ, REMOVE, SYNC
 from broker.benchmarks.echo import REQUEST, ROUND_TRIP
 from broker.benchmarks.gets import GET, PUT_AND_GET
@@ -24,6 +25,7 @@ WORKLOADS: Final = {
         PUT_SINGLY,
         GET,
         PUT_AND_GET,
+        CLAIM,
         WAKE_UNDER_SYNCPOINT,
         WAKE_OUTSIDE_SYNCPOINT,
         WAITERS,

@@ -78,28 +78,33 @@ async def hold(ready: Ready, url: str, size: int, count: int) -> Told:
     """Put and get in several ways; the longest hold in each, in milliseconds."""
     longest: dict[str, float] = {}
     async with broker.connect(url) as connection:
-        await connection.put1(_WATCH, b"", _UNWRITTEN)
-        await _mark(connection)  # and the watch has begun
+        await start_watch(connection)
         async with connection.open(QUEUE, MQOO.INPUT_SHARED | MQOO.OUTPUT | MQOO.INQUIRE) as queue:
             await ready()
-            await _mark(connection)
+            await longest_hold(connection)
             await queue.put_many(bodies(count, size))
-            longest["pipelined puts"] = await _mark(connection)
+            longest["pipelined puts"] = await longest_hold(connection)
             async for _ in batches(connection, queue, count):
                 pass
-            longest["gets"] = await _mark(connection)
+            longest["gets"] = await longest_hold(connection)
             for each in bodies(min(_SINGLE, count), size):
                 await queue.put(each)
-            longest["single puts"] = await _mark(connection)
+            longest["single puts"] = await longest_hold(connection)
             for each in bodies(min(_LARGE, count), _LARGE_BYTES):
                 await queue.put(each)
-            longest[f"puts of {_LARGE_BYTES // 1000} kB"] = await _mark(connection)
+            longest[f"puts of {_LARGE_BYTES // 1000} kB"] = await longest_hold(connection)
             await check_depth(queue, min(_SINGLE, count) + min(_LARGE, count))
     return {"longest": longest}
 
 
-async def _mark(connection: Connection) -> float:
-    """The longest hold since the mark before."""
+async def start_watch(connection: Connection) -> None:
+    """Have the loop watched in a daemon with the settings and definitions of `HOLD`; return when it is."""
+    await connection.put1(_WATCH, b"", _UNWRITTEN)
+    await longest_hold(connection)
+
+
+async def longest_hold(connection: Connection) -> float:
+    """By how many milliseconds the loop was held at most, since this was asked before."""
     await connection.put1(_MARKS, b"", _UNWRITTEN)
     async with connection.open(_TOLD, MQOO.INPUT_SHARED) as told:
         return float((await told.get(wait=_PATIENCE)).data)

@@ -58,8 +58,8 @@ class RemoteCall(Call[T]):
             self.exception()
 
 
-class RemoteWait(RemoteCall[int]):
-    """TRIGGER_WAIT, which the queue manager need not remember when nobody waits for it."""
+class RemoteRead(RemoteCall[T]):
+    """A call that changes nothing: the queue manager need not answer it when nobody waits for it."""
 
     __slots__ = ()
 
@@ -67,6 +67,12 @@ class RemoteWait(RemoteCall[int]):
         if not self.done() or self.cancelled():
             self.line.cancel(self)
         super().abandon()
+
+
+class RemoteWait(RemoteRead[int]):
+    """TRIGGER_WAIT and BACKUP, which end when nobody waits for them."""
+
+    __slots__ = ()
 
 
 class RemoteGet(RemoteCall[T]):

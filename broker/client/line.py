@@ -47,7 +47,7 @@ class Line(asyncio.Protocol):
         self._where = where
         self._why = ""
         self._endpoint = Endpoint(Role.CLIENT)
-        self._peer_frame_bytes = 0
+        self.frame_bytes = 0  # the longest frame that the queue manager accepts
         self._transport: asyncio.Transport | None = None
         self._calls: dict[int, RemoteCall[Any]] = {}
         self._ports: dict[int, RemotePort] = {}
@@ -133,7 +133,7 @@ class Line(asyncio.Protocol):
         welcome = frames.welcome(frame)
         if welcome.product != frames.PRODUCT or welcome.version != frames.VERSION or welcome.heartbeat < 1:
             raise WireError(f"{welcome.product} {welcome.version} is not {frames.PRODUCT} {frames.VERSION}")
-        self._peer_frame_bytes = welcome.frame_bytes
+        self.frame_bytes = welcome.frame_bytes
         self._beat_seconds = welcome.heartbeat / 1000 / TICKS_AN_INTERVAL
         self._watch(self._beat_seconds, self._beat)
         if not self.welcomed.done():
@@ -177,8 +177,8 @@ class Line(asyncio.Protocol):
             call.failed(MQError(MQRC.CONNECTION_BROKEN, f"the line to {self._where} is broken: {self._why}"))
             return call
         frame = self._endpoint.send(verb, port.conversation, number, *fields)
-        if len(frame) > self._peer_frame_bytes + 4:
-            text = f"a call of {len(frame)} bytes is over the queue manager's limit of {self._peer_frame_bytes}"
+        if len(frame) > self.frame_bytes + 4:
+            text = f"a call of {len(frame)} bytes is over the queue manager's limit of {self.frame_bytes}"
             call.failed(MQError(MQRC.DATA_LENGTH_ERROR, text))
             return call
         self._calls[number] = call

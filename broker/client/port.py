@@ -15,9 +15,10 @@ from broker.client.calls import (
     RemoteTake,
     RemoteWait,
 )
+from broker.client.claims import C, ClaimCalls
 from broker.wire import answers
 from broker.wire.arguments import AS_BEFORE
-from broker.wire.frames import IDS_MAX, Verb
+from broker.wire.frames import HEAD_BYTES, IDS_MAX, Verb
 from broker.wire.structures import (
     DescriptorPacker,
     object_fields,
@@ -38,7 +39,7 @@ _PUT: Final = Verb.PUT.value
 _GET: Final = Verb.GET.value
 
 
-class RemotePort:
+class RemotePort(ClaimCalls):
     """One conversation. It implements `broker.interface.Port`; the queue manager answers.
 
     Each method sends its frame with all others of the same turn of the event loop. The queue manager checks what is in
@@ -56,6 +57,11 @@ class RemotePort:
         self._packed = DescriptorPacker().pack
 
     @property
+    def frame_bytes(self) -> int:
+        """The longest frame of columns that the line takes."""
+        return self.line.frame_bytes - HEAD_BYTES
+
+    @property
     def broken(self) -> bool:
         """Whether the conversation has ended, or its line is broken."""
         return self.ended or self.line.broken
@@ -65,6 +71,9 @@ class RemotePort:
         if not self.ended:
             self.ended = True
             self.line.ended(self)
+
+    def _request(self, kind: type[C], verb: int, *fields: object) -> C:
+        return self.line.request(kind, self, verb, *fields)
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> RemoteCall[Opened]:
         return self.line.request(RemoteOpen, self, Verb.OPEN, object_fields(descriptor), sendable(options))

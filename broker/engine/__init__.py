@@ -18,11 +18,20 @@ What is where, in the order in which a call meets it:
     calls           a get on its way to its answer
     hardening       HARDENBO: it is on disk that a message is in somebody's hands
     delivery        what a getter receives
+    column_frames   what a reader of many messages receives: columns
     bodies          which message bodies are in memory
     put_back        what was got and not taken goes back
     mark_expiry     browse marks end in time
     unit_of_work    MQBEGIN, MQCMIT, MQBACK
     rollback_only   a unit of work that can only be backed out
+    claim_calls     consumers: claims, and queues read by number
+    claim_jobs      what those calls do that changes a consumer, one at a time
+    ranges          messages read by number: claims, and what is on a queue
+    column_frames   ... as columns
+    sink_calls      prepared units, and the sinks that publish them
+    sink_jobs       what those calls do, one at a time for each sink and unit
+    staged_rows     messages that were given as columns
+    looks           what jobs wait for: the journal, bodies, their turn
     pending_unit    a unit on its way to the store
     journal         when a message is durable, visible, acknowledged: the numbered rules
     outbox          what the queue manager puts of its own accord
@@ -36,6 +45,10 @@ What is where, in the order in which a call meets it:
     scripts         the replies to a script, in parts
     changes         changes of definitions are made durable, then applied
     clearing        a queue is emptied
+    decisions       RESOLVE and RESET are carried out
+    holdings        claims and prepared units, as commands and the status show them
+    claim_watch     old claims are named in the log
+    figures         the status
     objects         the objects as commands, MQINQ and MQSET see them
     backups         the data is copied, while everything else goes on
 """

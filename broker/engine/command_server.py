@@ -11,19 +11,23 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from broker.commands import script
-from broker.commands.interpreter import Outcome, begin
+from broker.commands.errors import CommandError
+from broker.commands.interpreter import Outcome, begin, refused
+from broker.commands.requests import DECISIONS
 from broker.engine.mistakes import mistake
 from broker.engine.scripts import Unread
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.replies import CommandReply
-from broker.storage.store import StoreFullError
+from broker.storage.store import StoreFailedError, StoreFullError
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
     from broker.clock import Clock
+    from broker.commands.requests import Decision
     from broker.core.names.definitions import Change
+    from broker.engine.decisions import Decisions
     from broker.engine.jobs import Look, Steps
     from broker.engine.objects import LiveCatalog
     from broker.engine.scripts import ScriptCall
@@ -32,9 +36,10 @@ if TYPE_CHECKING:
 class CommandServer:
     """Makes jobs of scripts."""
 
-    def __init__(self, clock: Clock, catalog: LiveCatalog, script_bytes: int) -> None:
+    def __init__(self, clock: Clock, catalog: LiveCatalog, decisions: Decisions, script_bytes: int) -> None:
         self._clock = clock
         self._catalog = catalog
+        self._decisions = decisions
         self._script_bytes = script_bytes
 
     def check(self, text: str) -> None:
@@ -89,6 +94,10 @@ class CommandServer:
             reply = begun.reply if error is None else _failed(error)
             call.add(reply)
             return reply.ok
+        if isinstance(begun, DECISIONS):
+            reply = yield from self._decide(begun)
+            call.add(reply)
+            return reply.ok
         continues = False
         ok = True
         for part in begun:
@@ -100,6 +109,14 @@ class CommandServer:
             if call.cancelled() or call.over:
                 break
         return ok
+
+    def _decide(self, decision: Decision) -> Generator[Look | None, Exception | None, CommandReply]:
+        try:
+            return (yield from self._decisions.carry_out(decision))
+        except CommandError as error:
+            return refused(error)
+        except (MQError, StoreFullError, StoreFailedError) as error:
+            return _failed(error)
 
 
 def _unread(call: ScriptCall) -> Look | None:

@@ -23,12 +23,14 @@ from broker.engine.answers import opened, placed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.call_order import CallOrder
 from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
+from broker.engine.claim_calls import ClaimCalls
 from broker.engine.context import WAITS_AT_ONCE
 from broker.engine.delivery import Form, form_of
 from broker.engine.leases import Leases
 from broker.engine.objects import inquire
 from broker.engine.room import BOUNDLESS
 from broker.engine.scripts import ScriptCall
+from broker.engine.sink_calls import SinkCalls
 from broker.engine.unit_of_work import UnitOfWork
 from broker.interface.port import (
     Call,
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from broker.engine.room import Room
     from broker.interface.port import Port
     from broker.mqi.explanations import Explanation
+    from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 _INQUIRE = MQOO.INQUIRE.value
@@ -66,7 +69,7 @@ _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 
 
-class Conversation:
+class Conversation(ClaimCalls, SinkCalls):
     """One connection to the queue manager."""
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:
@@ -83,6 +86,10 @@ class Conversation:
     @property
     def q_mgr_name(self) -> str:
         return self.core.name
+
+    @property
+    def frame_bytes(self) -> int:
+        return self.room.frame_bytes
 
     @property
     def broken(self) -> bool:
@@ -228,10 +235,17 @@ class Conversation:
         handle, values = self._open_for(hobj, _SET, MQRC.NOT_OPEN_FOR_SET), checks.settings(values)
         self.call_order.change(call, slow_calls.set_attributes(self, call, handle, values))
 
-    def _mqsc(self, call: ScriptCall, text: str, check: bool) -> None:
+    def _mqsc(self, call: Call[list[CommandReply]], text: str, check: bool) -> None:
         commands = self.manager.commands
         commands.check(text)
-        self.call_order.change(call, commands.script(text, call, up_to_failure=check), at_once=False)
+        script = call if isinstance(call, ScriptCall) else self._unread_script()
+        self.call_order.change(call, commands.script(text, script, up_to_failure=check), at_once=False)
+
+    def _unread_script(self) -> ScriptCall:
+        """A script whose call was given up before it was made: it runs all the same, and nobody reads its replies."""
+        script = ScriptCall(self.manager.config.limits.replies_bytes)
+        script.cancel()
+        return script
 
     def _open_for(self, hobj: int, option: int, reason: MQRC) -> Handle:
         handle = self.hconn.handle(hobj)

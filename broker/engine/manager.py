@@ -24,13 +24,18 @@ from broker.core.message.rows import Rows
 from broker.core.names.definitions import Define
 from broker.engine.afterwards import Afterwards
 from broker.engine.bodies import Bodies
+from broker.engine.claim_jobs import ClaimJobs
+from broker.engine.claim_watch import ClaimWatch
 from broker.engine.command_server import CommandServer
 from broker.engine.context import EngineContext
 from broker.engine.conversation import Conversation
+from broker.engine.decisions import Decisions
+from broker.engine.figures import Figures
 from broker.engine.journal import Journal
 from broker.engine.loading import load_messages
 from broker.engine.objects import LiveCatalog
 from broker.engine.room import BOUNDLESS, Room
+from broker.engine.sink_jobs import SinkJobs
 from broker.engine.slices import Slices
 from broker.interface.connection import Connection
 from broker.interface.users import process_user
@@ -47,6 +52,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker.core.names.definitions import Definition
+    from broker.core.queues.unit import Unit
     from broker.engine.monitors import Monitors
     from broker.storage.store import Store
 
@@ -146,6 +152,12 @@ class QueueManager:
         if not self._conversations:
             self._empty.set()
 
+    def open_units(self) -> Iterator[Unit]:
+        """The units of work that connections have begun and not ended."""
+        for conversation in self._conversations:
+            if conversation.hconn.unit is not None:
+                yield conversation.hconn.unit
+
     # Life
 
     async def __aenter__(self) -> Self:
@@ -159,6 +171,7 @@ class QueueManager:
             tasks.start_soon(self._write, name=f"journal of {self.name}")
             stack.callback(self.journal.close)
             self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
+            self._claim_watch = ClaimWatch(self.context, self.config.limits.claim_age)
             stack.callback(self._end)
             self._stack = stack.pop_all()
         logger.info("queue manager started name=%s queues=%d", self.name, len(self.core.objects.queues))
@@ -192,41 +205,23 @@ class QueueManager:
         return self.journal.error
 
     def status(self) -> dict[str, Any]:
-        """The queue manager in figures, at once: with very many queues see `queue_figures`."""
+        """The queue manager in figures, at once: with very many queues see `Figures`."""
         self._check_entered()
-        queues: list[dict[str, Any]] = []
-        deque(self.queue_figures(queues), maxlen=0)
-        return self.figures(queues)
+        figures = Figures(self)
+        deque(figures.steps(), maxlen=0)
+        return figures.all()
 
-    def queue_figures(self, figures: list[dict[str, Any]]) -> Iterator[None]:
-        """Take down the figures of each queue, in steps. A queue that is deleted meanwhile may not be among them."""
-        queues, triggers = self.core.objects.queues, self.core.triggers
-        for name in sorted(queues):
-            queue = queues.get(name)
-            if queue is not None:
-                figures.append(
-                    {
-                        "name": name,
-                        "depth": queue.depth,
-                        "uncommitted": queue.uncommitted,
-                        "bytes": queue.bytes,
-                        "ipprocs": queue.input_count,
-                        "opprocs": queue.output_count,
-                        "getters": queue.waiters.count,
-                        "damaged": len(queue.shelf.damaged),
-                        "trigger_pending": queue.pending_starts,
-                        "trigger_running": triggers.leased(queue),
-                    }
-                )
-            yield
-
-    def figures(self, queues: list[dict[str, Any]]) -> dict[str, Any]:
-        """The figures of the queue manager, with these of its queues."""
+    def own_figures(self) -> dict[str, Any]:
+        """The figures of the queue manager itself."""
         return {
             "name": self.name,
             "quiescing": self.core.quiescing,
             "connections": len(self._conversations),
-            "queues": queues,
+        }
+
+    def part_figures(self) -> dict[str, Any]:
+        """The figures of its parts."""
+        return {
             "journal": {
                 "transactions": self.journal.transactions,
                 "units": self.journal.units,
@@ -270,13 +265,14 @@ class QueueManager:
             definition.attributes[INSTANCE] = self.random_bits(INSTANCE_BITS)
         self.core = Manager(definition, now, high_water)
         self.core.unit_bytes_max = self.config.limits.unit_of_work_bytes
+        self.core.sinks.bytes_max = self.config.limits.prepared_bytes
         if kept is not None and kept.name != self.name:
             raise StoreUnusableError(
                 f"the data is that of queue manager {kept.name}, not of {self.name}: name it, or another directory"
             )
         for row in objects:
             self.core.load_object(row)
-        count = await load_messages(self._store, self.core.objects.queues.values())
+        count = await load_messages(self._store, self.core)
         logger.info("messages loaded name=%s messages=%d", self.name, count)
         self.core.start_triggers()
         self.afterwards = Afterwards()
@@ -287,8 +283,11 @@ class QueueManager:
         self.slices = Slices(self.clock)
         self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices)
         self.monitors = self.context.monitors
-        self.catalog = LiveCatalog(self.core.objects)
-        self.commands = CommandServer(self.clock, self.catalog, self.config.limits.script_bytes)
+        self.claims = ClaimJobs(self.context, self.random_bits)
+        self.sinks = SinkJobs(self.context)
+        self.catalog = LiveCatalog(self.core, self.clock)
+        decisions = Decisions(self.core, self.claims, self.sinks)
+        self.commands = CommandServer(self.clock, self.catalog, decisions, self.config.limits.script_bytes)
         await self._create_objects(definition, new=not objects)
 
     async def _create_objects(self, definition: Definition, *, new: bool) -> None:
@@ -338,7 +337,10 @@ class QueueManager:
             await self.journal.run()
 
     def _scan_expired(self) -> None:
-        """Discard what is expired on all queues, and look again when that has been done and the interval is over."""
+        """Discard what is expired on all queues, and what is prepared and nobody comes back for; look again when that
+        has been done and the interval is over.
+        """
+        self.sinks.tidy(self.config.limits.prepared_age)
         self.slices.run(self._discard_expired(), self._expired_discarded)
 
     def _discard_expired(self) -> Iterator[None]:
@@ -360,6 +362,7 @@ class QueueManager:
     def _end(self) -> None:
         self._stopping.set()
         self._expiry_timer.cancel()
+        self._claim_watch.end()
         self.context.end_waits()
         self.context.jobs.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
         for conversation in list(self._conversations):

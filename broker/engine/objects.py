@@ -6,15 +6,18 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from broker.commands.attributes import altered, by_selector, validate, value_of
+from broker.core.explain.holders import held_by
 from broker.core.names.definitions import Define, Definition
+from broker.engine.holdings import claim_status, thread_status
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from broker.clock import Clock
     from broker.commands.catalog import Catalog
-    from broker.core.names.objects import Objects
+    from broker.core.manager import Manager
 
 _SET_ERRORS = {
     "TRIGGER": MQRC.TRIGGER_CONTROL_ERROR,
@@ -29,8 +32,10 @@ _SET_ERRORS = {
 class LiveCatalog:
     """The catalog of a running queue manager."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
+    def __init__(self, core: Manager, clock: Clock) -> None:
+        self._core = core
+        self._objects = core.objects
+        self._clock = clock
 
     @property
     def queue_manager(self) -> Definition:
@@ -58,6 +63,13 @@ class LiveCatalog:
             "HANDLES": len(queue.handles),
             "UNCOM": int(queue.uncommitted > 0),
         }
+
+    def held(self, q_name: str) -> str:
+        queue = self._objects.queues.get(q_name)
+        return "" if queue is None else held_by(self._core, queue, self._clock.time())
+
+    def statuses(self, noun: str, type: str) -> Iterator[Mapping[str, int | str] | None]:
+        return (claim_status if noun == "QSTATUS" else thread_status)(self._core, self._clock)
 
 
 def inquire(catalog: Catalog, space: str, name: str, selectors: Sequence[int]) -> dict[int, int | str]:

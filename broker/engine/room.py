@@ -9,7 +9,12 @@ if TYPE_CHECKING:
 
 
 class Room:
-    """Room without bounds, for programs in the process of the queue manager. A session has another."""
+    """Room without bounds, for programs in the process of the queue manager. A session has another.
+
+    `frame_bytes` is the longest answer that may be made of many messages.
+    """
+
+    frame_bytes = 1 << 31
 
     @property
     def congested(self) -> bool:

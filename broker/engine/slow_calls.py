@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.core.explain.explaining import explain
+from broker.core.explain.holders import held_by
 from broker.core.names import dynamic
 from broker.core.names.definitions import Delete
 from broker.engine.answers import fail, fail_written, opened, succeed
 from broker.engine.backups import Backup
+from broker.engine.figures import Figures
 from broker.engine.leaving import ending_waits
 from broker.engine.objects import settings
 from broker.mqi.explanations import Explanation
@@ -57,7 +59,7 @@ def delete_dynamic(conversation: Conversation, call: Call[int], handle: Handle, 
                 _end_with_connection(conversation, call)
                 return
     if not queue.deleted:  # by another handle meanwhile
-        dynamic.check_deletable(queue, options)
+        dynamic.check_deletable(queue, options, held_by(conversation.core, queue, clock.time()))
         error = yield (Delete("QUEUE", queue.name),)
         if error is not None:
             fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
@@ -90,16 +92,18 @@ def set_attributes(
 
 def status(conversation: Conversation, call: Call[dict[str, Any]]) -> LookingSteps:
     """The queue manager in figures."""
-    queues: list[dict[str, Any]] = []
-    for _ in conversation.manager.queue_figures(queues):
+    figures = Figures(conversation.manager)
+    for _ in figures.steps():
         yield None
-    call.set_result(conversation.manager.figures(queues))
+    call.set_result(figures.all())
 
 
 def explanation(conversation: Conversation, call: Call[Explanation], route: Route, wanted: Wanted) -> LookingSteps:
     """Why a queue gives a message, or does not."""
     findings: list[Finding] = []
-    for finding in explain(route, route.queue.shelf, wanted, conversation.context.clock.time()):
+    now = conversation.context.clock.time()
+    largest = conversation.manager.config.limits.claim_bytes
+    for finding in explain(route, route.queue.shelf, wanted, now, conversation.core, largest):
         if finding is not None:
             findings.append(finding)
         yield None

@@ -8,12 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from broker.interface.async_puts import AsyncPuts, AsyncStatus, asynchronous
+from broker.interface.claim_calls import Claims
+from broker.interface.consumer import Consumer
 from broker.interface.data import prepared
 from broker.interface.message import PutResult, known_reason
 from broker.interface.options import answered_later, flags, get_options, put_options
 from broker.interface.port import answer
 from broker.interface.properties import with_properties
 from broker.interface.queue import Queue
+from broker.interface.sinks import Sink, Sinks
 from broker.interface.starts import TriggerStarts
 from broker.interface.units import UnitOfWork, entered
 from broker.mqi.connections import MQSTAT
@@ -187,6 +190,34 @@ class Connection:
     def trigger_starts(self, processes: Collection[str] | None = None, limit: int = 1000) -> TriggerStarts:
         """Take trigger starts as leases, for the named process definitions or for all; at most `limit` at a time."""
         return TriggerStarts(self.port, processes, limit)
+
+    @property
+    def claims(self) -> Claims:
+        """The calls about consumers one by one, for programs that keep their positions themselves."""
+        return Claims(self.port)
+
+    def consumer(self, name: str, *q_names: str, groups: str = "each") -> Consumer:
+        """`async with connection.consumer("ARCHIVE", "ORDERS") as consumer:` claims messages of these queues (names, or
+        generic ones: `ORDERS.*`) durably, outside any unit of work, until it acknowledges them.
+
+        Without names the consumer keeps the queues that it has. `groups="whole"` claims only complete groups and
+        logical messages, each together and in its order. To enter it raises OBJECT_NAME_ERROR (2152),
+        UNKNOWN_OBJECT_NAME (2085), OPTION_NOT_VALID_FOR_TYPE (2045) for a temporary dynamic queue,
+        SYNCPOINT_LIMIT_REACHED (2024) for one consumer too many.
+        """
+        return Consumer(self.claims, name, q_names, groups)
+
+    @property
+    def sinks(self) -> Sinks:
+        """The calls about prepared units one by one."""
+        return Sinks(self.port)
+
+    def sink(self, name: str, query: str | None = None) -> Sink:
+        """`async with connection.sink("IMPORT", "job 5").batch(7) as batch:` puts messages that appear together, and
+        once. `query` names whose batches they are, and the sink belongs to it from the first on; without one no ledger
+        is kept, and the same number is published as often as it is written.
+        """
+        return Sink(self.sinks, name, query)
 
     async def connect(self, appl_name: str = "") -> Connection:
         """Another connection to the same queue manager: in the same process, or on the same socket."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
+from broker.interface.claim_port import ClaimPort
 from broker.mqi.reasons import MQCC
 
 if TYPE_CHECKING:
@@ -225,7 +226,7 @@ class Lease(NamedTuple):
     trigger: bytes
 
 
-class Port(Protocol):
+class Port(ClaimPort, Protocol):
     """The calls of one connection (Hconn). Each method makes its call at once; errors arrive in the answer, as
     MQError: those that its docstring names, and besides OPTIONS_ERROR (2046), the error of a structure that is given
     (MD_ERROR 2026, OD_ERROR 2044, PMO_ERROR 2173, GMO_ERROR 2186), HOBJ_ERROR (2019), HCONN_ERROR (2018) after the
@@ -238,6 +239,10 @@ class Port(Protocol):
     @property
     def q_mgr_name(self) -> str:
         """The name of the queue manager."""
+
+    @property
+    def frame_bytes(self) -> int:
+        """The longest frame of columns with more than one message that `stage` takes."""
 
     @property
     def broken(self) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from broker.engine.mistakes import mistake
 from broker.engine.scripts import UNREAD_BYTES, ScriptCall
+from broker.interface.columns import messages_in
 from broker.interface.port import Delivery, Port
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -33,6 +34,7 @@ WAITING: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value, Verb.TRIGGER_WA
 _PUTS: Final = frozenset({Verb.PUT.value, Verb.PUT1.value})
 _PUT_MANY: Final = Verb.PUT_MANY.value
 _MQSC: Final = Verb.MQSC.value
+_STAGE: Final = Verb.STAGE.value
 
 
 class ServedPort(Port, Protocol):
@@ -110,6 +112,8 @@ def weight_of(frame: Frame, length: int) -> int:
     if verb == _PUT_MANY:
         data_bytes = sum(len(data) for data in frame[-1:PUT_MANY_HEAD:-2] if type(data) is bytes)
         return _CALL_WEIGHT * (len(frame) // 2) + length + _TEXT * (length - data_bytes)
+    if verb == _STAGE:
+        return _CALL_WEIGHT * (1 + messages_in(frame[-1])) + 2 * length
     if verb == _MQSC:
         return _CALL_WEIGHT + sys.getsizeof(frame[-1]) + UNREAD_BYTES
     return _CALL_WEIGHT + _UNPACKED * length
@@ -140,6 +144,11 @@ LONG_ANSWERS: Final[dict[int, Callable[[Any], int]]] = {
     Verb.TRIGGER_PENDING: lambda pending: 512 * len(pending.queues),
     Verb.TRIGGER_TAKE: lambda leases: 1024 * len(leases),
     Verb.EXPLAIN: lambda explanation: 1024 * len(explanation.findings),
+    Verb.PIN: lambda cuts: 128 * len(cuts),
+    Verb.READ_CLAIMED: len,
+    Verb.QUEUE_RANGES: lambda ranges: 512 * len(ranges),
+    Verb.BROWSE_RANGE: len,
+    Verb.BROWSE_CUTS: lambda cuts: 128 * len(cuts),
 }
 
 

@@ -150,6 +150,7 @@ class Session(asyncio.Protocol):
             return
         heartbeat = min(max(wanted.heartbeat, _HEARTBEAT_MS_MIN), round(self._server.heartbeat * 1000))
         self.peer_frame_bytes = wanted.frame_bytes
+        self.flow.frame_bytes = wanted.frame_bytes - frames.HEAD_BYTES
         self.replies.send(
             Verb.WELCOME, 0, 0,
             frames.PRODUCT, version, self.manager.name, heartbeat, self.limits.frame_bytes,

@@ -25,6 +25,7 @@ from broker.mqi.explanations import Explanation, Finding
 from broker.mqi.reasons import MQCC
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.mqi.structures import ResponseRecord
+from broker.wire import claims
 from broker.wire.frames import Frame, Verb, WireError
 
 if TYPE_CHECKING:
@@ -108,6 +109,7 @@ FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.TRIGGER_TAKE: _single,
     Verb.EXPLAIN: _explanation,
     Verb.BACKUP: _single,
+    **claims.FIELDS,
 }
 """By verb: from what a call has come to, to the items of its ANSWER."""
 
@@ -250,6 +252,7 @@ _RESULTS: Final[dict[int, Callable[[Frame], Any]]] = {
     Verb.TRIGGER_TAKE: _leases,
     Verb.EXPLAIN: _explained,
     Verb.BACKUP: _number,
+    **claims.RESULTS,
 }
 
 

@@ -14,6 +14,7 @@ from broker.mqi.checks import PADDING, TOKEN_LENGTH
 from broker.mqi.errors import MQError
 from broker.mqi.names import NAME_LENGTH
 from broker.mqi.reasons import MQRC
+from broker.wire import claims
 from broker.wire.frames import CALL_MAX, IDS_MAX, Frame, Verb, WireError
 from broker.wire.structures import descriptor, get_options, object_descriptor, put_options
 from broker.wire.values import data, long, text
@@ -143,6 +144,7 @@ _MAKERS: Final[dict[int, tuple[int, _Maker]]] = {  # by verb: how many items its
     Verb.TRIGGER_TAKE: (5, _trigger_take),
     Verb.EXPLAIN: (7, _explain),
     Verb.BACKUP: (4, _backup),
+    **claims.MAKERS,
 }
 
 _OPTIONAL: Final = {int(Verb.MQSC): 1}

@@ -25,7 +25,7 @@ other items depend on the verb; the comments below list them.
 
 from __future__ import annotations
 
-from enum import IntEnum
+from enum import IntEnum, unique
 from typing import Any, Final, NamedTuple, TypeAlias
 
 Frame: TypeAlias = list[Any]
@@ -38,6 +38,9 @@ VERSION: Final = 1
 FRAME_BYTES: Final = 105 * 1024 * 1024
 """The longest frame that a client accepts: a message of 100 MiB and its envelope."""
 
+HEAD_BYTES: Final = 1024
+"""What a frame may have, at most, beside a frame of columns that it carries."""
+
 HEARTBEAT_SECONDS: Final = 30.0
 """How long an end that has nothing to say keeps silent, unless the other wishes it shorter."""
 
@@ -45,6 +48,7 @@ CONVERSATION_MAX: Final = 2**32 - 1
 CALL_MAX: Final = 2**63 - 1
 
 
+@unique
 class Verb(IntEnum):
     """What a frame says. A number once given is never used for anything else."""
 
@@ -80,6 +84,22 @@ class Verb(IntEnum):
     EXPLAIN = 40  # queue name; MsgId, CorrelId and GroupId, each or nil -> queue name, the findings
 
     BACKUP = 41  # path of a directory -> 0
+    CONSUMER = 42  # name, names of queues -> the fields of ConsumerState
+    REGISTER = 43  # uuid, lineage or nil, start or nil, end or nil, whether to resume -> the fields of Registration
+    CLAIM = 44  # uuid, generation, start, messages, bytes, arrival number or nil, whether whole groups -> sequence
+    PIN = 45  # uuid, generation, lineage, start, end -> the cuts in one byte string: three int64 each
+    READ_CLAIMED = 46  # uuid, generation, sequences: after, last -> a frame of columns
+    ACKNOWLEDGE = 47  # uuid, generation, sequence -> 0
+    RELEASE = 50  # uuid, generation -> how many
+    QUEUE_RANGES = 51  # names of queues -> the fields of each QueueRange
+    BROWSE_RANGE = 52  # queue name; arrival numbers: after, last; MsgId, CorrelId, GroupId or nil -> a frame of columns
+    SINK = 53  # name -> query and last batch, or nothing
+    STAGE = 54  # sink, batch, partition, attempt, query or nil, first index, options, whether it is the last piece,
+    # frame of columns -> whether the batch is published
+    PUBLISH = 55  # sink, batch, query or nil, the winners in one byte string: batch int64, partition int32, attempt of
+    # 16 bytes, rows int64 each -> messages, whether it was published already
+    DISCARD = 56  # sinks, the units in one byte string: place of the sink int16, then as a winner -> how many
+    BROWSE_CUTS = 57  # queue name; arrival numbers: after, last; messages, bytes -> the cuts, as those of PIN
 
     TAKEN = 48  # numbers of GETs and GET_MANYs whose answers have reached the program; conversation 0, call 0
     CANCEL = 49  # nothing: the program has gone away from this call; CANCELLED follows unless a final frame has crossed
@@ -93,7 +113,7 @@ class Verb(IntEnum):
     REPLIES = 68  # the first command replies of a MQSC, and true or nothing; its ANSWER brings the last ones likewise
 
 
-CALLS: Final = frozenset(verb for verb in Verb if Verb.CONNECT <= verb < Verb.TAKEN)
+CALLS: Final = frozenset(verb for verb in Verb if Verb.CONNECT <= verb < Verb.ANSWER) - {Verb.TAKEN, Verb.CANCEL}
 """The verbs that a program calls the queue manager with."""
 
 IDS_MAX: Final = 500

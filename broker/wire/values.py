@@ -8,9 +8,11 @@ from typing import Final
 
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
+from broker.wire.frames import WireError
 
 LONG_MIN: Final = -(2**31)
 LONG_MAX: Final = 2**32 - 1
+NUMBER_MAX: Final = 2**63 - 1
 
 
 def long(value: object, reason: MQRC, what: str) -> int:
@@ -31,4 +33,18 @@ def data(value: object) -> bytes:
     """The data of a message."""
     if type(value) is not bytes:
         raise MQError(MQRC.BUFFER_ERROR, "the data of the message is not bytes")
+    return value
+
+
+def number(value: object, what: str) -> int:
+    """A sequence, a count or the like: 63 bits without a sign."""
+    if type(value) is not int or not 0 <= value <= NUMBER_MAX:
+        raise MQError(MQRC.OPTIONS_ERROR, f"{what} is not an integer of 0 to {NUMBER_MAX}")
+    return value
+
+
+def flag(value: object, verb: str, what: str) -> bool:
+    """Whether the call says what it may say or not."""
+    if type(value) is not bool:
+        raise WireError(f"{verb} says neither {what} nor not")
     return value

@@ -10,10 +10,14 @@ import msgpack
 import pytest
 
 from broker.config import LimitsConfig, ListenerConfig
+from broker.interface.claims import UnitName, Winner
+from broker.interface.columns import unpack
+from broker.interface.staging import Row, frames
 from broker.mqi import MQRC, MessageDescriptor, ObjectDescriptor, ObjectRecord, PutMessageOptions, PutMessageRecord
 from broker.server import Server
 from broker.server.session import Session
 from broker.wire import Endpoint, Role, Verb
+from broker.wire.claims import packed_units, packed_winners
 from broker.wire.structures import object_fields, packed_put_options
 from tests.server.fakes import FakeTransport
 from tests.wire.ends import HELLO
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     from broker import QueueManager
 
 BITS = [0, 1, 2, 4, 8, 16, 32, 64, 0x2000, 2**20, 2**31, -1, 2**32 - 1, -(2**31)]
+ID = bytes(range(24))
 NAMES = ["Q", "R", "NONE", "", "A" * 48, "SYSTEM.DEFAULT.LOCAL.QUEUE", "%s", "é\0"]
 
 
@@ -52,7 +57,31 @@ class Chaos:
             Verb.TRIGGER_PENDING: tuple,
             Verb.TRIGGER_WAIT: lambda: (pick([0, -1, 5, 2**40]),),
             Verb.TRIGGER_TAKE: lambda: (pick(NAMES), pick([1, 0, -1, 100])),
+            Verb.CONSUMER: lambda: (pick(["C", "C", "C", *NAMES]), pick([["Q"], ["R", "Q*"], NAMES, [5], None])),
+            Verb.REGISTER: lambda: (self._uuid(), pick([None, "L"]), *self._numbers(2), pick([True, True, False])),
+            Verb.CLAIM: lambda: (
+                *self._reader(), 0, 5, 2**30, pick([None, None, 2**60, 5]), pick([True, False, False]),
+            ),
+            Verb.PIN: lambda: (*self._reader(), pick(["L", "", *self._lineages[-1:] * 4, None]), *self._numbers(2)),
+            Verb.READ_CLAIMED: lambda: (*self._reader(), *self._numbers(2)),
+            Verb.ACKNOWLEDGE: lambda: (*self._reader(), *self._numbers(1)),
+            Verb.RELEASE: lambda: self._reader(),
+            Verb.QUEUE_RANGES: lambda: (pick([["Q"], ["*"], NAMES, [], "Q"]),),
+            Verb.BROWSE_RANGE: lambda: (pick(NAMES), 0, pick([2**60, *self._numbers(1)]), pick([None, ID]), None, None),
+            Verb.SINK: lambda: (pick(["S", *NAMES]),),
+            Verb.STAGE: lambda: (
+                *self._unit(), pick([None, "q"]), pick([0, 0, 0, 1, -1]), pick([*[0] * 9, 0x8000, 2**31]),
+                pick([True, False]), self._frame(),
+            ),
+            Verb.PUBLISH: lambda: (
+                *self._unit()[:2], pick([None, "q"]), packed_winners([Winner(self._unit(), pick([0, 1, 2, -1]))]),
+            ),
+            Verb.DISCARD: lambda: packed_units([self._unit(), self._unit()]),
+            Verb.BROWSE_CUTS: lambda: (pick(NAMES), 0, pick([2**60, *self._numbers(1)]), *self._numbers(2)),
         }  # fmt: skip
+        self._uuids: list[str] = []
+        self._generations = [1]
+        self._lineages: list[str] = []
 
     def call(self) -> tuple[Verb, tuple[Any, ...]]:
         verb = self._random.choice(list(self._makers))
@@ -62,6 +91,45 @@ class Chaos:
         descriptors = [self._random.choice([True, self._descriptor()]) for _ in range(self._random.randrange(1, 5))]
         messages = [item for md in descriptors for item in (md, self._random.choice([b"data", b"data", "text"]))]
         return self._handle(), self._pmo(), self._random.randrange(600), *messages
+
+    def hear(self, frame: list[Any]) -> None:
+        """Know consumers and their readers by the answers to CONSUMER and REGISTER."""
+        match frame:
+            case [Verb.ANSWER, _, _, str(uuid), int(), *_] if len(uuid) == 32:
+                self._uuids.append(uuid)
+            case [Verb.ANSWER, _, _, int(generation), str(lineage), int()]:
+                self._generations.append(generation)
+                self._lineages.append(lineage)
+
+    def _uuid(self) -> object:
+        return self._random.choice([None, "unknown", *self._uuids[-1:] * 8])
+
+    def _reader(self) -> tuple[object, object]:
+        return self._uuid(), self._random.choice([*self._generations[-1:] * 8, *self._generations, None])
+
+    def _unit(self) -> UnitName:
+        pick = self._random.choice
+        return UnitName(pick(["S", "S", "S", *NAMES]), pick([0, 1, 1, 2]), pick([0, 0, 1]), bytes([pick([0, 1])]) * 16)
+
+    def _frame(self) -> object:
+        """A frame of columns, mostly a good one, or with one column or byte changed."""
+        pick = self._random.choice
+        frame = next(frames([Row(pick(["Q", "Q", "R"]), self._data()) for _ in range(pick([1, 2, 5]))]))
+        match pick(["", "", "", "column", "byte", "none"]):
+            case "column":
+                columns: list[Any] = list(unpack(frame))
+                columns[self._random.randrange(len(columns))] = pick([None, b"", 5, bytes(8), [], ["Q"], [b"\x90"], {}])
+                return msgpack.packb(columns)
+            case "byte":
+                changed = bytearray(frame)
+                changed[self._random.randrange(len(changed))] = self._random.randrange(256)
+                return bytes(changed)
+            case "none":
+                return pick([b"", b"\xc1", None, "text", 5])
+        return frame
+
+    def _numbers(self, count: int) -> list[object]:
+        return [self._random.choice([0, 0, 0, 1, 1, 2, 5, 100, 2**62, 2**63, -1, None, "0"]) for _ in range(count)]
 
     def give_back(self) -> tuple[Any, ...]:
         """The items of a GIVE_BACK, which has no answer."""
@@ -146,6 +214,7 @@ async def test_any_call_is_answered_and_none_is_a_mistake_of_the_queue_manager(
             await asyncio.sleep(0)
         while transport.writes:
             for frame in end.receive(transport.writes.pop(0)):
+                chaos.hear(frame)
                 open_calls.discard(frame[2])
                 assert frame[0] != Verb.FAILED or frame[3] != MQRC.UNEXPECTED_ERROR, (verb, arguments, frame)
                 assert frame[0] != Verb.REFUSED, (verb, arguments, frame)

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from broker.interface.claims import (
+    ConsumerState,
+    Cut,
+    Publication,
+    QueueRange,
+    Registration,
+    Staged,
+    UnitName,
+    Wanted,
+    Winner,
+)
+from broker.interface.columns import NO_MESSAGES, pack
 from broker.interface.port import (
     Delivery,
     Distribution,
@@ -36,6 +48,7 @@ from broker.mqi import (
 )
 from broker.mqi.replies import CommandReply, ReplyPart
 from broker.wire import Verb
+from broker.wire.claims import packed_units, packed_winners
 
 ID = bytes(range(24))
 TOKEN = bytes(range(16))
@@ -49,6 +62,10 @@ GMO = GetMessageOptions(
 )
 PLACED = Placed(b"kept", ID, ID, bytes(24), 1, 0, -1, 5, 1, 0)
 DELIVERY = Delivery(b"kept", ID, ID, bytes(24), 1, 0, 0, -1, 5, 1, -1, 0, TOKEN, b"hello", 5, 0, b"properties")
+UUID = "4c6f7c52-8a6e-4b0e-9a3d-6c1f0f1f2d3e"
+LINEAGE = "9f86d081884c7d65"
+UNIT = UnitName("IMPORT", 7, 3, TOKEN)
+COLUMNS = pack(NO_MESSAGES)
 
 CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.DISCONNECT: ("disconnect", (True,)),
@@ -70,6 +87,20 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.EXPLAIN: ("explain", ("ORDERS", ID, None, None)),
     Verb.GET_MANY: ("get_many", (7, None, GMO, 64)),
     Verb.BACKUP: ("backup", ("/var/backups/qm1",)),
+    Verb.CONSUMER: ("consumer", ("ARCHIVE", ["ORDERS", "BILLS.*"])),
+    Verb.REGISTER: ("register", (UUID, LINEAGE, 100, None, False)),
+    Verb.CLAIM: ("claim", (UUID, 7, 100, 1000, 2**31, None, True)),
+    Verb.PIN: ("pin", (UUID, 7, LINEAGE, 100, 300)),
+    Verb.READ_CLAIMED: ("read_claimed", (UUID, 7, 100, 300)),
+    Verb.ACKNOWLEDGE: ("acknowledge", (UUID, 7, 300)),
+    Verb.RELEASE: ("release", (UUID, 7)),
+    Verb.QUEUE_RANGES: ("queue_ranges", (["ORDERS", "BILLS.*"],)),
+    Verb.BROWSE_RANGE: ("browse_range", ("ORDERS", 2**50, 2**51, Wanted(ID, None, None))),
+    Verb.SINK: ("sink", ("IMPORT",)),
+    Verb.STAGE: ("stage", (UNIT, "query", 4096, COLUMNS, 0, True)),
+    Verb.PUBLISH: ("publish", ("IMPORT", 7, "query", [Winner(UNIT, 5000), Winner(UNIT._replace(partition=4), 0)])),
+    Verb.DISCARD: ("discard", ([UNIT, UNIT._replace(partition=4), UNIT._replace(sink="OTHER")],)),
+    Verb.BROWSE_CUTS: ("browse_cuts", ("ORDERS", 2**50, 2**51, 1000, 2**31)),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments."""
 
@@ -104,8 +135,30 @@ RESULTS: dict[Verb, Any] = {
     Verb.PUT_MANY: PlacedMany([PLACED, PLACED._replace(msg_id=bytes(24))]),
     Verb.GET_MANY: [DELIVERY, DELIVERY._replace(data=b"", length=0)],
     Verb.BACKUP: 0,
+    Verb.CONSUMER: ConsumerState(UUID, 7, LINEAGE, 0, 100, 300, 1001, 2**50),
+    Verb.REGISTER: Registration(8, LINEAGE, 100),
+    Verb.CLAIM: 1000,
+    Verb.PIN: [Cut(200, 100, 204_800), Cut(300, 100, 2**33)],
+    Verb.READ_CLAIMED: COLUMNS,
+    Verb.ACKNOWLEDGE: 0,
+    Verb.RELEASE: 200,
+    Verb.QUEUE_RANGES: [QueueRange("BILLS.1", 0, 2**50, 2, 4096), QueueRange("ORDERS", 0, 2**50, 0, 0)],
+    Verb.BROWSE_RANGE: COLUMNS,
+    Verb.SINK: ("query", 6),
+    Verb.STAGE: Staged(True),
+    Verb.PUBLISH: Publication(5000, False),
+    Verb.DISCARD: 3,
+    Verb.BROWSE_CUTS: [Cut(2**50 + 7, 7, 0)],
 }
 """What calls return, by verb."""
+
+ITEMS: dict[Verb, tuple[Any, ...]] = {
+    Verb.BROWSE_RANGE: ("ORDERS", 2**50, 2**51, ID, None, None),
+    Verb.STAGE: (*UNIT, "query", 4096, 0, True, COLUMNS),
+    Verb.PUBLISH: ("IMPORT", 7, "query", packed_winners(CALLS[Verb.PUBLISH][1][3])),
+    Verb.DISCARD: packed_units(CALLS[Verb.DISCARD][1][0]),
+}
+"""The items of the frames of calls whose arguments do not go as they are, one by one."""
 
 CHECKED = (True, "DISPLAY QLOCAL(*)")
 """The items of an MQSC whose script is to end at its first failure."""

@@ -20,7 +20,7 @@ from broker.wire.structures import DescriptorPacker, object_fields, packed_get_o
 from tests.conformance.expect import ALL
 from tests.wire.ends import Pair, received
 from tests.wire.recorder import RecordingPort
-from tests.wire.samples import CALLS, CHECKED, LIST_CALLS, MD, TOKEN
+from tests.wire.samples import CALLS, CHECKED, COLUMNS, ITEMS, LIST_CALLS, MD, TOKEN, UUID
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 def sent(verb: Verb, arguments_of_call: tuple[Any, ...]) -> list[Any]:
     """The frame of a call, as the other end receives it."""
     items: list[Any] = []
-    for argument in arguments_of_call:
+    for argument in ITEMS.get(verb, arguments_of_call):
         match argument:
             case MessageDescriptor():
                 items.append(DescriptorPacker().pack(argument))
@@ -197,6 +197,56 @@ def packed(*fields: object) -> bytes:
         (Verb.EXPLAIN, ["Q", None, None, 7], MQRC.GROUP_ID_ERROR),
         (Verb.TRIGGER_TAKE, [5, 1], MQRC.OBJECT_NAME_ERROR),
         (Verb.TRIGGER_TAKE, ["Q", None], MQRC.OPTIONS_ERROR),
+        (Verb.CONSUMER, ["C" * 49, []], MQRC.OBJECT_NAME_ERROR),
+        (Verb.CONSUMER, [None, []], MQRC.OBJECT_NAME_ERROR),
+        (Verb.CONSUMER, ["C", "Q"], MQRC.OBJECT_NAME_ERROR),
+        (Verb.CONSUMER, ["C", [b"Q"]], MQRC.OBJECT_NAME_ERROR),
+        (Verb.REGISTER, [5, None, None, None, False], MQRC.NO_SUBSCRIPTION),
+        (Verb.REGISTER, ["u" * 65, None, None, None, False], MQRC.NO_SUBSCRIPTION),
+        (Verb.REGISTER, [UUID, 5, None, None, False], MQRC.OPTIONS_ERROR),
+        (Verb.REGISTER, [UUID, None, -1, None, False], MQRC.OPTIONS_ERROR),
+        (Verb.REGISTER, [UUID, None, None, 2**63, False], MQRC.OPTIONS_ERROR),
+        (Verb.CLAIM, [UUID, "7", 0, 1, 1, None, False], MQRC.OPTIONS_ERROR),
+        (Verb.CLAIM, [UUID, 7, 0.5, 1, 1, None, False], MQRC.OPTIONS_ERROR),
+        (Verb.CLAIM, [UUID, 7, 0, True, 1, None, False], MQRC.OPTIONS_ERROR),
+        (Verb.CLAIM, [UUID, 7, 0, 1, None, None, False], MQRC.OPTIONS_ERROR),
+        (Verb.CLAIM, [UUID, 7, 0, 1, 1, "1", False], MQRC.OPTIONS_ERROR),
+        (Verb.PIN, [UUID, 7, None, 0, 1], MQRC.OPTIONS_ERROR),
+        (Verb.PIN, [UUID, 7, "L", None, 1], MQRC.OPTIONS_ERROR),
+        (Verb.READ_CLAIMED, [UUID, None, 0, 1], MQRC.OPTIONS_ERROR),
+        (Verb.READ_CLAIMED, [UUID, 7, 0, []], MQRC.OPTIONS_ERROR),
+        (Verb.ACKNOWLEDGE, [None, 7, 0], MQRC.NO_SUBSCRIPTION),
+        (Verb.ACKNOWLEDGE, [UUID, 7, -1], MQRC.OPTIONS_ERROR),
+        (Verb.RELEASE, [UUID, -7], MQRC.OPTIONS_ERROR),
+        (Verb.QUEUE_RANGES, ["Q"], MQRC.OBJECT_NAME_ERROR),
+        (Verb.QUEUE_RANGES, [[5]], MQRC.OBJECT_NAME_ERROR),
+        (Verb.BROWSE_RANGE, [None, 0, 1, None, None, None], MQRC.OBJECT_NAME_ERROR),
+        (Verb.BROWSE_RANGE, ["Q", "0", 1, None, None, None], MQRC.OPTIONS_ERROR),
+        (Verb.BROWSE_RANGE, ["Q", 0, 1, bytes(23), None, None], MQRC.MSG_ID_ERROR),
+        (Verb.BROWSE_RANGE, ["Q", 0, 1, None, "x" * 24, None], MQRC.CORREL_ID_ERROR),
+        (Verb.BROWSE_RANGE, ["Q", 0, 1, None, None, 5], MQRC.GROUP_ID_ERROR),
+        (Verb.BROWSE_CUTS, [5, 0, 1, 1, 1], MQRC.OBJECT_NAME_ERROR),
+        (Verb.BROWSE_CUTS, ["Q", 0, 1, None, 1], MQRC.OPTIONS_ERROR),
+        (Verb.SINK, ["S" * 49], MQRC.OBJECT_NAME_ERROR),
+        (Verb.STAGE, ["S", 1, 0, bytes(15), None, 0, 0, True, COLUMNS], MQRC.OPTIONS_ERROR),
+        (Verb.STAGE, ["S", 1, 0, "a" * 16, None, 0, 0, True, COLUMNS], MQRC.OPTIONS_ERROR),
+        (Verb.STAGE, [5, 1, 0, TOKEN, None, 0, 0, True, COLUMNS], MQRC.OBJECT_NAME_ERROR),
+        (Verb.STAGE, ["S", -1, 0, TOKEN, None, 0, 0, True, COLUMNS], MQRC.OPTIONS_ERROR),
+        (Verb.STAGE, ["S", 1, None, TOKEN, None, 0, 0, True, COLUMNS], MQRC.OPTIONS_ERROR),
+        (Verb.STAGE, ["S", 1, 0, TOKEN, 5, 0, 0, True, COLUMNS], MQRC.OPTIONS_ERROR),
+        (Verb.STAGE, ["S", 1, 0, TOKEN, None, -1, 0, True, COLUMNS], MQRC.OPTIONS_ERROR),
+        (Verb.STAGE, ["S", 1, 0, TOKEN, None, 0, 2**32, True, COLUMNS], MQRC.OPTIONS_ERROR),
+        (Verb.STAGE, ["S", 1, 0, TOKEN, None, 0, 0, True, "columns"], MQRC.BUFFER_ERROR),
+        (Verb.PUBLISH, ["S", None, None, b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUBLISH, ["S", 1, None, []], MQRC.OPTIONS_ERROR),
+        (Verb.PUBLISH, ["S", 1, None, bytes(37)], MQRC.OPTIONS_ERROR),
+        (Verb.PUBLISH, ["S", 1, "q" * 1025, b""], MQRC.OPTIONS_ERROR),
+        (Verb.DISCARD, [{}, b""], MQRC.OBJECT_NAME_ERROR),
+        (Verb.DISCARD, [[5], b""], MQRC.OBJECT_NAME_ERROR),
+        (Verb.DISCARD, [["S"], []], MQRC.OPTIONS_ERROR),
+        (Verb.DISCARD, [["S"], bytes(29)], MQRC.OPTIONS_ERROR),
+        (Verb.DISCARD, [[], bytes(30)], MQRC.OPTIONS_ERROR),
+        (Verb.DISCARD, [["S"], b"\xff" * 30], MQRC.OPTIONS_ERROR),
     ],
 )
 async def test_a_wrong_argument_is_the_error_of_the_call(
@@ -214,6 +264,9 @@ async def test_a_wrong_argument_is_the_error_of_the_call(
         (Verb.MQSC, ["DISPLAY", True]),
         (Verb.MQSC, [True, True, "DISPLAY"]),
         (Verb.TRIGGER_WAIT, ["1"]),
+        (Verb.REGISTER, [UUID, None, None, None, 1]),
+        (Verb.CLAIM, [UUID, 7, 0, 1, 1, None, None]),
+        (Verb.STAGE, ["S", 1, 0, TOKEN, None, 0, 0, 1, COLUMNS]),
         (Verb.PUT_MANY, []),
         (Verb.PUT_MANY, [1, PMO, 0]),
         (Verb.PUT_MANY, [1, PMO, 0, None]),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker.mqi import MQOO
-from broker.wire import Endpoint, Role, Verb, answers
+from broker.wire import Endpoint, Role, Verb, answers, claims
 from broker.wire.arguments import AS_BEFORE
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 from tests.wire.ends import HELLO, WELCOME, Pair
@@ -15,6 +15,7 @@ from tests.wire.samples import (
     CHECKED,
     ERRORS,
     GMO,
+    ITEMS,
     LIST,
     LIST_PMO,
     LIST_RESULTS,
@@ -42,12 +43,18 @@ FIELDS: dict[Verb, tuple[Any, ...]] = {
     Verb.GET: (7, None, packed_get_options(GMO), 100),
     Verb.GET_MANY: (7, None, packed_get_options(GMO), 64),
     Verb.SET: (7, answers.pairs(CALLS[Verb.SET][1][1])),
+    **ITEMS,
 }
+CLAIM_CALLS = tuple(map(Verb, claims.MAKERS))
 CLIENT: list[tuple[Any, ...]] = [
     HELLO,
     (Verb.HEARTBEAT, 0, 0),
     (Verb.CONNECT, 1, 1, "QM1", "orders", "alice"),
-    *((verb, 1, number, *FIELDS.get(verb, items)) for number, (verb, (_, items)) in enumerate(CALLS.items(), 2)),
+    *(
+        (verb, 1, number, *FIELDS.get(verb, items))
+        for number, (verb, (_, items)) in enumerate(CALLS.items(), 2)
+        if verb not in CLAIM_CALLS
+    ),
     (Verb.TRIGGER_DONE, 1, 0, [1, 2]),
     (Verb.TRIGGER_RETURN, 1, 0, [3]),
     (Verb.TAKEN, 0, 0, [1, 200, 70_000]),
@@ -59,6 +66,7 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.PUT_MANY, 1, 204, 7, packed_put_options(PMO), 203, None, b"more"),
     (Verb.GIVE_BACK, 1, 0, 7, [TOKEN, bytes(16)], TOKEN),
     (Verb.MQSC, 1, 205, *CHECKED),
+    *((verb, 1, number, *FIELDS.get(verb, CALLS[verb][1])) for number, verb in enumerate(CLAIM_CALLS, 206)),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -66,6 +74,7 @@ SERVER: list[tuple[Any, ...]] = [
     *(
         (Verb.ANSWER, 1, number, *answers.fields(verb, found))
         for number, (verb, found) in enumerate(RESULTS.items(), 1)
+        if verb not in CLAIM_CALLS
     ),
     *((Verb.FAILED, 1, number, *answers.error_fields(error)) for number, error in enumerate(ERRORS, 100)),
     (Verb.CANCELLED, 1, 2**40),
@@ -77,6 +86,8 @@ SERVER: list[tuple[Any, ...]] = [
     ),
     (Verb.ANSWER, 1, 203, *answers.fields(Verb.PUT_MANY, STOPPED)),
     (Verb.ANSWER, 1, 205, *answers.fields(Verb.MQSC, WARNED)),
+    *((Verb.ANSWER, 1, number, *answers.fields(verb, RESULTS[verb])) for number, verb in enumerate(CLAIM_CALLS, 206)),
+    (Verb.ANSWER, 1, 220, *answers.fields(Verb.SINK, None)),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

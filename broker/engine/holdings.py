@@ -1,0 +1,109 @@
+"""Claims and prepared units in figures, for commands and for the status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.core.claims.claiming import refusal
+from broker.core.claims.lag import lag_of
+from broker.core.explain.holders import claimed, pairs
+from broker.core.queues.unit import STATE_NAMES
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.clock import Clock
+    from broker.core.claims.consumer import Consumer
+    from broker.core.manager import Manager
+    from broker.core.prepared.unit import PreparedUnit
+
+
+def claim_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] | None]:
+    """The figures of DISPLAY QSTATUS TYPE(CLAIM) (`broker.commands.statuses`); None between two steps."""
+    for pair in pairs(core.consumers):
+        if pair is None:
+            yield None
+            continue
+        queue, consumer = pair
+        held = yield from claimed(consumer, queue)
+        lag, now = lag_of([queue]), clock.time()
+        yield {
+            "QUEUE": queue.name,
+            "TYPE": "CLAIM",
+            "CONSUMER": consumer.name,
+            "GENERATION": consumer.generation,
+            "CLAIMS": held.messages,
+            "PINNED": held.pinned,
+            "CLMBYTES": held.bytes,
+            "CLMAGE": int(consumer.age(now)),
+            "LAG": lag.messages,
+            "LAGBYTES": lag.bytes,
+            "LAGAGE": int(lag.age(now)),
+        }
+
+
+def thread_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] | None]:
+    """The figures of DISPLAY THREAD TYPE(INDOUBT); None between two steps."""
+    for unit in _in_order(core):
+        yield {
+            "THREAD": unit.name.text,
+            "TYPE": "INDOUBT",
+            "SINK": unit.name.sink,
+            "BATCH": unit.name.batch,
+            "UOWSTATE": STATE_NAMES[unit.state],
+            "MSGS": len(unit.entries),
+            "BYTES": unit.bytes,
+            "AGE": int(max(0.0, clock.time() - unit.since)),
+            "QUEUES": ", ".join(f"{q_name} {count}" for q_name, count in _by_queue(unit).items()),
+        }
+
+
+def _in_order(core: Manager) -> list[PreparedUnit]:
+    return sorted(core.sinks.units.values(), key=lambda unit: unit.name)
+
+
+def _by_queue(unit: PreparedUnit) -> dict[str, int]:
+    return {queue.name: unit.counts[queue] for queue in sorted(unit.counts, key=lambda each: each.name)}
+
+
+def unit_figures(core: Manager, now: float) -> Iterator[dict[str, Any]]:
+    """Each prepared unit in figures, by name, for the status: one a step."""
+    for unit in _in_order(core):
+        yield {
+            "name": unit.name.text,
+            "state": STATE_NAMES[unit.state],
+            "messages": len(unit.entries),
+            "bytes": unit.bytes,
+            "age": max(0.0, now - unit.since),
+            "queues": _by_queue(unit),
+        }
+
+
+def consumer_figures(core: Manager, now: float, claim_age: float) -> Iterator[dict[str, Any]]:
+    """Each consumer in figures, by name, for the status: one a step. It is `overdue` when the oldest of its claims has
+    been claimed for longer than `claim_age` seconds.
+    """
+    for name in sorted(core.consumers.by_name):
+        yield _figures(core, core.consumers.by_name[name], now, claim_age)
+
+
+def _figures(core: Manager, consumer: Consumer, now: float, claim_age: float) -> dict[str, Any]:
+    queues = core.consumers.queues_of(consumer.q_names)
+    lag = lag_of(queues)
+    refusals = {queue.name: refusal(queue) for queue in queues}
+    age = consumer.age(now)
+    return {
+        "name": consumer.name,
+        "queues": ", ".join(consumer.q_names),
+        "generation": consumer.generation,
+        "claims": len(consumer.claims),
+        "pinned": len(consumer.claims) - consumer.not_pinned,
+        "bytes": consumer.bytes,
+        "age": age,
+        "overdue": age > claim_age,
+        "lag": lag.messages,
+        "lag_bytes": lag.bytes,
+        "lag_age": lag.age(now),
+        "passed_over": {name: MQRC(error.reason).name for name, error in refusals.items() if error is not None},
+    }
