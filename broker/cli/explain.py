@@ -32,8 +32,8 @@ def explain(
 ) -> None:
     """Tell why messages of QUEUE are not delivered, a line for each thing found.
 
-    Uncommitted, and by whom and since when; locked; expired; groups and segments that are incomplete, and what they
-    lack; what comes first; what getters wait for.
+    Uncommitted, and by whom and since when; locked; claimed by a consumer; expired; groups and segments that are
+    incomplete, and what they lack; what comes first; what getters wait for.
     """
 
     async def asked(connection: Connection) -> Explanation:

@@ -18,16 +18,24 @@ if TYPE_CHECKING:
 KIB: Final = 1024
 PAGE_WIDTH: Final = 100
 
-_IN_BYTES: Final = frozenset({"budget", "bytes", "free_bytes", "log_bytes", "log_bytes_max"})
+_IN_BYTES: Final = frozenset({"budget", "bytes", "free_bytes", "lag_bytes", "log_bytes", "log_bytes_max"})
+_LISTS: Final = {"queues": "queue", "consumers": "consumer", "prepared_units": "prepared unit"}
+"""The figures that are lists, with what each element of them is."""
+
+_SELDOM: Final = ("damaged", "claimed", "prepared")
+"""Columns of the queues that are shown only where one of them has a figure."""
+
+_IN_JSON_ONLY: Final = ("queues",)
+_IF_ANY: Final = ("passed_over",)
+"""Columns of other lists that are too wide for a page."""
 _HEADS: Final = {
-    "name": "queue",
     "uncommitted": "uncom",
     "ipprocs": "inputs",
     "opprocs": "outputs",
     "trigger_pending": "starts",
     "trigger_running": "running",
 }
-"""Of the columns of the queues, what is not said by the name of the figure, or not as briefly."""
+"""Of the columns, what is not said by the name of the figure, or not as briefly."""
 
 
 @click.command()
@@ -36,7 +44,8 @@ _HEADS: Final = {
 def status(*, in_json: bool, url: str) -> None:
     """Show the queue manager in figures.
 
-    Connections, journal, queues, and the starts that their triggers have pending.
+    Connections, journal, queues, and the starts that their triggers have pending; consumers with their claims and how
+    far they are behind; prepared units.
     """
     figures = converse(url, _figures)
     if in_json:
@@ -50,22 +59,31 @@ async def _figures(connection: Connection) -> dict[str, Any]:
 
 
 def in_words(figures: Mapping[str, Any]) -> Iterator[str]:
-    """The figures as lines: the queue manager, a section for each of its parts, then as a table the queues that hold,
-    did or await something.
+    """The figures as lines: the queue manager, a section for each of its parts, then as tables the queues that hold,
+    did or await something, the consumers and the prepared units.
     """
     parts = {name: value for name, value in figures.items() if isinstance(value, dict)}
     yield from _section(
-        "queue manager", {name: each for name, each in figures.items() if name not in (*parts, "queues")}
+        "queue manager", {name: each for name, each in figures.items() if name not in (*parts, *_LISTS)}
     )
     for name, values in parts.items():
         yield ""
         yield from _section(name, values)
     queues = [queue for queue in figures.get("queues", ()) if _worth_showing(queue)]
-    if not any(queue.get("damaged") for queue in queues):  # as always, but for a disk that fails
-        queues = [{name: value for name, value in queue.items() if name != "damaged"} for queue in queues]
-    if queues:
+    empty = [name for name in _SELDOM if not any(queue.get(name) for queue in queues)]
+    yield from _listed(_LISTS["queues"], queues, empty)
+    for list_name in ("consumers", "prepared_units"):
+        elements = figures.get(list_name, ())
+        nothing = [name for name in _IF_ANY if not any(each.get(name) for each in elements)]
+        yield from _listed(_LISTS[list_name], elements, [*_IN_JSON_ONLY, *nothing])
+
+
+def _listed(what: str, elements: Iterable[Mapping[str, Any]], without: Sequence[str]) -> Iterator[str]:
+    """A table of what there is of something, a line for each, without these columns."""
+    shown = [{name: value for name, value in each.items() if name not in without} for each in elements]
+    if shown:
         yield ""
-        yield from narrow_table([_heads(queues[0]), *(_cells(queue) for queue in queues)])
+        yield from narrow_table([_heads(what, shown[0]), *map(_cells, shown)])
 
 
 def _section(title: str, values: Mapping[str, Any]) -> Iterator[str]:
@@ -111,12 +129,12 @@ def _worth_showing(queue: Mapping[str, Any]) -> bool:
     return not str(queue.get("name", "")).startswith("SYSTEM.") or any(value for value in list(queue.values())[1:])
 
 
-def _heads(queue: Mapping[str, Any]) -> list[str]:
-    return [_HEADS.get(name, name.replace("_", " ")) for name in queue]
+def _heads(what: str, element: Mapping[str, Any]) -> list[str]:
+    return [what if name == "name" else _HEADS.get(name, name.replace("_", " ")) for name in element]
 
 
-def _cells(queue: Mapping[str, Any]) -> list[str]:
-    return [_shown(name, value) for name, value in queue.items()]
+def _cells(element: Mapping[str, Any]) -> list[str]:
+    return [_shown(name, value) for name, value in element.items()]
 
 
 def narrow_table(rows: Sequence[list[str]]) -> Iterator[str]:

@@ -14,9 +14,20 @@ from broker.commands.attributes import TABLE
 from broker.commands.errors import did_you_mean
 from broker.commands.forms import Flag
 from broker.commands.kinds import SHOWN
-from broker.commands.requests import AlterRequest, ClearRequest, DefineRequest, DeleteRequest, DisplayRequest
+from broker.commands.requests import (
+    AlterRequest,
+    ClearRequest,
+    DefineRequest,
+    DeleteRequest,
+    DisplayRequest,
+    ResetRequest,
+    ResolveConsumerRequest,
+    ResolveUnitRequest,
+    StatusRequest,
+)
 from broker.commands.row import Attribute, Origin
 from broker.commands.selection import OPERATORS, condition
+from broker.commands.statuses import NOT_SUPPORTED, STATUSES, UNIT_NAME_LENGTH
 from broker.commands.words import (
     COMMANDS,
     DISPLAY_OPTIONS,
@@ -32,10 +43,10 @@ from broker.commands.words import (
     syntax_error,
 )
 from broker.core.names.definitions import QUEUE_KINDS
-from broker.mqi.names import is_name
+from broker.mqi.names import NAME_LENGTH, is_name
 
 if TYPE_CHECKING:
-    from broker.commands.forms import Value
+    from broker.commands.forms import Form, Value
     from broker.commands.requests import Request
     from broker.commands.selection import Condition
     from broker.commands.words import Option
@@ -47,6 +58,9 @@ COMMAND_TOKENS_MAX = 1000
 
 _TOKEN = re.compile(r"""'(?:[^']|'')*+'?|"(?:[^"]|"")*+"?|[()]|[^\s,()'"]+""")
 NOT_FOR_WHERE = ("TYPE", "QSGDISP")
+_IN_EITHER_LANGUAGE = (DefineRequest, AlterRequest, DisplayRequest, StatusRequest)
+_FREE_NAMES = {"INDOUBT": UNIT_NAME_LENGTH, "SINK": NAME_LENGTH, "THREAD": UNIT_NAME_LENGTH}
+"""Nouns whose names may have any printable characters, and how many."""
 
 
 def read(text: str) -> Request:
@@ -64,7 +78,7 @@ def read(text: str) -> Request:
     except syntax.SyntaxFailure as failure:
         raise syntax_error(text, failure.end) from None
     request = bind(command)
-    return replace(request, tpf=tpf) if isinstance(request, DefineRequest | AlterRequest | DisplayRequest) else request
+    return replace(request, tpf=tpf) if isinstance(request, _IN_EITHER_LANGUAGE) else request
 
 
 def bind(command: syntax.Command) -> Request:
@@ -78,7 +92,7 @@ def bind(command: syntax.Command) -> Request:
         hint = "" if noun else did_you_mean(command.object.keyword, [*COMMANDS[verb], *NOUNS_NOT_SUPPORTED])
         raise syntax_error(command.text, command.object.end, hint)
     if verb == "DISPLAY":
-        return _display(command, noun)
+        return _display(command, noun) if noun in SHOWN else _status(command, noun)
     name = _name(command, noun)
     options, given = _parameters(command, verb, noun)
     match verb:
@@ -89,8 +103,20 @@ def bind(command: syntax.Command) -> Request:
             return AlterRequest(noun, name, given, bool(options.get("FORCE")))
         case "DELETE":
             return DeleteRequest(noun, name, bool(options.get("PURGE")), bool(options.get("IGNSTATE")))
-        case _:
+        case "CLEAR":
             return ClearRequest(name)
+        case "RESET":
+            return ResetRequest(name)
+        case _:
+            return _resolve(noun, name, options)
+
+
+def _resolve(noun: str, name: str, options: dict[str, Value]) -> Request:
+    if "ACTION" not in options:
+        raise errors.missing_keyword(f"RESOLVE {noun} needs ACTION(BACKOUT) or ACTION(COMMIT)")
+    if noun == "INDOUBT":
+        return ResolveUnitRequest(name, bool(options["ACTION"]))
+    return ResolveConsumerRequest(name, bool(options["ACTION"]), bool(options.get("PINNED")))
 
 
 def _name(command: syntax.Command, noun: str, *, generic: bool = False) -> str:
@@ -108,7 +134,12 @@ def _name(command: syntax.Command, noun: str, *, generic: bool = False) -> str:
 def _object_name(command: syntax.Command, parameter: syntax.Parameter, *, generic: bool = False) -> str:
     name = _single(command, parameter).folded.rstrip(" ")
     stem = name.removesuffix("*") if generic else name
-    if not name or (stem and not is_name(stem)):
+    longest = _FREE_NAMES.get(parameter.keyword)
+    if longest is not None:
+        valid = len(stem) <= longest and stem.isprintable()
+    else:
+        valid = not stem or is_name(stem)
+    if not name or not valid:
         raise errors.bad_name(parameter.keyword, name)
     return name
 
@@ -197,7 +228,7 @@ def _display(command: syntax.Command, noun: str) -> DisplayRequest:
         _add(seen, keyword, "")
         option = keyword if keyword in DISPLAY_OPTIONS[noun] else ""
         if option == "WHERE":
-            found = _where(command, parameter, rows)
+            found = _where(command, parameter, {row.keyword: row.form for row in rows.values()})
         elif option == "TYPE" and parameter.items is not None:
             kinds = _queue_kinds(command, parameter, kinds)
         elif option == "ALL" or keyword in rows:
@@ -217,13 +248,50 @@ def _queue_kinds(command: syntax.Command, parameter: syntax.Parameter, kinds: tu
     return tuple(kind for kind in kinds if kind == word)
 
 
-def _where(command: syntax.Command, parameter: syntax.Parameter, rows: dict[str, Attribute]) -> Condition:
+def _status(command: syntax.Command, noun: str) -> StatusRequest:
+    pattern = _name(command, noun, generic=True)
+    type = _status_type(command, noun)
+    figures = STATUSES[noun, type].figures
+    seen: dict[str, Value] = {}
+    named: list[str] = []
+    found: Condition | None = None
+    for parameter in command.parameters:
+        keyword = parameter.keyword
+        _add(seen, keyword, "")
+        if keyword == "WHERE":
+            found = _where(command, parameter, {each.keyword: each.form for each in figures.values()})
+        elif keyword in figures and keyword != "TYPE":
+            _alone(command, parameter)
+            named.append(keyword)
+        elif keyword == "ALL":
+            _alone(command, parameter)
+        elif keyword != "TYPE":
+            known = (*figures, *DISPLAY_OPTIONS[noun])
+            raise syntax_error(command.text, parameter.end, did_you_mean(keyword, known))
+    keywords = () if "ALL" in seen else tuple(named)
+    return StatusRequest(noun, type, pattern, keywords, found)
+
+
+def _status_type(command: syntax.Command, noun: str) -> str:
+    """The TYPE that the command names."""
+    word = NOT_SUPPORTED[noun][0]
+    for parameter in command.parameters:
+        if parameter.keyword == "TYPE":
+            word = _single(command, parameter).folded.upper()
+    if word in NOT_SUPPORTED[noun]:
+        raise errors.not_supported(f"DISPLAY {noun} TYPE({word})")
+    if (noun, word) not in STATUSES:
+        raise errors.bad_value("TYPE", word, " | ".join(type for each, type in STATUSES if each == noun))
+    return word
+
+
+def _where(command: syntax.Command, parameter: syntax.Parameter, forms: dict[str, Form]) -> Condition:
     if parameter.items is None or len(parameter.items) != 3:
         raise syntax_error(command.text, parameter.end)
     keyword, comparison, operand = parameter.items
-    row = rows.get(KEYWORDS.get(keyword.text.upper(), keyword.text.upper()))
-    if row is None:
-        raise syntax_error(command.text, parameter.end, did_you_mean(keyword.text.upper(), rows))
-    if row.keyword in NOT_FOR_WHERE or comparison.text.upper() not in OPERATORS:
+    word = KEYWORDS.get(keyword.text.upper(), keyword.text.upper())
+    if word not in forms:
+        raise syntax_error(command.text, parameter.end, did_you_mean(keyword.text.upper(), forms))
+    if word in NOT_FOR_WHERE or comparison.text.upper() not in OPERATORS:
         raise syntax_error(command.text, parameter.end)
-    return condition(row.form, row.keyword, comparison.text.upper(), operand.folded)
+    return condition(forms[word], word, comparison.text.upper(), operand.folded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from broker.core.names.definitions import Definition
 
@@ -29,4 +29,12 @@ class Catalog(Protocol):
         For DISPLAY and MQINQ: CURDEPTH, IPPROCS, OPPROCS. For the checks of commands: HANDLES, the number of open
         handles of any sort (for the queue manager, those that depend on its DEFXMITQ), and UNCOM, 1 while units of work
         on the queue are unfinished.
+        """
+
+    def held(self, q_name: str) -> str:
+        """Who has claimed messages of a queue, or prepared some for it, in a sentence; empty when nobody has."""
+
+    def statuses(self, noun: str, type: str) -> Iterator[Mapping[str, int | str] | None]:
+        """What there is of a status (`broker.commands.statuses`), figures by keyword, in order of the names; None
+        between two steps of a long look.
         """

@@ -93,9 +93,10 @@ def not_found(name: str) -> CommandError:
     return CommandError("AMQ8147E", f"IBM MQ object {name} not found.", syntax_error=False)
 
 
-def in_use() -> CommandError:
-    """AMQ8148E: handles are open on the object, or units of work on it are unfinished."""
-    return CommandError("AMQ8148E", "IBM MQ object in use.", syntax_error=False)
+def in_use(why: str = "") -> CommandError:
+    """AMQ8148E: handles are open on the object, units of work on it are unfinished, or what `why` says."""
+    follows = f" {why}." if why else ""
+    return CommandError("AMQ8148E", f"IBM MQ object in use.{follows}", syntax_error=False)
 
 
 def already_exists() -> CommandError:

@@ -10,15 +10,15 @@ from broker.commands.display import dictionary, layout, mqsc_token, zmqsc_token
 from broker.commands.kinds import SHOWN
 from broker.commands.row import Origin
 from broker.commands.selection import generic_match
+from broker.commands.statuses import STATUSES
 from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from broker.commands.catalog import Catalog
-    from broker.commands.display import Shown
     from broker.commands.forms import Value
-    from broker.commands.requests import DisplayRequest
+    from broker.commands.requests import DisplayRequest, StatusRequest
     from broker.commands.row import Attribute
     from broker.core.names.definitions import Definition
 
@@ -43,6 +43,33 @@ def display(request: DisplayRequest, catalog: Catalog) -> Iterator[CommandReply 
         raise errors.not_found(request.pattern)
 
 
+def display_status(request: StatusRequest, catalog: Catalog) -> Iterator[CommandReply | None]:
+    """As `display`, of a status."""
+    status = STATUSES[request.noun, request.type]
+    name, *others = status.figures.values()
+    named = {"TYPE", *request.keywords, *([request.condition.keyword] if request.condition else ())}
+    asked = [name, *(each for each in others if not request.keywords or each.keyword in named)]
+    token = zmqsc_token if request.tpf else mqsc_token
+    none_fits = True
+    for values in catalog.statuses(request.noun, request.type):
+        if values is None or not _is_meant(request, values, name.keyword):
+            yield None
+            continue
+        none_fits = False
+        shown = [(figure, values[figure.keyword]) for figure in asked]
+        text = layout(f"{status.code}: {status.heading}", (token(figure, value) for figure, value in shown))
+        yield CommandReply(code=status.code, text=text, attributes=(dictionary(shown),))
+    if none_fits:
+        raise errors.not_found(request.pattern)
+
+
+def _is_meant(request: StatusRequest, values: Mapping[str, Value], name: str) -> bool:
+    """Whether what has these figures is asked for; `name` is the figure that names it."""
+    condition = request.condition
+    fits = generic_match(request.pattern, str(values[name]))
+    return fits and (condition is None or condition.holds(values[condition.keyword]))
+
+
 def _definitions(request: DisplayRequest, catalog: Catalog) -> Iterator[Definition | None]:
     """The objects in order of their names; None for each whose name or kind does not fit."""
     if request.noun == "QMGR":
@@ -55,7 +82,7 @@ def _definitions(request: DisplayRequest, catalog: Catalog) -> Iterator[Definiti
         yield definition if definition is not None and definition.kind in request.kinds else None
 
 
-def _shown(request: DisplayRequest, definition: Definition, catalog: Catalog) -> list[Shown] | None:
+def _shown(request: DisplayRequest, definition: Definition, catalog: Catalog) -> list[tuple[Attribute, Value]] | None:
     """The attributes asked for that this kind of object has, with their values; None if the condition does not hold."""
     rows = TABLE[definition.kind]
     status = catalog.status(definition.space, definition.name)

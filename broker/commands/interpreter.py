@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, TypeAlias
 from broker.commands import errors
 from broker.commands.attributes import TABLE, altered, create, not_acted_on
 from broker.commands.binder import read
-from broker.commands.inquiry import display
+from broker.commands.inquiry import display, display_status
 from broker.commands.kinds import KINDS
-from broker.commands.requests import AlterRequest, ClearRequest, DefineRequest, DeleteRequest, DisplayRequest
+from broker.commands.requests import (
+    DECISIONS,
+    AlterRequest,
+    ClearRequest,
+    DefineRequest,
+    DeleteRequest,
+    DisplayRequest,
+    StatusRequest,
+)
 from broker.commands.row import Origin
 from broker.core.names.definitions import Clear, Define, Definition, Delete
 from broker.core.names.resolution import DIRECTIONS
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from broker.commands.catalog import Catalog
+    from broker.commands.requests import Decision
     from broker.core.names.definitions import Attributes, Change
 
 
@@ -39,17 +48,20 @@ Parts: TypeAlias = "Iterator[CommandReply | None]"
 """The reply to a DISPLAY, object by object; None where an object was looked at that is not shown."""
 
 
-def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome:
-    """Carry out one complete command, MQSC or ZMQSC; whatever its text, the answer is a reply.
+def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome | Decision:
+    """Carry out one complete command, MQSC or ZMQSC; whatever its text, the answer is a reply, or an administrator's
+    decision about claims or prepared units, which the engine carries out.
 
     `now` becomes the time of creation and alteration, in the zone that it carries. `warned` has the warnings that
     replies to earlier commands of the script bore: they are not repeated, and new ones are added.
     """
     begun = begin(text, catalog, now, warned)
-    return begun if isinstance(begun, Outcome) else Outcome(joined([part for part in begun if part is not None]))
+    if isinstance(begun, (Outcome, *DECISIONS)):
+        return begun
+    return Outcome(joined([part for part in begun if part is not None]))
 
 
-def begin(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome | Parts:
+def begin(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome | Decision | Parts:
     """As `interpret`, but for a DISPLAY, which may show very many objects: its reply comes in parts."""
     try:
         request = read(text)
@@ -63,19 +75,24 @@ def begin(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = 
             case ClearRequest():
                 return _clear(request, catalog)
             case DisplayRequest():
-                return _displayed(request, catalog)
+                return _displayed(display(request, catalog))
+            case StatusRequest():
+                return _displayed(display_status(request, catalog))
+            case _:
+                return request
     except errors.CommandError as error:
-        return Outcome(_refused(error))
+        return Outcome(refused(error))
 
 
-def _displayed(request: DisplayRequest, catalog: Catalog) -> Parts:
+def _displayed(parts: Parts) -> Parts:
     try:
-        yield from display(request, catalog)
+        yield from parts
     except errors.CommandError as error:
-        yield _refused(error)
+        yield refused(error)
 
 
-def _refused(error: errors.CommandError) -> CommandReply:
+def refused(error: errors.CommandError) -> CommandReply:
+    """The reply to a command that is not carried out."""
     return CommandReply(code=error.code, text=error.text, ok=False, syntax_error=error.syntax_error)
 
 
@@ -164,7 +181,12 @@ def _existing(kind: str, name: str, catalog: Catalog) -> Definition:
 
 
 def _check_unused(definition: Definition, catalog: Catalog) -> None:
-    """Refuse what needs the object for itself while handles are open, or units of work on it unfinished."""
+    """Refuse what needs the object for itself while handles are open, units of work on it unfinished, or messages of it
+    claimed or prepared.
+    """
+    held = catalog.held(definition.name) if definition.space == "QUEUE" else ""
+    if held:
+        raise errors.in_use(held)
     status = catalog.status(definition.space, definition.name)
     if status.get("HANDLES") or status.get("UNCOM"):
         raise errors.in_use()

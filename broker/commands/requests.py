@@ -69,4 +69,50 @@ class DisplayRequest:
     tpf: bool = False
 
 
-Request: TypeAlias = DefineRequest | AlterRequest | DeleteRequest | ClearRequest | DisplayRequest
+@dataclass(frozen=True, slots=True)
+class StatusRequest:
+    """DISPLAY of a status (`broker.commands.statuses`) of what has a name that fits `pattern`, for which the condition
+    holds. `keywords` are the figures named, all if there are none.
+    """
+
+    noun: str
+    type: str
+    pattern: str
+    keywords: tuple[str, ...] = ()
+    condition: Condition | None = None
+    tpf: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveConsumerRequest:
+    """RESOLVE CONSUMER: `commit` removes the claims that are pinned, and gives the others back to their queues; else
+    all are given back, those that are `pinned` too if that is said.
+    """
+
+    name: str
+    commit: bool
+    pinned: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveUnitRequest:
+    """RESOLVE INDOUBT of the prepared unit of that name, to be discarded, or with `commit` published."""
+
+    name: str
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ResetRequest:
+    """RESET SINK: forget its ledger, so that it belongs to no query."""
+
+    name: str
+
+
+Decision: TypeAlias = ResolveConsumerRequest | ResolveUnitRequest | ResetRequest
+"""What an administrator decides in place of a program."""
+DECISIONS = (ResolveConsumerRequest, ResolveUnitRequest, ResetRequest)
+
+Request: TypeAlias = (
+    DefineRequest | AlterRequest | DeleteRequest | ClearRequest | DisplayRequest | StatusRequest | Decision
+)

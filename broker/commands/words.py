@@ -10,6 +10,7 @@ from broker.commands.attributes import TABLE
 from broker.commands.forms import Choice, Flag
 from broker.commands.kinds import SHOWN
 from broker.commands.row import Attribute, Origin
+from broker.commands.statuses import STATUSES
 from broker.core.names.definitions import QUEUE_KINDS
 
 if TYPE_CHECKING:
@@ -23,16 +24,23 @@ VERBS = {
     "DEFINE": "DEFINE", "DEF": "DEFINE",
     "DELETE": "DELETE", "DEL": "DELETE",
     "DISPLAY": "DISPLAY", "DIS": "DISPLAY",
+    "RESET": "RESET",
+    "RESOLVE": "RESOLVE", "RES": "RESOLVE",
 }  # fmt: skip
 
 NOUNS = {
+    "CONSUMER": "CONSUMER",
+    "INDOUBT": "INDOUBT",
     "PROCESS": "PROCESS", "PRO": "PROCESS",
     "QALIAS": "QALIAS", "QA": "QALIAS",
     "QLOCAL": "QLOCAL", "QL": "QLOCAL",
     "QMGR": "QMGR",
     "QMODEL": "QMODEL", "QM": "QMODEL",
     "QREMOTE": "QREMOTE", "QR": "QREMOTE",
+    "QSTATUS": "QSTATUS", "QS": "QSTATUS",
     "QUEUE": "QUEUE", "Q": "QUEUE",
+    "SINK": "SINK",
+    "THREAD": "THREAD",
 }  # fmt: skip
 
 KEYWORDS = {"TARGQ": "TARGET"}
@@ -47,8 +55,6 @@ VERBS_NOT_SUPPORTED = {
     "PURGE": "PURGE",
     "RECOVER": "RECOVER", "REC": "RECOVER",
     "REFRESH": "REFRESH", "REF": "REFRESH",
-    "RESET": "RESET",
-    "RESOLVE": "RESOLVE", "RES": "RESOLVE",
     "RESUME": "RESUME",
     "REVERIFY": "REVERIFY",
     "RVERIFY": "RVERIFY",
@@ -61,13 +67,15 @@ NOUNS_NOT_SUPPORTED = {
     **{noun: noun for noun in (
         "APSTATUS", "ARCHIVE", "AUTHINFO", "AUTHREC", "AUTHSERV", "BUFFPOOL", "CFSTATUS", "CFSTRUCT", "CHANNEL",
         "CHINIT", "CHLAUTH", "CHSTATUS", "CLUSQMGR", "CLUSTER", "CMDSERV", "COMMINFO", "CONN", "DQM", "ENTAUTH",
-        "GROUP", "INDOUBT", "LISTENER", "LOG", "LSSTATUS", "MAXSMSGS", "NAMELIST", "POLICY", "PSID", "PUBSUB",
-        "QCLUSTER", "QMSTATUS", "QSTATS", "QSTATUS", "SBSTATUS", "SECURITY", "SERVICE", "SMDS", "SMDSCONN", "STGCLASS",
-        "SUB", "SVSTATUS", "SYSTEM", "TCLUSTER", "THREAD", "TOPIC", "TOPICSTR", "TPIPE", "TPSTATUS", "TRACE", "USAGE",
+        "GROUP", "LISTENER", "LOG", "LSSTATUS", "MAXSMSGS", "NAMELIST", "POLICY", "PSID", "PUBSUB",
+        "QCLUSTER", "QMSTATUS", "QSTATS", "SBSTATUS", "SECURITY", "SERVICE", "SMDS", "SMDSCONN", "STGCLASS",
+        "SUB", "SVSTATUS", "SYSTEM", "TCLUSTER", "TOPIC", "TOPICSTR", "TPIPE", "TPSTATUS", "TRACE", "USAGE",
     )},
-    "CHL": "CHANNEL", "CHS": "CHSTATUS", "LSTR": "LISTENER", "NL": "NAMELIST", "QC": "QCLUSTER", "QS": "QSTATUS",
+    "CHL": "CHANNEL", "CHS": "CHSTATUS", "LSTR": "LISTENER", "NL": "NAMELIST", "QC": "QCLUSTER",
     "STC": "STGCLASS",
 }  # fmt: skip
+COMMANDS_NOT_SUPPORTED = (("RESET", "QMGR"),)
+"""Of a verb and a noun that are both there."""
 KEYWORDS_NOT_SUPPORTED = (
     # of queues
     "CFSTRUCT", "CLUSDATE", "CLUSINFO", "CLUSQMGR", "CLUSQT", "CLUSTIME", "CMDSCOPE", "QMID", "STGCLASS", "TPIPE",
@@ -83,7 +91,9 @@ COMMANDS = {
     "CLEAR": ("QLOCAL",),
     "DEFINE": (*QUEUE_KINDS, "PROCESS"),
     "DELETE": (*QUEUE_KINDS, "PROCESS"),
-    "DISPLAY": ("QUEUE", *QUEUE_KINDS, "PROCESS", "QMGR"),
+    "DISPLAY": ("QUEUE", *QUEUE_KINDS, "PROCESS", "QMGR", "QSTATUS", "THREAD"),
+    "RESET": ("SINK",),
+    "RESOLVE": ("CONSUMER", "INDOUBT"),
 }
 
 
@@ -104,6 +114,7 @@ DEFINE_OPTIONS = {
     "REPLACE": Option("REPLACE", value=True),
     "NOREPLACE": Option("REPLACE", value=False),
 }
+ACTION_OPTION = {"ACTION": Option("ACTION", words=Choice({"BACKOUT": 0, "COMMIT": 1}))}
 FORCE_OPTION = {"FORCE": Option("FORCE", value=True)}
 IGNORE_STATE_OPTION = {"IGNSTATE": Option("IGNSTATE", words=YES_NO)}
 DELETE_QUEUE_OPTIONS = {
@@ -124,6 +135,9 @@ OPTIONS: dict[tuple[str, str], dict[str, Option]] = {
     ("DELETE", "QLOCAL"): DELETE_LOCAL_OPTIONS,
     ("DELETE", "PROCESS"): IGNORE_STATE_OPTION,
     ("CLEAR", "QLOCAL"): {},
+    ("RESET", "SINK"): {},
+    ("RESOLVE", "CONSUMER"): {**ACTION_OPTION, "PINNED": Option("PINNED", words=YES_NO)},
+    ("RESOLVE", "INDOUBT"): ACTION_OPTION,
 }
 
 # What can follow DISPLAY of a noun, besides the attributes that are to be shown.
@@ -131,12 +145,17 @@ DISPLAY_OPTIONS = {
     **dict.fromkeys(("QUEUE", *QUEUE_KINDS), ("ALL", "TYPE", "WHERE")),
     "PROCESS": ("ALL", "WHERE"),
     "QMGR": ("ALL",),
+    "QSTATUS": ("ALL", "TYPE", "WHERE"),
+    "THREAD": ("ALL", "TYPE", "WHERE"),
 }
 
 # ZMQSC: verbs by any unambiguous start of three letters or more, the rest as it stands here.
-ZMQSC_VERBS = ("ALTER", "DEFINE", "DELETE", "DISPLAY")
-ZMQSC_VERBS_NOT_SUPPORTED = ("DBREBUILD", "MIGRATE", "MOVE", "RESET", "RESOLVE", "START", "STOP", "SWEEP", "TRACE")
-ZMQSC_NOUNS = {"QL": "QLOCAL", "QA": "QALIAS", "QR": "QREMOTE", "PROCESS": "PROCESS", "QMGR": "QMGR"}
+ZMQSC_VERBS = ("ALTER", "DEFINE", "DELETE", "DISPLAY", "RESET", "RESOLVE")
+ZMQSC_VERBS_NOT_SUPPORTED = ("DBREBUILD", "MIGRATE", "MOVE", "START", "STOP", "SWEEP", "TRACE")
+ZMQSC_NOUNS = {
+    "QL": "QLOCAL", "QA": "QALIAS", "QR": "QREMOTE", "PROCESS": "PROCESS", "QMGR": "QMGR",
+    "CONSUMER": "CONSUMER", "INDOUBT": "INDOUBT", "QSTATUS": "QSTATUS", "SINK": "SINK", "THREAD": "THREAD",
+}  # fmt: skip
 ZMQSC_NOUNS_NOT_SUPPORTED = ("CHL", "MQP")
 ZMQSC_KEYWORDS_NOT_SUPPORTED = ("SWEEP",)
 _ALTERABLE = (
@@ -164,6 +183,11 @@ ZMQSC_KEYWORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("DELETE", "PROCESS"): (),
     ("DISPLAY", "PROCESS"): (),
     ("DISPLAY", "QMGR"): (),
+    ("DISPLAY", "QSTATUS"): ("TYPE",),
+    ("DISPLAY", "THREAD"): ("TYPE",),
+    ("RESET", "SINK"): (),
+    ("RESOLVE", "CONSUMER"): ("ACTION", "PINNED"),
+    ("RESOLVE", "INDOUBT"): ("ACTION",),
 }
 
 _FIRST_WORDS = re.compile(r"[\s,]*([A-Za-z]+)(?:[\s,]+([A-Za-z]+))?")
@@ -186,6 +210,8 @@ def not_supported(text: str) -> errors.CommandError | None:
     match = _FIRST_WORDS.match(text)
     verb_word, noun_word = ((word or "").upper() for word in (match.groups() if match else ("", "")))
     noun = NOUNS_NOT_SUPPORTED.get(noun_word, "")
+    if (VERBS.get(verb_word), NOUNS.get(noun_word)) in COMMANDS_NOT_SUPPORTED:
+        noun = NOUNS[noun_word]
     if verb_word in VERBS_NOT_SUPPORTED:
         return errors.not_supported(f"{VERBS_NOT_SUPPORTED[verb_word]} {noun or NOUNS.get(noun_word, '')}".rstrip())
     return errors.not_supported(f"{VERBS[verb_word]} {noun}") if verb_word in VERBS and noun else None
@@ -239,9 +265,15 @@ def usage_of(verb: str, noun: str) -> str:
     subject = (
         f"{verb} {noun}" if noun == "QMGR" else f"{verb} {noun}({'name' if verb != 'DISPLAY' else 'generic-name'})"
     )
+    where = "[WHERE(keyword operator value)]"
+    if verb == "DISPLAY" and noun not in SHOWN:
+        types = [(type, status) for (each, type), status in STATUSES.items() if each == noun]
+        return " ".join(
+            f"{subject} TYPE({type}) {where} [ALL | {' | '.join(status.figures)}]" for type, status in types
+        )
     if verb == "DISPLAY":
         keywords = dict.fromkeys(keyword for kind in SHOWN[noun].kinds for keyword in TABLE[kind])
-        where = " [WHERE(keyword operator value)]" if "WHERE" in DISPLAY_OPTIONS[noun] else ""
+        where = f" {where}" if "WHERE" in DISPLAY_OPTIONS[noun] else ""
         return f"{subject}{where} [ALL | {' | '.join(keywords)}]"
     options = [_option_usage(keyword, option) for keyword, option in OPTIONS[verb, noun].items()]
     given = TABLE[noun].values() if verb in ("DEFINE", "ALTER") else ()

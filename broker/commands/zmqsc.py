@@ -24,6 +24,7 @@ from broker.core.names.definitions import QUEUE_KINDS
 PROGRAM_NAME_LENGTH_MAX = 4
 UNLIMITED_DEPTH = "999999999"
 TRIGGER_TYPES = ("FIRST", "EVERY")
+_STATUS_NOUNS = ("QSTATUS", "THREAD")
 
 
 def translate(command: Command) -> Command:
@@ -55,7 +56,7 @@ def _object(command: Command, verb: str) -> Parameter:
     written = command.object
     noun = ZMQSC_NOUNS[written.keyword]
     items = written.items and (Item(written.items[0].folded, quoted=True),)
-    if noun in QUEUE_KINDS and items and items[0].text == "ALL":
+    if noun in (*QUEUE_KINDS, *_STATUS_NOUNS) and items and items[0].text == "ALL":
         if verb != "DISPLAY":
             raise errors.bad_name(written.keyword, "ALL")
         items = (Item("*", quoted=True),)

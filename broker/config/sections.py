@@ -26,6 +26,8 @@ from broker.config.kinds import (
 
 KIB: Final = 1024
 MIB: Final = 1024 * 1024
+GIB: Final = 1024 * MIB
+YEAR: Final = 365 * 86_400.0
 DURABLE: Final = "durable"
 DEFAULTS: Final = (DURABLE, "mq")
 
@@ -194,6 +196,36 @@ class LimitsConfig:
         default=16 * MIB,
         metadata=about(
             Whole(0, 1 << 40), "Data of persistent messages kept in memory; the rest is read back when needed.", "bytes"
+        ),
+    )
+    claim_bytes: int = field(
+        default=4 * GIB,
+        metadata=about(
+            Whole(KIB, 1 << 50),
+            "Most message data that one consumer may have claimed; a claim ends there, and is no error.",
+            "bytes",
+        ),
+    )
+    claim_age: float = field(
+        default=3600.0,
+        metadata=about(
+            Seconds(1.0, YEAR),
+            "Age from which on claims are named in the log, once an hour, and in the status.",
+            "seconds",
+        ),
+    )
+    prepared_bytes: int = field(
+        default=4 * GIB,
+        metadata=about(
+            Whole(KIB, 1 << 50), "Most message data in prepared units; what is staged beyond it fails.", "bytes"
+        ),
+    )
+    prepared_age: float = field(
+        default=86400.0,
+        metadata=about(
+            Seconds(1.0, YEAR),
+            "A prepared unit that nobody has staged to or published for so long is discarded.",
+            "seconds",
         ),
     )
 

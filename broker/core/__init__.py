@@ -3,8 +3,9 @@
 It decides and returns what should happen outside as values. It never awaits, reads a clock, draws a random number, logs
 or touches a file; time and identifiers are given to it. On its hot path it works with plain ints.
 
-Its rooms import each other one way only: message, selector <- queues <- names <- calls <- explain <- manager. A noun is
-data; a verb form is steps on the manager. Here is what is where, in the order in which a put and a get meet it:
+Its rooms import each other one way only: message, selector <- queues <- names <- calls <- claims <- prepared <-
+explain <- manager. A noun is data; a verb form is steps on the manager. Here is what is where, in the order in which a
+put and a get meet it:
 
     manager             the state of a queue manager, and the entry to every step
     moment              the time of a step, given by the caller
@@ -71,7 +72,25 @@ data; a verb form is steps on the manager. Here is what is where, in the order i
     triggers            trigger conditions and counts
     queues.effects      what the engine is to carry out
 
+    calls.arriving      messages that become available outside any put
+    claims.consumer, claims.consumers
+                        who claims messages durably, and where it stands
+    claims.claiming, claims.ending
+                        which messages, and how the claims on them end
+    claims.cutting, claims.lag
+                        where a range of messages may be cut; what waits to be claimed
+
+    prepared.unit       messages that are durable under a name, and not published yet
+    prepared.sink, prepared.sinks
+                        what publishes them, batch by batch, and its ledger
+    prepared.staging    they pass the checks of MQPUT
+    prepared.publishing, prepared.discarding
+                        a batch is decided, and appears; what is not published goes
+
     calls.defining      definitions come, change and go
-    explain.explaining, explain.gaps
+    explain.explaining, explain.findings
                         why a message is not given to a get
+    explain.incomplete, explain.gaps, explain.passed_over
+                        ... for what its group lacks, or is
+    explain.holders     who has claimed it
 """

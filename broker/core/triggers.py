@@ -63,9 +63,22 @@ class Triggers:
 
     def meets_first(self, queue: MessageQueue, entry: Entry, tick: float) -> bool:
         """Whether this put meets FIRST (C2, C3, C4; E2 after TRIGINT). Judged when it is put, uncommitted or not."""
-        if not self.judges(queue) or queue.input_count or rank_of(entry.key) < queue.trigger_priority:
+        if not self.judges(queue) or rank_of(entry.key) < queue.trigger_priority:
             return False
-        if queue.qualifying() > 1:
+        return self._comes_first(queue, 1, tick)
+
+    def meets_first_together(self, queue: MessageQueue, entries: Sequence[Entry], tick: float) -> bool:
+        """Whether one of these messages, which have become available in one step, meets FIRST as a put would."""
+        if not self.judges(queue):
+            return False
+        came = sum(rank_of(entry.key) >= queue.trigger_priority for entry in entries)
+        return came > 0 and self._comes_first(queue, came, tick)
+
+    def _comes_first(self, queue: MessageQueue, came: int, tick: float) -> bool:
+        """Whether so many messages of the queue that have just come are its first, or the first for TRIGINT."""
+        if queue.input_count:
+            return False
+        if queue.qualifying() > came:
             last = queue.first_triggered
             if last is not None and (tick - last) * 1000 < self.interval_ms:
                 return False

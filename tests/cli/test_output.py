@@ -94,6 +94,27 @@ def test_status_tells_single_figures_first_and_then_the_queues_of_users_and_the_
     ]
 
 
+def test_status_tells_of_consumers_and_prepared_units_where_there_are_any() -> None:
+    figures = {
+        "name": "QM1",
+        "queues": [{"name": "ORDERS", "depth": 5, "claimed": 4, "prepared": 0, "damaged": 0}],
+        "consumers": [
+            {"name": "ARCHIVE", "queues": "ORDERS", "claims": 4, "bytes": 2048, "age": 40.0, "overdue": False}
+        ],
+        "prepared_units": [{"name": "COPY/1/0/ab", "messages": 3, "queues": {"ORDERS": 3}, "bytes": 12, "age": 1.5}],
+    }
+    assert list(in_words(figures))[3:] == [
+        "queue   depth  claimed",
+        "ORDERS      5        4",
+        "",
+        "consumer  claims    bytes       age  overdue",
+        "ARCHIVE        4  2.0 KiB  40.000 s       no",
+        "",
+        "prepared unit  messages  bytes      age",
+        "COPY/1/0/ab           3   12 B  1.500 s",
+    ]
+
+
 @pytest.mark.parametrize(
     ("name", "value", "shown"),
     [

@@ -6,11 +6,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from broker.commands.attributes import create
-from broker.commands.interpreter import interpret
+from broker.commands.decisions import decided
+from broker.commands.interpreter import Outcome, interpret
 from broker.commands.script import commands_of
 from broker.core.names.definitions import Clear, Define, Definition, Delete
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.commands.requests import Decision
     from broker.core.names.definitions import Change
     from broker.mqi.replies import CommandReply
 
@@ -26,6 +30,9 @@ class Manager:
         self.objects: dict[tuple[str, str], Definition] = {}
         self.live: dict[str, dict[str, int | str]] = {}
         self.changes: list[Change] = []
+        self.decisions: list[Decision] = []
+        self.holders: dict[str, str] = {}
+        self.shown: dict[tuple[str, str], list[dict[str, int | str]]] = {}
 
     def find(self, space: str, name: str) -> Definition | None:
         return self.objects.get((space, name))
@@ -36,9 +43,20 @@ class Manager:
     def status(self, space: str, name: str) -> dict[str, int | str]:
         return self.live.get(name, {}) if space == "QUEUE" else {}
 
+    def held(self, q_name: str) -> str:
+        return self.holders.get(q_name, "")
+
+    def statuses(self, noun: str, type: str) -> Iterator[dict[str, int | str] | None]:
+        for values in self.shown.get((noun, type), []):
+            yield None
+            yield values
+
     def run(self, text: str) -> CommandReply:
         """Carry out one command and answer it."""
         outcome = interpret(text, self, self.now)
+        if not isinstance(outcome, Outcome):
+            self.decisions.append(outcome)
+            return decided(outcome, 100, 212)
         for change in outcome.changes:
             self._apply(change)
         return outcome.reply

@@ -8,7 +8,7 @@ import pytest
 
 from broker.commands.attributes import TABLE
 from broker.commands.forms import Choice, Flag, Integer
-from broker.commands.interpreter import interpret
+from broker.commands.interpreter import Outcome, interpret
 from broker.commands.row import Acts, Attribute, Origin
 from broker.commands.script import commands_of
 from tests.commands.catalog import NOON
@@ -117,6 +117,7 @@ def test_a_script_is_warned_of_each_attribute_once(manager: Manager) -> None:
         DEFINE QMODEL(M) INITQ(J)
     """
     warned: set[str] = set()
-    replies = [interpret(text, manager, NOON, warned).reply for text in commands_of(script)]
+    outcomes = [interpret(text, manager, NOON, warned) for text in commands_of(script)]
+    replies = [outcome.reply for outcome in outcomes if isinstance(outcome, Outcome)]
     assert [[line.split()[1] for line in reply.warnings] for reply in replies] == [["STATQ"], ["INITQ"], [], [], []]
     assert [len(reply.text.split("\n")) for reply in replies] == [2, 2, 1, 1, 1]

@@ -14,6 +14,7 @@ WORDS = [
     "DEFINE", "ALT", "DIS", "DELETE", "CLEAR", "QL", "Q", "PROCESS", "QMGR", "ZMQSC", "DEF", "PROCESS-P", "QL-A", "QL-",
     "LIKE", "WHERE", "ALL", "REPLACE", "FORCE", "PURGE", "COMMON-YES", "MAXDEPTH-0", "EQ", "GT", "LK", "A", "*", "A*",
     "(", ")", "(A)", "(1)", "(-1)", "('", "'", "''", '"', "-", "+", ";", ",", "\n", "\t", "\0", "é", "²", "END",
+    "RESOLVE", "RESET", "CONSUMER", "INDOUBT", "SINK", "QS", "TYPE(CLAIM)", "THREAD", "ACTION(COMMIT)",
     "99999999999", *TABLE["QLOCAL"], *TABLE["QMGR"],
 ]  # fmt: skip
 SCRIPTS = st.one_of(

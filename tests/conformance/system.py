@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from broker import MQError, QueueManager
 from broker.config import Config
-from broker.core.message.entry import AVAILABLE, DAMAGED
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED
 from broker.mqi import MQRC
 from broker.testing import VirtualClock
 from tests.conformance.ways import WAYS
@@ -146,9 +146,12 @@ class System:
         assert sorted(stored) == sorted(self._kept())
 
     def _kept(self) -> list[tuple[int, ...]]:
-        return [
+        on_queues = [
             (queue.number, entry.row().rank, entry.id, entry.length, entry.backout_count, 0)
             for queue in self.manager.core.objects.queues.values()
             for entry in queue.shelf.entries.values()
-            if (entry.persistence or queue.keeps_nonpersistent) and entry.state in (AVAILABLE, DAMAGED)
+            if entry.state == CLAIMED
+            or ((entry.persistence or queue.keeps_nonpersistent) and entry.state in (AVAILABLE, DAMAGED))
         ]
+        in_units = [entry.row() for unit in self.manager.core.sinks.units.values() for entry in unit.entries]
+        return [*on_queues, *((row.queue, row.rank, row.id, row.length, 0, 0) for row in in_units)]

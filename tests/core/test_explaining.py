@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.core.explain.explaining import GETTERS_MAX, GROUPS_MAX, LOOKS_AT_ONCE, Wanted, explain
+from broker.core.explain.explaining import GETTERS_MAX, Wanted, explain
+from broker.core.explain.findings import LOOKS_AT_ONCE
 from broker.core.explain.gaps import in_words
+from broker.core.explain.incomplete import GROUPS_MAX
 from broker.core.names.resolution import Resolution
 from broker.core.names.routes import Route
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, Cause, MessageDescriptor, ObjectDescriptor
@@ -47,7 +49,11 @@ def straight(queue: LocalQueue) -> Route:
 
 
 def found(world: World, queue: LocalQueue, **ids: bytes) -> list[Finding]:
-    return [each for each in explain(straight(queue), queue.shelf, Wanted(**ids), world.now) if each is not None]
+    return [
+        each
+        for each in explain(straight(queue), queue.shelf, Wanted(**ids), world.now, world.manager)
+        if each is not None
+    ]
 
 
 def codes(world: World, queue: LocalQueue, **ids: bytes) -> list[str]:
@@ -358,7 +364,7 @@ def test_very_many_messages_are_looked_at_in_steps(
     put_items(access, (1, 0, 1, MIG))
     access.put_all([b"A"] * 20 * LOOKS_AT_ONCE)
     world.connect("other").open(selection="a = 1")
-    findings = explain(straight(queue), queue.shelf, Wanted(**ids), world.now)
+    findings = explain(straight(queue), queue.shelf, Wanted(**ids), world.now, world.manager)
     most = steps = 0
     while True:
         with Steps() as counted:
@@ -376,7 +382,7 @@ def test_messages_that_go_between_two_steps_are_left_out(world: World, queue: Lo
     access.put_all([b"A"] * 2 * LOOKS_AT_ONCE)
     world.connect("other").open(selection="a = 1")
     for stop in range(8):
-        findings = explain(straight(queue), queue.shelf, Wanted(), world.now)
+        findings = explain(straight(queue), queue.shelf, Wanted(), world.now, world.manager)
         before = [next(findings, None) for _ in range(stop)]
         taken = [access.get(MQGMO.SYNCPOINT) for _ in range(queue.depth)]
         assert len(taken) == 2 * LOOKS_AT_ONCE + 2
@@ -400,7 +406,7 @@ def test_a_message_that_goes_before_it_is_looked_at_is_not_counted(
     world: World, queue: LocalQueue, access: Access
 ) -> None:
     access.put_all([b"A"] * (LOOKS_AT_ONCE + 1))
-    findings = explain(straight(queue), queue.shelf, Wanted(), world.now)
+    findings = explain(straight(queue), queue.shelf, Wanted(), world.now, world.manager)
     assert next(findings) is None
     access.drain()
     available = the([each for each in findings if each is not None], Cause.AVAILABLE)

@@ -1,0 +1,79 @@
+"""What is shown of the state of things that no command defines: claims by consumers, and prepared units.
+
+A status is named by the noun of DISPLAY and a TYPE. Its figures stand in the order in which they are printed; the
+first is the name that a command asks for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.commands.forms import Integer, Name, Text
+
+if TYPE_CHECKING:
+    from broker.commands.forms import Form
+
+UNIT_NAME_LENGTH: Final = 128
+"""Of the longest name of a prepared unit: SINK/BATCH/PARTITION/ATTEMPT."""
+
+_ANY: Final = Integer(0, (1 << 63) - 1)
+
+
+class Figure(NamedTuple):
+    """One figure of a status: its keyword, the form of its values, and what it says."""
+
+    keyword: str
+    form: Form
+    told: str
+
+
+class Status(NamedTuple):
+    """One status: the heading of each thing that is shown, and its figures."""
+
+    code: str
+    heading: str
+    figures: dict[str, Figure]
+
+
+def _status(code: str, heading: str, *figures: Figure) -> Status:
+    return Status(code, heading, {figure.keyword: figure for figure in figures})
+
+
+STATUSES: Final[dict[tuple[str, str], Status]] = {
+    ("QSTATUS", "CLAIM"): _status(
+        "AMQ8450I",
+        "Display queue status details.",
+        Figure("QUEUE", Name(), "a queue that a consumer claims from, or has claims of"),
+        Figure("TYPE", Text(8), "CLAIM"),
+        Figure("CONSUMER", Name(), "the consumer"),
+        Figure("GENERATION", _ANY, "of the reader that registered last"),
+        Figure("CLAIMS", _ANY, "messages of the queue that it has claimed and not acknowledged"),
+        Figure("PINNED", _ANY, "of them, those that a batch has been given: they may be in its output already"),
+        Figure("CLMBYTES", _ANY, "their data, in bytes"),
+        Figure("CLMAGE", _ANY, "seconds since the consumer claimed the oldest of its claims, on whatever queue"),
+        Figure("LAG", _ANY, "messages that are available on the queue"),
+        Figure("LAGBYTES", _ANY, "their data, in bytes, with that of what is uncommitted at the moment"),
+        Figure("LAGAGE", _ANY, "seconds since the oldest of them arrived"),
+    ),
+    ("THREAD", "INDOUBT"): _status(
+        "EMQ0003I",
+        "Display thread details.",
+        Figure("THREAD", Text(UNIT_NAME_LENGTH), "the name of a unit: sink, batch, partition and attempt"),
+        Figure("TYPE", Text(8), "INDOUBT"),
+        Figure("SINK", Name(), "the sink that may publish it"),
+        Figure("BATCH", _ANY, "the batch that it belongs to"),
+        Figure(
+            "UOWSTATE",
+            Text(12),
+            "PREPARED; for a moment PREPARING, COMMITTING, COMMITTED until all is visible, BACKING_OUT",
+        ),
+        Figure("MSGS", _ANY, "its messages"),
+        Figure("BYTES", _ANY, "their data, in bytes"),
+        Figure("AGE", _ANY, "seconds since the unit was begun"),
+        Figure("QUEUES", Text(1 << 16), "each of its queues, with how many messages are for it"),
+    ),
+}
+"""By noun and TYPE."""
+
+NOT_SUPPORTED: Final = {"QSTATUS": ("QUEUE", "HANDLE"), "THREAD": ("ACTIVE", "REGIONS", "*")}
+"""What IBM MQ knows as TYPE of these nouns, the first as the one that is meant when nothing is said."""

@@ -1,0 +1,199 @@
+"""Who has messages of a queue that no getter is given: consumers that have claimed them, and prepared units (claims
+rules 2.11 and 3.10).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from broker.core.explain.findings import LOOKS_AT_ONCE, are, finding, in_steps
+from broker.mqi.explanations import Cause
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Generator, Iterable, Iterator
+
+    from broker.core.claims.consumer import Consumer
+    from broker.core.claims.consumers import Consumers
+    from broker.core.explain.explaining import Wanted
+    from broker.core.explain.findings import Steps
+    from broker.core.manager import Manager
+    from broker.core.message.entry import Entry
+    from broker.core.prepared.sinks import Sinks
+    from broker.core.prepared.unit import PreparedUnit
+    from broker.core.queues.queue import LocalQueue
+
+BATCHES_MAX: Final = 10
+
+
+class Claimed(NamedTuple):
+    """Messages that a consumer has claimed: how many, how many of them are pinned, and their bytes."""
+
+    messages: int
+    pinned: int
+    bytes: int
+
+
+def claimed(consumer: Consumer, queue: LocalQueue) -> Generator[None, None, Claimed]:
+    """What a consumer has claimed of a queue. Where it has claims of several, it looks at all of them, in steps."""
+    messages = consumer.counts.get(queue, 0)
+    if not messages:
+        return Claimed(0, 0, 0)
+    if messages == len(consumer.claims):
+        return Claimed(messages, messages - consumer.not_pinned, consumer.bytes)
+    return (yield from _looked_at(consumer, queue, None))
+
+
+def _looked_at(
+    consumer: Consumer, queue: LocalQueue, among: Collection[Entry] | None
+) -> Generator[None, None, Claimed]:
+    messages = pinned = size = 0
+    until = len(consumer.claims) - consumer.not_pinned
+    for number, entry in enumerate(list(consumer.claims), 1):
+        if entry is not None and entry.queue is queue and (among is None or entry in among):
+            messages += 1
+            pinned += number <= until
+            size += entry.length
+        if number % LOOKS_AT_ONCE == 0:
+            yield
+    return Claimed(messages, pinned, size)
+
+
+def pairs(consumers: Consumers) -> Iterator[tuple[LocalQueue, Consumer] | None]:
+    """Each queue with each consumer that claims from it, or has claims of it, by the names of both; None between two
+    steps.
+    """
+    found: list[tuple[LocalQueue, Consumer]] = []
+    for consumer in list(consumers.by_name.values()):
+        found += [(queue, consumer) for queue in {*consumers.queues_of(consumer.q_names), *consumer.counts}]
+        yield None
+    found.sort(key=lambda pair: (pair[0].name, pair[1].name))
+    yield from found
+
+
+def claims(consumers: Consumers, queue: LocalQueue, among: Collection[Entry] | None, now: float) -> Steps:
+    """A finding for each consumer that has claimed messages of the queue, or some of those asked for (`among`)."""
+    of_queue = [each for each in consumers.by_name.values() if queue in each.counts]
+    for consumer in sorted(of_queue, key=lambda each: each.name):
+        looking = claimed(consumer, queue) if among is None else _looked_at(consumer, queue, among)
+        while True:
+            try:
+                next(looking)
+            except StopIteration as end:
+                held: Claimed = end.value
+                break
+            yield None
+        if not held.messages:
+            continue
+        seconds = consumer.age(now)
+        not_pinned = held.messages - held.pinned
+        yield finding(
+            Cause.CLAIMED,
+            f"{are(held.messages)} claimed by {consumer.name}, generation {consumer.generation}, "
+            f"since {seconds:.0f} s, {not_pinned} of them not pinned",
+            messages=held.messages,
+            consumer=consumer.name,
+            generation=consumer.generation,
+            pinned=held.pinned,
+            bytes=held.bytes,
+            since=consumer.since,
+            seconds=seconds,
+        )
+
+
+class Prepared(NamedTuple):
+    """Messages that the units of one batch have prepared: how many, in how many units, and when the first of these was
+    begun (wall clock).
+    """
+
+    messages: int
+    units: int
+    since: float
+
+    def age(self, now: float) -> float:
+        """How many seconds ago that was."""
+        return max(0.0, now - self.since)
+
+
+Batch: TypeAlias = tuple[str, int]
+"""A sink, and the number of its batch."""
+
+
+def prepared(sinks: Sinks, queue: LocalQueue) -> dict[Batch, Prepared]:
+    """What is prepared for a queue, by sink and batch."""
+    found: dict[Batch, Prepared] = {}
+    for unit in sinks.units.values():
+        if queue in unit.counts:
+            _add(found, unit, unit.counts[queue])
+    return dict(sorted(found.items()))
+
+
+def _add(found: dict[Batch, Prepared], unit: PreparedUnit, count: int) -> None:
+    batch = unit.name.sink, unit.name.batch
+    messages, units, since = found.get(batch, Prepared(0, 0, unit.since))
+    found[batch] = Prepared(messages + count, units + 1, min(since, unit.since))
+
+
+def _prepared_among(sinks: Sinks, queue: LocalQueue, wanted: Wanted) -> Generator[None, None, dict[Batch, Prepared]]:
+    found: dict[Batch, Prepared] = {}
+    for unit in [each for each in sinks.units.values() if queue in each.counts]:
+        count = 0
+        for entry in in_steps(list(unit.left())):
+            if entry is None:
+                yield
+            else:
+                count += entry.queue is queue and wanted.has(entry)
+        if count:
+            _add(found, unit, count)
+    return found
+
+
+def prepared_units(sinks: Sinks, queue: LocalQueue, wanted: Wanted | None, now: float) -> Steps:
+    """A finding for each of the first batches of which messages are prepared for the queue, or some of those that are
+    `wanted`.
+    """
+    if not queue.prepared:
+        return
+    found = prepared(sinks, queue) if wanted is None else (yield from _prepared_among(sinks, queue, wanted))
+    for (sink, batch), held in list(found.items())[:BATCHES_MAX]:
+        yield finding(
+            Cause.PREPARED,
+            f"{are(held.messages)} prepared for batch {batch} of sink {sink}, since {held.age(now):.0f} s, and not "
+            "published",
+            messages=held.messages,
+            sink=sink,
+            batch=batch,
+            units=held.units,
+            since=held.since,
+            seconds=held.age(now),
+        )
+    if len(found) > BATCHES_MAX:
+        yield finding(Cause.PREPARED, f"{len(found) - BATCHES_MAX} more batches are prepared")
+
+
+def held_by(core: Manager, queue: LocalQueue, now: float) -> str:
+    """Who has messages of a queue, so that it can be neither cleared nor deleted, in a sentence; empty when nobody
+    has any.
+    """
+    if queue.claimed:
+        return _claimed_by(core.consumers.by_name.values(), queue)
+    return _prepared_by(prepared(core.sinks, queue), queue, now) if queue.prepared else ""
+
+
+def _prepared_by(found: dict[Batch, Prepared], queue: LocalQueue, now: float) -> str:
+    if not found:  # on its way to its unit, or out of it
+        return f"{are(queue.prepared)} prepared"
+    (sink, batch), held = min(found.items(), key=lambda each: each[1].since)
+    others = f" and {queue.prepared - held.messages} for others" if queue.prepared > held.messages else ""
+    return (
+        f"{are(held.messages)} prepared for batch {batch} of sink {sink}, since {held.age(now):.0f} s{others}; DISPLAY "
+        "THREAD(*) TYPE(INDOUBT) lists their units, and RESOLVE INDOUBT discards one"
+    )
+
+
+def _claimed_by(consumers: Iterable[Consumer], queue: LocalQueue) -> str:
+    most = max(((each.counts[queue], each.name) for each in consumers if queue in each.counts), default=None)
+    if most is None:  # the claim is on its way
+        return f"{are(queue.claimed)} being claimed by a consumer"
+    count, name = most
+    others = f" and {queue.claimed - count} by others" if queue.claimed > count else ""
+    return f"{are(count)} claimed by consumer {name}{others}; RESOLVE CONSUMER({name}) ends that"
