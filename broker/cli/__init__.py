@@ -13,6 +13,7 @@ from broker.cli.demo import demo
 from broker.cli.explain import explain
 from broker.cli.get import browse, get
 from broker.cli.mqsc import mqsc
+from broker.cli.pipeline import pipeline
 from broker.cli.program import Program
 from broker.cli.put import put
 from broker.cli.recover import recover
@@ -40,5 +41,5 @@ def main() -> None:
     """
 
 
-for _command in (run, mqsc, put, get, browse, status, explain, backup, verify, recover, demo, bench):
+for _command in (run, mqsc, put, get, browse, status, explain, backup, verify, recover, demo, pipeline, bench):
     main.add_command(_command)

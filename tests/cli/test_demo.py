@@ -6,6 +6,10 @@ import signal
 import subprocess
 from typing import TYPE_CHECKING
 
+import anyio
+
+from broker import QueueManager
+from broker.mqi import MQDLH, MQGMO, MQOO
 from tests.cli.conftest import command, environment
 
 if TYPE_CHECKING:
@@ -47,6 +51,22 @@ def test_any_file_will_do(tmp_path: Path) -> None:
     folder.mkdir()
     report = demonstrated(folder, str(file))
     assert "lines 6 confirmed 2 a reply each rejected 4 on the dead-letter queue" in report
+
+
+def test_what_came_back_may_be_kept(tmp_path: Path) -> None:
+    file, data = tmp_path / "lines", tmp_path / "kept"
+    file.write_bytes(b"no reservation\nneither\n")
+    demonstrated(tmp_path, str(file), "--keep", str(data))
+
+    async def kept() -> list[tuple[int, bytes]]:
+        async with QueueManager.open(name="DEMO", data=data) as manager, manager.connect() as connection:
+            async with connection.open("DEMO.DEAD.LETTER.QUEUE.KEPT", MQOO.BROWSE) as queue:
+                messages = await queue.get_many(9, options=MQGMO.BROWSE_NEXT)
+            return [(len(messages), message.data[MQDLH.SIZE :]) for message in messages[:2]]
+
+    assert anyio.run(kept) == [(4, b"no reservation"), (4, b"neither")]  # and each once more, at a steady rate
+    again = subprocess.run(command("demo", str(file), "--keep", str(data)), capture_output=True, text=True, check=False)
+    assert (again.returncode, again.stderr) == (20, f"evermq: {data} is not empty: --keep needs a new directory\n")
 
 
 def test_an_empty_file_is_accounted_for(tmp_path: Path) -> None:

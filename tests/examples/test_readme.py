@@ -172,7 +172,7 @@ def test_the_first_lines_lose_nothing_when_they_are_killed_in_their_unit_of_work
 
 
 def test_every_block_is_run_here() -> None:
-    sections = ("Fifteen lines", "Two commands", "Five minutes")
+    sections = ("Fifteen lines", "Two commands", "A data pipeline", "Five minutes")
     assert blocks(README) == [block for title in sections for block in blocks(section(title))]
     assert README.count("```") == 2 * len(blocks(README))
 
@@ -189,6 +189,20 @@ def test_the_first_command_ends_in_a_demonstration_that_accounts_for_every_line(
 def test_the_second_command_is_what_must_pass_before_a_change_lands() -> None:
     assert [block.text for block in blocks(section("Two commands"))[1:]] == ["bash .ci/run\n"]
     assert '"$venv/bin/python" -m pytest' in (ROOT / ".ci" / "run").read_text("utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+@pytest.mark.timeout(300)
+def test_the_pipeline_ends_in_a_page_with_the_figures_of_the_demonstration(shell: Shell) -> None:
+    command = blocks(section("A data pipeline"))[0].text
+    steps = command.partition("&&\n")[2]  # what sets up is not run again
+    assert steps.startswith("evermq demo --keep ")
+    said = shell.run(steps)
+    assert "3,200 messages archived to demo-archive" in said  # 3,000 lines, and 200 once more
+    page = (shell.folder / "demo-report" / "report.html").read_text("utf-8")
+    assert "<dd>3,200</dd>" in page
+    assert page.count("<svg ") == 5
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ import click
 from broker.cli.conversation import connected, run
 from broker.cli.demo.account import Account
 from broker.cli.demo.daemon import Daemon
-from broker.cli.demo.exchange import Exchange
+from broker.cli.demo.exchange import KEPT, Exchange
 from broker.cli.lines import LINE_BYTES_MAX, Lines
 from broker.cli.program import DONE, NO_QUEUE_MANAGER, SOME_FAILED, CannotRunError, lone
 from broker.cli.signals import heed_signals
@@ -38,21 +38,30 @@ ZMQSC DEF PROCESS-DEMO APPLICID-RESV ENVRDATA-DEMO USERDATA-RESERVATIONS
 ZMQSC ALTER QL-DEMO.RESERVATIONS PROCESS-DEMO TRIGGER TRIGTYPE-EVERY TRIGDATA-RESV
 """
 
+_KEPT_DEFINITIONS: Final = "".join(
+    f"DEFINE QLOCAL({name}) MAXDEPTH(999999999) MAXMSGL({LINE_BYTES_MAX})\n" for name in KEPT.values()
+)
+
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), required=False)
-def demo(file: str | None) -> int:
+@click.option(
+    "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Keep the queue manager, in a new directory."
+)
+def demo(file: str | None, keep: str | None) -> int:
     """Put FILE line by line, have each line handled, account for all.
 
     Every line becomes a message on a triggered queue; a handler answers it, or rejects it to a dead-letter queue. FILE
     is any file at all ("-": standard input); without it, a sample of airline reservations. A daemon of its own is
-    started on a free port with a temporary folder, and stopped at the end.
+    started on a free port with a temporary folder, and stopped at the end. With --keep its data stay in DIR, and what
+    came back stays on the queues DEMO.REPLY.KEPT and DEMO.DEAD.LETTER.QUEUE.KEPT: for a pipeline, or a daemon.
     """
+    data = None if keep is None else _new(Path(keep))
     name = file or str(SAMPLE)
     descriptor = sys.stdin.fileno() if name == "-" else os.open(name, os.O_RDONLY)
     try:
         print(f"evermq demo: {'standard input' if name == '-' else name}")
-        account = run(lambda: _demonstrated(Lines(descriptor, _LINE_BYTES_MAX)))
+        account = run(lambda: _demonstrated(Lines(descriptor, _LINE_BYTES_MAX), data))
     finally:
         if name != "-":
             os.close(descriptor)
@@ -63,16 +72,23 @@ def demo(file: str | None) -> int:
     return SOME_FAILED
 
 
-async def _demonstrated(lines: Lines) -> Account:
+def _new(folder: Path) -> Path:
+    """A directory that is new or empty. Raises CannotRunError."""
+    if folder.exists() and any(folder.iterdir()):
+        raise CannotRunError(f"{folder} is not empty: --keep needs a new directory")
+    return folder
+
+
+async def _demonstrated(lines: Lines, data: Path | None) -> Account:
     """Run the lines through a queue manager made for them."""
     account = Account()
     with tempfile.TemporaryDirectory(prefix="evermq-demo-") as folder:
-        daemon = Daemon(Path(folder))
+        daemon = Daemon(Path(folder), data)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(heed_signals, name="signals")
             await daemon.start(tasks)
             try:
-                await _exchange(daemon.url, lines, account)
+                await _exchange(daemon.url, lines, account, data)
             except Exception as error:
                 cause = lone(error)
                 if isinstance(cause, MQError) and cause.reason in NO_QUEUE_MANAGER:
@@ -82,18 +98,19 @@ async def _demonstrated(lines: Lines) -> Account:
     return account
 
 
-async def _exchange(url: str, lines: Lines, account: Account) -> None:
+async def _exchange(url: str, lines: Lines, account: Account, data: Path | None) -> None:
     async with AsyncExitStack() as stack:
         connection = await connected(stack, url)
-        print(f"queue manager {connection.q_mgr_name} at {url}, its data in a temporary folder\n")
-        await _define(connection)
+        where = "a temporary folder" if data is None else "the folder given"
+        print(f"queue manager {connection.q_mgr_name} at {url}, its data in {where}\n")
+        await _define(connection, _DEFINITIONS if data is None else _DEFINITIONS + _KEPT_DEFINITIONS)
         sys.stdout.flush()
-        await Exchange(connection, account).run(lines)
+        await Exchange(connection, account, keep=data is not None).run(lines)
 
 
-async def _define(connection: Connection) -> None:
+async def _define(connection: Connection, definitions: str) -> None:
     """Define the queues and the process, the last two with the commands of TPF; show each with its reply."""
-    for command in _DEFINITIONS.splitlines():
+    for command in definitions.splitlines():
         for reply in await connection.mqsc(command):
             if not reply.ok:
                 raise CannotRunError(f"{command}: {reply.text}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -27,6 +28,7 @@ _LOG_LINES_KEPT: Final = 20
 _CONFIGURATION: Final = """\
 [queue_manager]
 name = "DEMO"
+data = {data}
 quiesce_timeout = 5.0
 
 [listener]
@@ -43,9 +45,11 @@ handlers = ["broker.cli.demo.handlers"]
 class Daemon:
     """A daemon as a task: `run` starts the child, follows its log, and stops the child when it is cancelled."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, data: Path | None = None) -> None:
+        """`data` is where its data stays; by default they are in the temporary folder, and go with it."""
         self._configuration = folder / "broker.toml"
-        self._configuration.write_text(_CONFIGURATION, "utf-8")
+        data = (data or folder / "data").absolute()
+        self._configuration.write_text(_CONFIGURATION.format(data=json.dumps(str(data))), "utf-8")
         self._log: deque[str] = deque(maxlen=_LOG_LINES_KEPT)
         self.url = ""
 

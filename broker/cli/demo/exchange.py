@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -14,7 +15,7 @@ from broker.cli.demo.reservation import LINE_BYTES_MAX, Refusal
 from broker.cli.demo.stamp import Stamp, microseconds
 from broker.cli.get import gathered
 from broker.cli.progress import show
-from broker.mqi import MQDLH, MQOO, MQPER, MessageDescriptor
+from broker.mqi import MQDLH, MQOO, MQPER, MQPMO, MessageDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -35,12 +36,19 @@ STEADY_MESSAGES: Final = STEADY_RATE
 _AGAIN: Final = 0  # in place of a line's number: the message is none of the file's lines
 
 
+KEPT: Final = {name: f"{name}.KEPT" for name in (REPLY_QUEUE, DEAD_LETTER_QUEUE)}
+"""Where what is collected goes, in the same unit of work, if it is to be kept: as it came, its time of put too."""
+_KEEP: Final = MQOO.OUTPUT | MQOO.SET_ALL_CONTEXT
+_AS_IT_CAME: Final = MQPMO.SYNCPOINT | MQPMO.SET_ALL_CONTEXT
+
+
 class Exchange:
     """One exchange over one connection; what happens is written into the account."""
 
-    def __init__(self, connection: Connection, account: Account) -> None:
+    def __init__(self, connection: Connection, account: Account, *, keep: bool = False) -> None:
         self._connection = connection
         self._account = account
+        self._keep = keep  # what comes back, on the queues KEPT
         self._clock = Clock()
         self._begun = self._clock.monotonic()
         self._all_put = False
@@ -98,9 +106,13 @@ class Exchange:
     async def _collect(self, name: str, take: Callable[[Message], None]) -> None:
         """Get from a queue whatever comes, many messages in a unit of work when many are there."""
         connection = await self._connection.connect("evermq demo")
-        async with connection, connection.open(name, MQOO.INPUT_SHARED) as queue:
+        async with connection, connection.open(name, MQOO.INPUT_SHARED) as queue, AsyncExitStack() as stack:
+            kept = await stack.enter_async_context(connection.open(KEPT[name], _KEEP)) if self._keep else None
             while True:
-                for message in await gathered(queue, UNIT_MESSAGES_MAX, wait=float("inf")):
+                messages = await gathered(queue, UNIT_MESSAGES_MAX, wait=float("inf"))
+                if kept is not None:
+                    await kept.put_many(((each.data, each.md) for each in messages), options=_AS_IT_CAME)
+                for message in messages:
                     take(message)
                 await connection.commit()
 
