@@ -37,12 +37,14 @@ class Entry(NamedTuple):
 
 
 _HEADING: Final = re.compile(
-    r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|(?:Journal|Log) rule \d+)[.:]? (?P<words>.+))"
+    r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|(?:Journal|Log|Claims) rule \d+)[.:]? (?P<words>.+))"
 )
 _ROW: Final = re.compile(r'\| <a id="(?P<anchor>[^"]+)"></a>(?P<number>\S+) \| (?P<words>.*?) \|')
 _PART: Final = re.compile(r"\| (?P<number>\d+|trap|trap \w|variant \w|segmented variant) \| (?P<words>.*?) \|")
 _INVARIANT: Final = re.compile(r"(?P<number>\d+)\. \*\*(?P<words>.+?)\*\*")
-_OF_LOG: Final = re.compile(r"- \*\*(?P<number>L?[\d.]+)\*\* (?P<words>[^.:]+)")
+_LISTED: Final = re.compile(r"- \*\*(?P<number>L?[\d.]+)\*\* (?P<words>[^.:]+)")
+_LISTING: Final = {"log.md": "log rule", "claims.md": "claims rule"}
+"""What the rules in the lists of these pages are cited as."""
 _CASE: Final = re.compile(r'\| <a id="(?P<anchor>log-case-\d+)"></a>(?P<number>\d+) \| (?P<words>.*?) \|')
 
 
@@ -50,7 +52,7 @@ _CASE: Final = re.compile(r'\| <a id="(?P<anchor>log-case-\d+)"></a>(?P<number>\
 def entries() -> dict[str, Entry]:
     """Each number that may be cited, as `cited` gives it, in the order of the pages."""
     found = {}
-    for page in ("semantics.md", "triggers.md", "commands.md", "durability.md", "log.md"):
+    for page in ("semantics.md", "triggers.md", "commands.md", "durability.md", "log.md", "claims.md"):
         heading = anchor = ""
         for line in (ROOT / "docs" / page).read_text("utf-8").splitlines():
             if match := _HEADING.fullmatch(line):
@@ -60,8 +62,8 @@ def entries() -> dict[str, Entry]:
                 heading, anchor = "", _slug(line.lstrip("# "))
             elif page == "log.md" and (match := _CASE.match(line)):
                 found[f"log case {match['number']}"] = Entry(page, match["words"], match["anchor"])
-            elif page == "log.md" and (match := _OF_LOG.match(line)):
-                kind = "invariant" if match["number"][0] == "L" else "log rule"
+            elif page in _LISTING and (match := _LISTED.match(line)):
+                kind = "invariant" if match["number"][0] == "L" else _LISTING[page]
                 found[f"{kind} {match['number']}"] = Entry(page, match["words"], anchor)
             elif match := _ROW.match(line):
                 found[match["number"]] = Entry(page, match["words"], match["anchor"])
@@ -87,19 +89,19 @@ def _slug(title: str) -> str:
 _N: Final = r"L?\d+(?:\.\d+)?"
 _SEVERAL: Final = rf"{_N}(?:(?:,| and|, and| to) {_N})*"
 _IN_WORDS: Final = re.compile(
-    rf"\b(?P<kind>semantics|tables?|journal rules?|log rules?|log cases?|invariants?) (?P<numbers>{_SEVERAL})",
+    rf"\b(?P<kind>semantics|tables?|(?:journal|log|claims) rules?|log cases?|invariants?) (?P<numbers>{_SEVERAL})",
     re.IGNORECASE,
 )
 _KINDS: Final = {
     "table": "semantics", "tables": "semantics", "journal rules": "journal rule", "invariants": "invariant",
-    "log rules": "log rule", "log cases": "log case",
+    "log rules": "log rule", "log cases": "log case", "claims rules": "claims rule",
 }  # fmt: skip
 _ROWS: Final = re.compile(
     r"\bsemantics (?P<heading>\d+\.\d+) rows? (?P<first>\d+)(?: to (?P<last>\d+))?", re.IGNORECASE
 )
 _CONDITION: Final = re.compile(r"\btrigger (?:conditions?|events?) ([CE]\d{1,2})\b")
-_NOWHERE: Final = re.compile(r"(?<!journal )(?<!log )\b(?:rules?|sections?) [A-Z]?\d[\d.]*", re.IGNORECASE)
-_LETTERED: Final = re.compile(r"\b(?:T\d+\.\d+|[BLS]\d{1,2}|[RS]-\d{1,2})\b")
+_NOWHERE: Final = re.compile(r"(?<!journal )(?<!log )(?<!claims )\b(?:rules?|sections?) [A-Z]?\d[\d.]*", re.IGNORECASE)
+_LETTERED: Final = re.compile(r"\b(?:T\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
 _OF_TRIGGERS: Final = re.compile(r"\b[CE]\d{1,2}\b")
 _LABEL: Final = re.compile(r"L\d{1,2}\b")
 _IN_NAME: Final = re.compile(
@@ -130,7 +132,7 @@ def cited_in_page(text: str) -> list[str]:
 
 
 def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
-    """The numbers that a comment or a docstring cites by a letter: T6.1, S3, B9, L8, R-6, S-12; C4 and E3 where it
+    """The numbers that a comment or a docstring cites by a letter: T6.1, S3, B9, K7, L8, R-6, S-12; C4 and E3 where it
     is about triggers.
     """
     text = _IN_WORDS.sub("", text)  # invariant L3 is not L3
@@ -227,8 +229,8 @@ _INTRODUCTION: Final = """\
 # From the rules to the tests and the code
 
 Each number of [semantics.md](semantics.md), [triggers.md](triggers.md), [commands.md](commands.md),
-[durability.md](durability.md) and [log.md](log.md), and who cites it: tests, by their names or in a comment, and
-files. `pytest <test>` runs one.
+[durability.md](durability.md), [log.md](log.md) and [claims.md](claims.md), and who cites it: tests, by their names or
+in a comment, and files. `pytest <test>` runs one.
 
 This page is generated: `python docs/scripts/cases_page.py` writes it, and a test compares.
 """
@@ -284,6 +286,8 @@ def page() -> str:
     parts += ["## Rules of the journal, and invariants\n", _files(those(r"(?:journal rule|invariant) \d+"), found)]
     parts += ["## The log: rules, and invariants\n", _files(those(r"log rule [\d.]+|invariant L\d+"), found)]
     parts += ["## Cases of the log\n", _tests(those(r"log case \d+"), found)]
+    parts += ["## Claims and prepared units: rules\n", _files(those(r"claims rule [\d.]+"), found)]
+    parts += ["## Cases of claims and prepared units\n", _tests(those(r"K\d+"), found)]
     return "\n".join(parts)
 
 

@@ -12,6 +12,7 @@ from broker.commands.attributes import TABLE
 from broker.commands.display import mqsc_token
 from broker.commands.forms import Flag
 from broker.commands.row import Attribute, Origin
+from broker.commands.statuses import STATUSES
 from broker.commands.words import COMMANDS, DISPLAY_OPTIONS, NOUNS, OPTIONS, VERBS, ZMQSC_KEYWORDS
 
 if TYPE_CHECKING:
@@ -36,14 +37,24 @@ manager creates when it is new. With `REPLACE` it alters an existing object so; 
 `ALTER` changes only what it is given; a change that open handles depend on needs `FORCE`, and makes those handles
 unusable (`MQRC_OBJECT_CHANGED`). A change of what an alias or a remote queue leads to is such a change. `DELETE` of a
 queue that holds messages needs `PURGE`. While handles are open or units of work unfinished, a queue can be neither
-deleted nor cleared. `CLEAR`, and `DELETE` with `PURGE` of more than 500 messages, remove the messages 500 at a time, so
-that other programs are served meanwhile; until that is done the queue cannot be opened (`MQRC_OBJECT_IN_USE`). The
-command is answered when all of it is on disk. What ends it before that, such as a crash or a full disk, leaves the rest
-of the messages on the queue.
+deleted nor cleared, nor while messages of it are claimed or prepared ([Claims and prepared units](claims.md)): the
+reply names who has them. `CLEAR`, and `DELETE` with `PURGE` of more than 500 messages, remove the messages 500 at a
+time, so that other programs are served meanwhile; until that is done the queue cannot be opened
+(`MQRC_OBJECT_IN_USE`). The command is answered when all of it is on disk. What ends it before that, such as a crash or
+a full disk, leaves the rest of the messages on the queue.
 
 `DISPLAY` of a whole name shows every attribute; of a generic name, which ends in an asterisk, only names and types.
 Keywords after the name, or `ALL`, ask for more. `WHERE(keyword operator value)` takes one condition: LT, GT, EQ, NE,
 LE, GE for numbers and texts, EQ and NE for words and flags, LK and NL for texts with a trailing asterisk.
+
+`DISPLAY QSTATUS(name) TYPE(CLAIM)` shows each consumer of each queue, `DISPLAY THREAD(name) TYPE(INDOUBT)` each
+prepared unit; the figures are below. Both show all figures unless some are named. `RESOLVE CONSUMER(name)
+ACTION(BACKOUT)` gives the claims of a consumer back to their queues, in place of a program that is gone for good, and
+ends the lineage of its checkpoint. Where some are pinned it is refused, because they may be in an output already:
+`PINNED(YES)` insists, and `ACTION(COMMIT)` removes those and gives back the others. See to it first that the program
+is dead: what it has read it can still write. `RESOLVE INDOUBT(name) ACTION(BACKOUT)` discards a prepared unit, whose
+batch then runs again; `RESET SINK(name)` forgets what a sink has published last and for which query, and discards its
+units, so that another query can use it.
 
 In the tables below, MQSET marks what that call may change. A quiet attribute is left out by `DISPLAY ALL` while it has
 its default, and printed when it is named.
@@ -89,6 +100,12 @@ The code and the tests cite these rules by number.
 | <a id="l16"></a>L16 | where a single command is asked for, it goes on over no line |
 """  # noqa: E501
 
+STATUS_INTRODUCTION = """\
+## Figures of {command}
+
+Answered with {code}. Ages are whole seconds.
+"""
+
 ZMQSC_INTRODUCTION = """\
 ## ZMQSC
 
@@ -103,7 +120,8 @@ APPLICID has up to 4 characters.
 
 def page() -> str:
     """The whole page, in Markdown."""
-    return "\n".join([INTRODUCTION, LANGUAGE, _commands(), *map(_attributes, TABLE), _zmqsc()])
+    parts = [INTRODUCTION, LANGUAGE, _commands(), *map(_attributes, TABLE), *map(_status, STATUSES), _zmqsc()]
+    return "\n".join(parts)
 
 
 def _commands() -> str:
@@ -155,6 +173,14 @@ def _notes(row: Attribute) -> Iterable[str]:
         yield "MQSET"
     if row.quiet:
         yield "quiet"
+
+
+def _status(noun_and_type: tuple[str, str]) -> str:
+    noun, type = noun_and_type
+    status = STATUSES[noun_and_type]
+    head = STATUS_INTRODUCTION.format(command=f"DISPLAY {noun} TYPE({type})", code=status.code)
+    rows = [(f"`{each.keyword}`", each.told) for each in status.figures.values()]
+    return f"{head}\n{_table(('keyword', ''), rows)}"
 
 
 def _zmqsc() -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from html import escape
-from math import hypot
+from math import copysign, hypot, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -40,19 +40,24 @@ class Place(NamedTuple):
 
 
 _ENTRY: Final = {
-    "PUT_PENDING": (0, 0),
-    "AVAILABLE": (1, 0),
-    "LOCKED": (2, 0),
-    "GONE": (0, 1),
-    "GET_PENDING": (1, 1),
-    "DAMAGED": (2, 1),
+    "PREPARED": (1, 0),
+    "PUT_PENDING": (1, 1),
+    "LOCKED": (3, 1),
+    "GONE": (0, 2),
+    "AVAILABLE": (2, 2),
+    "GET_PENDING": (1, 3),
+    "DAMAGED": (3, 3),
+    "CLAIMED": (1, 4),
 }
 _UNIT: Final = {
-    "ACTIVE": (0, 0),
-    "COMMITTING": (1, 0),
-    "COMMITTED": (2, 0),
-    "BACKING_OUT": (1, 1),
-    "BACKED_OUT": (2, 1),
+    "COMMITTING": (2, 0),
+    "COMMITTED": (3, 0),
+    "ACTIVE": (0, 1),
+    "PREPARING": (1, 1),
+    "PREPARED": (2, 1),
+    "IN_DOUBT": (3, 1),
+    "BACKING_OUT": (2, 2),
+    "BACKED_OUT": (3, 2),
 }
 _LINE_STATES: Final = {"new": (0, 0), "offered": (1, 0), "open": (2, 0), "closed": (1, 1)}
 
@@ -126,9 +131,9 @@ def _arrow(start: Place, end: Place, names: list[str], *, aside: float) -> str:
     length = hypot(end.x - start.x, end.y - start.y)
     along = Place((end.x - start.x) / length, (end.y - start.y) / length)
     shift = Place(-along.y * aside, along.x * aside)
-    edge = min((_WIDTH / 2) / abs(along.x) if along.x else length, (_HEIGHT / 2) / abs(along.y) if along.y else length)
-    first = Place(start.x + along.x * edge + shift.x, start.y + along.y * edge + shift.y)
-    last = Place(end.x - along.x * edge + shift.x, end.y - along.y * edge + shift.y)
+    begins, ends = _edge(along, shift), _edge(Place(-along.x, -along.y), shift)
+    first = Place(start.x + along.x * begins + shift.x, start.y + along.y * begins + shift.y)
+    last = Place(end.x - along.x * ends + shift.x, end.y - along.y * ends + shift.y)
     middle = Place((first.x + last.x) / 2, (first.y + last.y) / 2)
     line = (
         f'<path d="M{first.x:g} {first.y:g} {last.x:g} {last.y:g}" stroke="#666" fill="none" marker-end="url(#tip)"/>'
@@ -136,6 +141,13 @@ def _arrow(start: Place, end: Place, names: list[str], *, aside: float) -> str:
     if abs(along.y) > abs(along.x):
         return line + _words(names, middle, "left" if shift.x < 0 else "right")
     return line + _words(names, middle, "below" if shift.y > 0 else "above")
+
+
+def _edge(along: Place, shift: Place) -> float:
+    """How far it is to the edge of a box from beside its middle."""
+    to_side = (copysign(_WIDTH / 2, along.x) - shift.x) / along.x if along.x else inf
+    to_top = (copysign(_HEIGHT / 2, along.y) - shift.y) / along.y if along.y else inf
+    return min(to_side, to_top)
 
 
 def _loop(place: Place, names: list[str]) -> str:
