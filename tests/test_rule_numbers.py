@@ -9,6 +9,7 @@ How rules are cited in comments, in docstrings and in what a test says when it f
 | S-12, R-6 (the fast path), C4, E3 (conditions, events; "trigger condition C4" in files that are not about triggers) | `docs/triggers.md` |
 | journal rule 7, invariant 2 | `docs/durability.md` |
 | log rule 4.1, log case 12, invariant L3 | `docs/log.md` |
+| claims rule 2.5, K33 (a case) | `docs/claims.md` |
 | L8 (how commands are written; also at the beginning of a test's id) | `docs/commands.md` |
 
 The name of a test begins with what it tells, dots and hyphens as underscores: `test_t6_1_`, `test_s3_trap_b_`,
@@ -87,6 +88,7 @@ def test_nothing_speaks_of_a_book_that_is_not_there() -> None:
         ('"""Of semantics 3, 5.4 to 5.7,\nand 6."""', ["semantics 3", "semantics 5.4", "semantics 5.7", "semantics 6"]),
         ('"""Semantics 3.2 rows 1 to 2."""', ["semantics 3.2", "semantics 3.2 row 1", "semantics 3.2 row 2"]),
         ("# Table 3.2", ["semantics 3.2"]),
+        ('"""Claims rules 2.5 and 3.4, claims rule 2 (K33)."""', ["K33", *(f"claims rule {n}" for n in (2, 2.5, 3.4))]),
         ('"""Journal rules 11 and 12, invariant 3."""', ["invariant 3", "journal rule 11", "journal rule 12"]),
         ('raise Violation(f"journal rule 7: {call}")', ["journal rule 7"]),
         ("x = 1  # T6.1, S3, B9, R-6 and S-12", ["B9", "R-6", "S-12", "S3", "T6.1"]),
@@ -99,6 +101,7 @@ def test_nothing_speaks_of_a_book_that_is_not_there() -> None:
         ("def test_s3_trap_b_and_t15_3_it(): ...", ["S3", "S3 trap b", "T15.3"]),
         ("def test_s3_segmented_variant_it(): ...", ["S3", "S3 segmented variant"]),
         ("def test_s7_trap_the_browse(): ...", ["S7", "S7 trap"]),
+        ("def test_k17_and_k18_each(): ...", ["K17", "K18"]),
         ("def test_s_12_each(): ...", ["S-12"]),
         ("def test_r_7_and_c2_only(): ...", ["C2", "R-7"]),
         ("def test_r7_only(): ...", ["R7"]),
