@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from broker.config import TriggerMonitorConfig
     from broker.server.daemon import Service
 
-COLLECTIONS = (5_000, 2, 10_000)
+COLLECTIONS = (2_000, 2, 25_000)
 """When the collector looks for cycles of references. The daemon makes few, and many objects that stay: with Python's
 defaults it looks through all queued messages again and again, for up to a third of the time of a put. Each object is
-looked at twice soon after it was made, never more than some 15,000 at a time, which takes milliseconds; a look through
+looked at twice soon after it was made, never more than some 6,000 at a time, which takes milliseconds; a look through
 all of them comes once in 150 million objects at most.
 """
 
