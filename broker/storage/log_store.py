@@ -29,6 +29,7 @@ from broker.storage.disk.file_system import sqlite_note
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
+from broker.storage.snapshot.database import FIRST_KEY
 from broker.storage.start import open_store
 from broker.storage.store import BackupFailedError, DataDamagedError, Rows, Store, StoreFailedError, StoreFullError
 from broker.storage.tools.backup import Backup
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from broker.storage.snapshot.database import Snapshot
     from broker.storage.snapshot.delta import Delta
     from broker.storage.start import Opened
-    from broker.storage.store import Done, MessageRow, ObjectRow
+    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow
 
 LOAD_CHUNK: Final = 10_000
 """How many messages a load gives at a time."""
@@ -125,6 +126,21 @@ class LogStore(Store):
             high_water = max(snapshot.tally.high_water, delta.high_water)
         return [each for each in found if each is not None], high_water
 
+    async def load_keys(self) -> AsyncIterator[list[KeyRow]]:
+        """All keys of puts; raises StoreUnusableError when one is not what was written."""
+        self._use()
+        async with self._upkeep.standing_still() as delta:
+            snapshot = self._upkeep.snapshot
+            after = FIRST_KEY
+            while page := await self._upkeep.database.perform(
+                partial(snapshot.load_keys, after=after, limit=LOAD_CHUNK)
+            ):
+                after = page[-1][:2]
+                yield [row for row in page if row[:2] not in delta.keys]
+            new = [row for row in delta.keys.values() if row is not None]
+            for start in range(0, len(new), LOAD_CHUNK):
+                yield new[start : start + LOAD_CHUNK]
+
     async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         """All messages without their data, in order of id. Rows with persistent=0 that nobody holds are given after an
         orderly stop alone, and are gone once all were given.
@@ -150,7 +166,7 @@ class LogStore(Store):
     async def _load(self, delta: Delta) -> AsyncIterator[list[MessageRow]]:
         """All messages: those of the snapshot, as the log has left them, and those of the log in their places."""
         snapshot = self._upkeep.snapshot
-        changed = bool(delta.changes or delta.held or delta.placed)
+        changed = bool(delta.removals or delta.counters or delta.held or delta.placed or delta.handled)
         new = iter(sorted(delta.inserts))
         upcoming = next(new, None)
         count = total = 0

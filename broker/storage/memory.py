@@ -14,7 +14,7 @@ from broker.storage.store import DataDamagedError, Store, StoreFailedError
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
 
-    from broker.storage.store import Done, MessageRow, ObjectRow, Rows
+    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow, Rows
 
 LOAD_CHUNK = 10_000
 """How many messages a load gives at a time."""
@@ -26,6 +26,7 @@ class MemoryStore(Store):
     def __init__(self) -> None:
         self._messages: dict[int, MessageRow] = {}
         self._objects: dict[tuple[str, str], ObjectRow] = {}
+        self._keys: dict[tuple[int, bytes], KeyRow] = {}
         self._high_water = 0
 
     async def open(self) -> None:
@@ -34,6 +35,12 @@ class MemoryStore(Store):
     async def load_objects(self) -> tuple[list[ObjectRow], int]:
         """All definitions by space and name, and the high-water mark (0 when there is none)."""
         return [self._objects[key] for key in sorted(self._objects)], self._high_water
+
+    async def load_keys(self) -> AsyncIterator[list[KeyRow]]:
+        """All keys of puts, by queue and key."""
+        rows = sorted(self._keys.values())
+        for start in range(0, len(rows), LOAD_CHUNK):
+            yield rows[start : start + LOAD_CHUNK]
 
     async def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         """All messages without their data, in order of id; rows with persistent=0 that nobody holds are gone once all
@@ -80,8 +87,12 @@ class MemoryStore(Store):
         self._insert(rows.inserts)
         for id in rows.hardened:
             self._change(id, hardened=1)
+        for id, mark in rows.marked:
+            self._change(id, hardened=mark)
         for id, backout_count in rows.backouts:
             self._change(id, backout_count=backout_count, hardened=0, holder=0, sequence=0)
+        for id, backout_count, handling in rows.handled:
+            self._change(id, backout_count=backout_count, hardened=0, holder=0, sequence=0, handling=handling)
         for run in rows.held:
             for sequence, id in enumerate(run.ids, run.first):
                 self._change(id, holder=run.holder, sequence=sequence)
@@ -91,6 +102,10 @@ class MemoryStore(Store):
         for id in rows.removals:
             self._messages.pop(id, None)
         self._objects = objects
+        for freed in rows.freed:
+            self._keys.pop(freed, None)
+        for each in rows.keys:
+            self._keys[each.queue, each.key] = each
         self._high_water = max(self._high_water, rows.high_water)
 
     def _objects_after(self, rows: Rows) -> dict[tuple[str, str], ObjectRow]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from broker.storage.log.manifest import database_name
 from broker.storage.snapshot.carry_over import note
-from broker.storage.snapshot.database import StoreBusyError
+from broker.storage.snapshot.errors import StoreBusyError
 from broker.storage.snapshot.rewriting import remove_database, rewritten
 from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 

@@ -23,8 +23,9 @@ from broker.storage.log.log import Log
 from broker.storage.log.manifest import ManifestFile, database_name
 from broker.storage.snapshot.carry_over import note
 from broker.storage.snapshot.checks import Checks
-from broker.storage.snapshot.database import Snapshot, StoreBusyError
+from broker.storage.snapshot.database import Snapshot
 from broker.storage.snapshot.delta import Delta
+from broker.storage.snapshot.errors import StoreBusyError
 from broker.storage.snapshot.rewriting import remove_database, rewritten
 from broker.storage.snapshot.scripts import version
 from broker.storage.snapshot.upgrade import add_columns
@@ -215,14 +216,21 @@ class _Start:
     async def _end_in_place(self) -> bool:
         """Where there is no room to write the database anew: end the checkpoint, and see that the medium has all that
         the cache shows. Whether it could be ended; raises StoreUnusableError when the medium has not, or who can tell.
+
+        SQLite's log is compared before: a checkpoint that finds no room leaves pages of it in the database, and only
+        the log can complete them.
         """
-        ended = await self._checkpoint()
         name = self._snapshot.path.name
+        await self._see_on_medium(f"{name}-wal")
+        ended = await self._checkpoint()
         for each in (name, f"{name}-wal"):
-            if not await self._worker.perform(partial(self._disk.is_on_medium, each)):
-                raise self._too_full()
+            await self._see_on_medium(each)
         logger.warning("database compared with the medium path=%s: no room to write it anew", self._snapshot.path)
         return ended
+
+    async def _see_on_medium(self, name: str) -> None:
+        if not await self._worker.perform(partial(self._disk.is_on_medium, name)):
+            raise self._too_full()
 
     def _too_full(self) -> StoreUnusableError:
         found = self._disk.identity(self._snapshot.path.name)

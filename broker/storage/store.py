@@ -11,7 +11,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-from broker.core.message.rows import MessageRow, ObjectRow, Rows, Run
+from broker.core.message.rows import KeyRow, MessageRow, ObjectRow, Rows, Run
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Collection, Iterable
@@ -26,6 +26,7 @@ __all__ = [
     "BackupFailedError",
     "DataDamagedError",
     "Done",
+    "KeyRow",
     "MessageRow",
     "ObjectRow",
     "Rows",
@@ -87,6 +88,11 @@ class Store(Protocol):
     async def load_objects(self) -> tuple[list[ObjectRow], int]:
         """All definitions, and the high-water mark (0 when there is none). Raises StoreUnusableError."""
 
+    def load_keys(self) -> AsyncIterator[list[KeyRow]]:
+        """All keys of puts, by queue and key, in chunks; of those whose time is over some may be left out. Raises
+        StoreUnusableError.
+        """
+
     def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         """All messages without their data, in order of id, in chunks. Rows with persistent=0 are given once, then
         forgotten, unless somebody holds them. Raises StoreUnusableError, and what `write` raises.
@@ -95,7 +101,8 @@ class Store(Protocol):
     def submit(self, rows: Rows, done: Done) -> bool | None:
         """Make all of `rows` durable, or none, after all that was submitted before; then call `done`.
 
-        An object that is dropped takes nothing with it: the messages of a queue are removed by their ids.
+        An object that is dropped takes nothing with it: the messages of a queue are removed by their ids, its keys by
+        `freed`. A store may forget a key by itself when its time is over.
 
         It is called in a later turn of the event loop, in the order of submission, whatever is cancelled meanwhile:
         with None, with StoreFullError, or with StoreFailedError. A store that has made the rows durable at once may

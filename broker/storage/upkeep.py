@@ -29,8 +29,8 @@ from broker.storage.log.manifest import FAILED, ORDERLY
 from broker.storage.reserve import Reserve
 from broker.storage.shrinking import Shrinking
 from broker.storage.snapshot.carry_over import CarryOver, note
-from broker.storage.snapshot.database import StoreBusyError
 from broker.storage.snapshot.delta import Delta
+from broker.storage.snapshot.errors import StoreBusyError
 from broker.storage.store import Rows, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Upkeep:
         self._changes_max = max(CHANGES_MIN, ballast_bytes // CHANGE_BYTES)  # they find room even on a full disk
         self._failed = failed
         self._loop = asyncio.get_running_loop()
-        self._carrying = CarryOver(opened.database, opened.snapshot, opened.manifest)
+        self._carrying = CarryOver(opened.database, opened.snapshot, opened.manifest, clock.time)
         self._shrinking = Shrinking(disk, opened.manifest, self)
         self._may_have_shrunk = True  # since it was last looked at
         self._carrying.committed = opened.uncarried
@@ -167,7 +167,9 @@ class Upkeep:
         self._number += 1
         self._gathered += size
         delta = self.delta
-        changes = len(delta.removals) + len(delta.counters) + delta.held_later // 3  # as `Delta.changes` has it
+        changes = (
+            len(delta.removals) + len(delta.counters) + (delta.held_later + len(delta.keys)) // 3
+        )  # `Delta.changes`
         if changes >= (self._changes_max // 4 if self.full else self._changes_max):
             self.crowded = changes >= 2 * self._changes_max
             self._carry()
@@ -372,7 +374,7 @@ class Upkeep:
         """Use this database from now on, which the manifest names."""
         stopped = self._carrying.stopped
         self.database, self.snapshot = database, snapshot
-        self._carrying = CarryOver(database, snapshot, self._manifest)
+        self._carrying = CarryOver(database, snapshot, self._manifest, self._clock.time)
         self._carrying.stopped = stopped
         self._files.renew()
 

@@ -293,6 +293,19 @@ def no_checkpoint_at_start() -> AbstractContextManager[None]:
     return _patched((_Start, "_checkpoint", none))
 
 
+def compared_late() -> AbstractContextManager[None]:
+    """A start without room looks for SQLite's log on the medium only when pages of it are in the database."""
+    see = _Start._see_on_medium
+    seen: list[_Start] = []
+
+    async def late(self: _Start, name: str) -> None:
+        if self in seen:
+            await see(self, name)
+        seen.append(self)
+
+    return _patched((_Start, "_see_on_medium", late))
+
+
 def nobody_is_spared() -> AbstractContextManager[None]:
     """A load forgets every message that is not persistent, whoever holds it."""
     load = LogStore.load_messages
@@ -337,6 +350,32 @@ def later_holders_forgotten() -> AbstractContextManager[None]:
     return _patched((Delta, "follow", forgetting))
 
 
+def later_handling_forgotten() -> AbstractContextManager[None]:
+    """Of what came while a carry-over found no room, neither keys are taken in nor what handlers have left."""
+    follow = Delta.follow
+
+    def forgetting(self: Delta, later: Delta) -> None:
+        later.handled, later.keys = {}, {}
+        follow(self, later)
+
+    return _patched((Delta, "follow", forgetting))
+
+
+def keys_in_the_log_alone() -> AbstractContextManager[None]:
+    """A carry-over leaves the keys of puts to the log."""
+    return _patched((CarryOver, "_keys", lambda *_: iter(())))
+
+
+def handling_of_new_messages_alone() -> AbstractContextManager[None]:
+    """A carry-over writes what handlers leave only with a message that comes with it."""
+    change = Snapshot.change
+
+    def forgetting(self: Snapshot, db: Any, ids: Any, left: Any) -> None:
+        change(self, db, ids, lambda each, before: (*left(each, before)[:-1], before[-1]))
+
+    return _patched((Snapshot, "change", forgetting))
+
+
 def upgrade_unmarked() -> AbstractContextManager[None]:
     """The manifest does not say that the database is being upgraded."""
 
@@ -368,10 +407,14 @@ MUTATIONS: dict[str, Callable[[], AbstractContextManager[None]]] = {
         two_in_flight,
         reuse_after_commit,
         no_checkpoint_at_start,
+        compared_late,
         nobody_is_spared,
         holders_of_new_messages_alone,
         held_for_ever,
         later_holders_forgotten,
+        later_handling_forgotten,
+        keys_in_the_log_alone,
+        handling_of_new_messages_alone,
         upgrade_unmarked,
     )
 }

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from random import Random
+from typing import Final
 
-from broker.storage.store import MessageRow, ObjectRow, Rows, Run
+from broker.storage.store import KeyRow, MessageRow, ObjectRow, Rows, Run
 
-if TYPE_CHECKING:
-    from random import Random
+SOON: Final = 1.6e9 + 1e-3
+"""A key with this window is over at once: from then on a store may have it or not."""
+
+LATER: Final = 4e9
 
 
 @dataclass(slots=True)
@@ -18,16 +21,14 @@ class State:
     messages: dict[int, MessageRow] = field(default_factory=dict)
     objects: dict[tuple[str, str], ObjectRow] = field(default_factory=dict)
     high_water: int = 0
+    keys: dict[tuple[int, bytes], KeyRow] = field(default_factory=dict)
 
     def after(self, rows: Rows) -> State:
         """The state that a batch leaves."""
         messages, objects = dict(self.messages), dict(self.objects)
         for row in rows.inserts:
             messages[row.id] = row
-        for id, count in rows.backouts:
-            messages[id] = messages[id]._replace(backout_count=count, hardened=0, holder=0, sequence=0)
-        for id in rows.hardened:
-            messages[id] = messages[id]._replace(hardened=1)
+        _let_go(messages, rows)
         for run in rows.held:
             for at, id in enumerate(run.ids):
                 messages[id] = messages[id]._replace(holder=run.holder, sequence=run.first + at)
@@ -40,12 +41,19 @@ class State:
             del objects[key]
         for each in (*rows.objects, *rows.states):
             objects[each.space, each.name] = each
-        return State(messages, objects, max(self.high_water, rows.high_water))
+        keys = {name: row for name, row in self.keys.items() if name not in rows.freed}
+        keys |= {put[:2]: put for put in rows.keys}
+        return State(messages, objects, max(self.high_water, rows.high_water), keys)
+
+    def may_be(self, other: State) -> bool:
+        """Whether it is the other, but for keys whose time is over."""
+        over = {name: row for name, row in other.keys.items() if row.until == SOON}
+        return State(self.messages, self.objects, self.high_water, over | self.keys) == other
 
     def without_nonpersistent(self) -> State:
         """The state after messages that are kept once have been given: those that somebody holds stay."""
         kept = {row.id: row for row in self.messages.values() if row.persistent or row.holder}
-        return State(kept, self.objects, self.high_water)
+        return State(kept, self.objects, self.high_water, self.keys)
 
     def loaded(self) -> tuple[list[MessageRow], list[ObjectRow], int]:
         """What a load gives."""
@@ -53,9 +61,21 @@ class State:
         return messages, [self.objects[key] for key in sorted(self.objects)], self.high_water
 
 
+def _let_go(messages: dict[int, MessageRow], rows: Rows) -> None:
+    """Marks, and what goes back: by a backout, or with what a handler leaves."""
+    for id in rows.hardened:
+        messages[id] = messages[id]._replace(hardened=1)
+    for id, mark in rows.marked:
+        messages[id] = messages[id]._replace(hardened=mark)
+    for id, count in rows.backouts:
+        messages[id] = messages[id]._replace(backout_count=count, hardened=0, holder=0, sequence=0)
+    for id, count, handling in rows.handled:
+        messages[id] = messages[id]._replace(backout_count=count, hardened=0, handling=handling)
+
+
 class Traffic:
-    """Random batches on a state, as a queue manager's journal makes them. `claims`: with consumers and prepared units;
-    it numbers from `begin` on.
+    """Random batches on a state, as a queue manager's journal makes them. `claims`: with consumers and prepared units,
+    handlers and keys; it numbers from `begin` on.
     """
 
     def __init__(self, random: Random, *, claims: bool = True, begin: int = 0) -> None:
@@ -64,10 +84,44 @@ class Traffic:
         self._id = begin
         self._number = begin
         self._sequence = 0
+        self._handling = Random(random.getstate()[1][0])  # of its own: what is put and got is as ever
         self._released: list[MessageRow] = []  # that are not persistent, and may be claimed again
 
     def batch(self, state: State, *, grows: bool = True, large: bool = False) -> Rows:
         """The next batch. `grows`: it may put messages and store objects. `large`: it fits no file of the log."""
+        rows = self._batch(state, grows=grows, large=large)
+        if self._claims:
+            self._handle(rows, state)
+        return rows
+
+    def _handle(self, rows: Rows, state: State) -> None:
+        """Delays and keys of puts, attempts that failed, marks of handlers, keys that are freed. What was marked is
+        settled with the next batches.
+        """
+        random = self._handling
+        touched = {*rows.removals, *rows.hardened, *(id for id, _ in rows.backouts)}
+        touched.update(id for run in (*rows.held, *rows.placed) for id in run.ids)
+        for at, row in enumerate(rows.inserts):
+            if row.persistent and not row.holder and random.random() < 0.2:
+                rows.inserts[at] = row._replace(handling=random.randbytes(random.choice((9, 40, 900))))
+            if row.persistent and random.random() < 0.2:
+                hashed = b"%016d" % random.randrange(30)
+                put = KeyRow(
+                    random.randrange(3), hashed, row.id, b"", b"%8d" % row.id, random.choice((0.0, SOON, LATER))
+                )
+                if put[:2] not in [each[:2] for each in rows.keys]:
+                    rows.keys.append(put)
+        if state.keys and random.random() < 0.15:
+            rows.freed.append(random.choice(sorted(state.keys)))
+        free = [id for id, row in state.messages.items() if row.persistent and not row.holder and id not in touched]
+        for id in random.sample(free, min(len(free), random.choice((0, 0, 1, 2, 6)))):
+            if random.random() < 0.5:
+                left = random.choice((b"", random.randbytes(30), random.randbytes(2000)))
+                rows.handled.append((id, state.messages[id].backout_count + 1, left))
+            else:
+                rows.marked.append((id, random.choice((2, 3))))
+
+    def _batch(self, state: State, *, grows: bool, large: bool) -> Rows:
         random = self._random
         rows = Rows()
         live = list(state.messages)

@@ -6,18 +6,19 @@ import random
 from typing import TYPE_CHECKING
 
 from broker.storage.store import Rows, Run
-from tests.storage.samples import ARCHIVE, ORDERS, SHIPPING, UNIT, Contents, message
+from tests.storage.samples import ARCHIVE, ORDERS, SHIPPING, UNIT, Contents, handle, keep_keys, key, mark, message
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from broker.storage.store import MessageRow, ObjectRow, Store
+    from broker.storage.store import KeyRow, MessageRow, ObjectRow, Store
 
 
 class History:
     """Random batches from a seed, written one by one: number n is `batches[n - 1]`. The first has the definitions.
 
-    A consumer and a prepared unit hold some of the messages, also of those that are not persistent.
+    A consumer and a prepared unit hold some of the messages, also of those that are not persistent; handlers have left
+    something with others, and some have keys.
     """
 
     def __init__(self, seed: int, bytes_max: int = 1500) -> None:
@@ -25,6 +26,8 @@ class History:
         self._bytes_max = bytes_max
         self._there: list[int] = []
         self._holding = random.Random(seed)  # of its own: what is put and got is as ever
+        self._handling = random.Random(seed)
+        self._keys: list[tuple[int, bytes]] = []
         self._fleeting: list[int] = []
         self._next_fleeting = 10**5
         self._place = 10**6
@@ -44,14 +47,17 @@ class History:
         """What a store holds after a batch, if it has never heard of some."""
         messages: dict[int, MessageRow] = {}
         objects: dict[tuple[str, str], ObjectRow] = {}
+        keys: dict[tuple[int, bytes], KeyRow] = {}
         high_water = 0
         for each, rows in enumerate(self.batches[:number], 1):
             if each in without:
                 continue
             messages |= {row.id: row for row in rows.inserts}
+            mark(messages, rows)
             for id, backouts in rows.backouts:
                 if id in messages:
-                    messages[id] = messages[id]._replace(backout_count=backouts, holder=0, sequence=0)
+                    messages[id] = messages[id]._replace(backout_count=backouts, hardened=0, holder=0, sequence=0)
+            handle(messages, rows)
             for run in rows.held:
                 for sequence, id in enumerate(run.ids, run.first):
                     if id in messages:
@@ -63,9 +69,13 @@ class History:
             for id in rows.removals:
                 messages.pop(id, None)
             objects |= {(row.space, row.name): row for row in (*rows.objects, *rows.states)}
+            keep_keys(keys, rows)
             high_water = max(high_water, rows.high_water)
         return Contents(
-            [messages[id] for id in sorted(messages)], [objects[key] for key in sorted(objects)], high_water
+            [messages[id] for id in sorted(messages)],
+            [objects[name] for name in sorted(objects)],
+            high_water,
+            tuple(sorted(keys.values())),
         )
 
     def _rows(self) -> Rows:
@@ -81,8 +91,28 @@ class History:
         if self._there and self._random.random() < 0.3:
             rows.backouts.append((self._random.choice(self._there), self._random.randrange(1, 9)))
         self._hold(rows)
+        self._handle(rows)
         self._there += [row.id for row in rows.inserts if row.persistent]
         return rows
+
+    def _handle(self, rows: Rows) -> None:
+        """A put with a delay and a key, an attempt that failed, a mark, a key that is free again."""
+        random = self._handling
+        touched = {id for id, _ in rows.backouts} | {id for run in (*rows.held, *rows.placed) for id in run.ids}
+        free = [id for id in self._there if id not in touched and id > self._next - 30]  # few changes of the snapshot
+        if random.random() < 0.2:
+            rows.inserts[0] = rows.inserts[0]._replace(handling=random.randbytes(20))
+        if random.random() < 0.1:
+            put = key(rows.inserts[0].id, b"order %d" % random.randrange(20), until=random.choice((0.0, 4e9)))
+            rows.keys.append(put)
+            self._keys.append(put[:2])
+        elif self._keys and random.random() < 0.1:
+            rows.freed.append(random.choice(self._keys))
+        for id in random.sample(free, min(len(free), 2)):
+            if random.random() < 0.1:
+                rows.handled.append((id, random.randrange(9), random.randbytes(random.randrange(30))))
+            elif random.random() < 0.1:
+                rows.marked.append((id, random.choice((2, 3))))
 
     def _hold(self, rows: Rows) -> None:
         """Claims, a message that is only there while it is claimed, a publication."""

@@ -1,7 +1,7 @@
 """Stores as older releases have left them.
 
 Of version 1, without a log: one database, which was journal and snapshot. Of version 2: their database knows nobody who
-holds a message, and their log has nothing of it.
+holds a message, and their log has nothing of it. Of version 3: so it is with what handlers leave, and with keys.
 """
 
 from __future__ import annotations
@@ -18,19 +18,24 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 
-TO_VERSION_2: Final = """
-BEGIN;
-CREATE TABLE older (
+_COLUMNS: Final = """
     id INTEGER PRIMARY KEY, queue INTEGER NOT NULL, rank INTEGER NOT NULL, persistent INTEGER NOT NULL,
     length INTEGER NOT NULL, backout_count INTEGER NOT NULL, got INTEGER NOT NULL, head_check INTEGER NOT NULL,
-    counters_check INTEGER NOT NULL, descriptor BLOB NOT NULL, data BLOB, data_check INTEGER
-);
-INSERT INTO older SELECT id, queue, rank, persistent, length, backout_count, got, head_check, counters_check,
-    descriptor, data, data_check FROM message;
+    counters_check INTEGER NOT NULL, descriptor BLOB NOT NULL, data BLOB, data_check INTEGER"""
+_COLUMNS_3: Final = """, holder INTEGER NOT NULL DEFAULT 0, sequence INTEGER NOT NULL DEFAULT 0,
+    place INTEGER NOT NULL DEFAULT 0"""
+_NAMES: Final = """
+    id, queue, rank, persistent, length, backout_count, got, head_check, counters_check, descriptor, data, data_check"""
+
+TO_OLDER: Final = """
+BEGIN;
+CREATE TABLE older ({columns});
+INSERT INTO older SELECT {names} FROM message;
 DROP TABLE message;
 ALTER TABLE older RENAME TO message;
 CREATE TRIGGER message_body AFTER DELETE ON message WHEN OLD.data IS NULL BEGIN DELETE FROM body WHERE id = OLD.id; END;
-PRAGMA user_version = 2;
+DROP TABLE put_key;
+PRAGMA user_version = {version};
 COMMIT;
 """
 
@@ -88,15 +93,19 @@ def old_store(
         made.rmdir()
 
 
-def to_version_2(database: Path, *, killed: bool) -> dict[str, bytes]:
-    """Make the database of a store in which nobody holds a message one of version 2; its files by their names, with the
-    write-ahead log where its queue manager was `killed`.
+def to_older(database: Path, version: int, *, killed: bool) -> dict[str, bytes]:
+    """Make the database of a store in which nobody holds a message, and handlers have left nothing, one of version 2 or
+    3; its files by their names, with the write-ahead log where its queue manager was `killed`.
     """
     log = database.with_name(f"{database.name}-wal")
+    columns, names = (
+        (_COLUMNS, _NAMES) if version == 2 else (_COLUMNS + _COLUMNS_3, f"{_NAMES}, holder, sequence, place")
+    )
     with closing(sqlite3.connect(database, isolation_level=None)) as db:
         db.execute("PRAGMA wal_autocheckpoint = 0")
-        assert db.execute("SELECT count(*) FROM message WHERE holder OR sequence OR place").fetchone() == (0,)
-        db.executescript(TO_VERSION_2)
+        newer = "SELECT count(*) FROM message WHERE holder OR sequence OR place OR length(handling)"
+        assert db.execute(newer).fetchone() == db.execute("SELECT count(*) FROM put_key").fetchone() == (0,)
+        db.executescript(TO_OLDER.format(columns=columns, names=names, version=version))
         db.execute("PRAGMA wal_checkpoint(RESTART)")
         files = {each.name: each.read_bytes() for each in (database, log)}
     db.close()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import shutil
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.manifest import newest, read_slots
 from broker.storage.start import read_log
+from broker.storage.upkeep import CHANGE_BYTES
 from tests.storage.history import History
 from tests.storage.samples import contents
 from tests.stores import log_store, settled
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from tests.storage.samples import Contents
 
 
+_BALLAST_BYTES: Final = (
+    128 * CHANGE_BYTES
+)  # for so many changes of the snapshot: it is carried over when a file is full
+
+
 def stored(path: Path, seed: int = 1, batches: int = 250, *, crashed: bool = False) -> History:
     """Make a store at `path` that has been told so many batches; what it was told. Some are in the snapshot, more than
     once the log has turned, and after a crash some are in the log alone.
@@ -28,7 +34,7 @@ def stored(path: Path, seed: int = 1, batches: int = 250, *, crashed: bool = Fal
     history = History(seed)
 
     async def write() -> None:
-        store = log_store(path.with_name("written") if crashed else path)
+        store = log_store(path.with_name("written") if crashed else path, ballast_bytes=_BALLAST_BYTES)
         await store.open()
         await history.write(store, batches)
         if crashed:

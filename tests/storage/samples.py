@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.storage.store import MessageRow, ObjectRow
+from broker.storage.store import KeyRow, MessageRow, ObjectRow
 
 if TYPE_CHECKING:
-    from broker.storage.store import Store
+    from broker.storage.store import Rows, Store
 
 ORDERS = ObjectRow("QUEUE", "ORDERS", 7, "QLOCAL", b"orders")
 SHIPPING = ObjectRow("PROCESS", "SHIPPING", 8, "PROCESS", b"shipping")
@@ -20,12 +20,41 @@ def message(id: int, data: bytes = b"hello", *, queue: int = 7, persistent: int 
     return MessageRow(id, queue, 4, persistent, b"descriptor of %d" % id, len(data), data)
 
 
+def key(id: int, text: bytes = b"order 42", *, queue: int = 7, until: float = 0.0) -> KeyRow:
+    """The key of the put of a message."""
+    return KeyRow(queue, text.ljust(16), id, b"" if id % 2 else b"given".ljust(24), b"%08d" % id, until)
+
+
+def mark(messages: dict[int, MessageRow], rows: Rows) -> None:
+    """Handlers mark messages that they have in their hands."""
+    for id, hardened in rows.marked:
+        if id in messages:
+            messages[id] = messages[id]._replace(hardened=hardened)
+
+
+def handle(messages: dict[int, MessageRow], rows: Rows) -> None:
+    """Handlers leave something with messages."""
+    for id, count, handling in rows.handled:
+        if id in messages:
+            messages[id] = messages[id]._replace(
+                backout_count=count, hardened=0, holder=0, sequence=0, handling=handling
+            )
+
+
+def keep_keys(keys: dict[tuple[int, bytes], KeyRow], rows: Rows) -> None:
+    """Keys that are freed go, and then keys come."""
+    for freed in rows.freed:
+        keys.pop(freed, None)
+    keys |= {(row.queue, row.key): row for row in rows.keys}
+
+
 class Contents(NamedTuple):
     """All that can be read from a store."""
 
     messages: list[MessageRow]
     objects: list[ObjectRow]
     high_water: int
+    keys: tuple[KeyRow, ...] = ()
 
 
 async def contents(store: Store) -> Contents:
@@ -36,7 +65,8 @@ async def contents(store: Store) -> Contents:
         assert all(row.data is None for row in chunk)
         data = await store.read_data(row.id for row in chunk)
         messages += [row._replace(data=data[row.id]) for row in chunk]
-    return Contents(messages, objects, high_water)
+    keys = sorted([each async for chunk in store.load_keys() for each in chunk])
+    return Contents(messages, objects, high_water, tuple(keys))
 
 
 async def reopened(store: Store) -> Contents:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,11 +15,12 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.manifest import Manifest, ManifestFile, create
 from broker.storage.snapshot.carry_over import CarryOver
 from broker.storage.snapshot.checks import Checks
-from broker.storage.snapshot.database import Snapshot, StoreBusyError
+from broker.storage.snapshot.database import FIRST_KEY, Snapshot
 from broker.storage.snapshot.delta import Delta
-from broker.storage.store import Rows, StoreFailedError, StoreFullError
+from broker.storage.snapshot.errors import StoreBusyError
+from broker.storage.store import KeyRow, Rows, StoreFailedError, StoreFullError
 
-from .samples import message
+from .samples import key, message
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,7 +35,7 @@ class Bench:
         self.manifest = manifest
         self.snapshot = snapshot
         self.database = database
-        self.carrying = CarryOver(database, snapshot, manifest)
+        self.carrying = CarryOver(database, snapshot, manifest, time.time)
         self.steps: list[str] = []
 
     async def carry(self, number: int, *ids: int) -> Exception | None:
@@ -43,6 +45,19 @@ class Bench:
         ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
         self.carrying.start(delta, number, ended.set_result)
         return await ended
+
+    async def keep(self, keys: list[KeyRow]) -> None:
+        """Carry over keys of puts."""
+        delta = Delta()
+        delta.apply(Rows(keys=keys))
+        ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
+        self.carrying.start(delta, self.carrying.number + 1, ended.set_result)
+        assert await ended is None
+
+    async def keys(self) -> list[KeyRow]:
+        """All that are there, in the order in which they came."""
+        found = await self.database.perform(lambda db: self.snapshot.load_keys(db, FIRST_KEY, 1000))
+        return sorted(found, key=lambda row: row.id)
 
     async def resume(self) -> Exception | None:
         ended: asyncio.Future[Exception | None] = asyncio.get_running_loop().create_future()
@@ -96,6 +111,23 @@ async def test_the_steps_in_their_order(bench: Bench) -> None:
     assert bench.steps == WHOLE
     assert (bench.noted, bench.snapshot.tally.number, bench.carrying.committed) == ((5, False), 5, False)
     assert (bench.carrying.number, bench.manifest.current.durable) == (5, 5)
+
+
+async def test_keys_whose_time_is_over_go_with_those_that_come(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Log rule 6.7: twice as many go as come, and what is over already does not come at all."""
+    monkeypatch.setattr("broker.storage.snapshot.carry_over.STEP_ROWS_MAX", 4)
+    now = time.time()
+    old = [key(id, b"%d" % id, until=now + 0.001 * id) for id in range(40)]
+    bench.carrying._now = lambda: now - 1
+    await bench.keep([*old, key(100)])
+    assert len(await bench.keys()) == 41  # they were not over yet
+    bench.carrying._now = lambda: now + 3600
+    left = []
+    for number in range(1, 10):
+        await bench.keep([key(100 + number, b"new %d" % number), key(1000, b"over", until=now + 1)])
+        left.append(len(await bench.keys()))
+    assert left == [30, 19, 8, 5, 6, 7, 8, 9, 10]
+    assert [each.id for each in await bench.keys()] == [100 + number for number in range(10)]
 
 
 async def test_many_rows_are_several_pieces_of_work_and_others_have_their_turn(bench: Bench) -> None:

@@ -115,7 +115,7 @@ async def test_a_store_of_version_1_is_taken_over_whole_and_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, killed: bool
 ) -> None:
     """log case 43: also what is in its write-ahead log alone."""
-    old_store(tmp_path, *OLD, killed=killed)
+    old_store(tmp_path, *OLD[:3], killed=killed)
     assert ("evermq.db-wal" in names(tmp_path)) is killed
     assert await found(tmp_path) == OLD
     assert is_refused_by_old_releases(tmp_path)
@@ -143,7 +143,7 @@ async def test_an_upgrade_that_ends_at_any_step_is_begun_again_or_done(tmp_path:
     """log case 43: before there is a manifest, the old store is as it was. Every other one was killed before."""
     for steps in range(60):
         path = tmp_path / f"{steps}"
-        old_store(path, *OLD, killed=bool(steps % 2))
+        old_store(path, *OLD[:3], killed=bool(steps % 2))
         disk = FailingDisk(path)
         disk.fail_from(steps)
         store = log_store(path, settings=TINY, disk=disk)
@@ -165,7 +165,7 @@ async def test_an_upgrade_without_room_leaves_the_old_store_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """log case 43: for the rows, for the log."""
-    old_store(tmp_path, *OLD, killed=False)
+    old_store(tmp_path, *OLD[:3], killed=False)
     before = (tmp_path / "evermq.db").read_bytes()
 
     def full(*_: object) -> None:
@@ -189,7 +189,7 @@ async def test_an_upgrade_without_room_leaves_the_old_store_as_it_was(
 
 
 async def test_an_old_store_that_is_damaged_is_refused_and_left_alone(tmp_path: Path) -> None:
-    old_store(tmp_path, *OLD, killed=False)
+    old_store(tmp_path, *OLD[:3], killed=False)
     content = bytearray((tmp_path / "evermq.db").read_bytes())
     content[3 * 8192 : 5 * 8192] = b"\xa5" * (2 * 8192)
     (tmp_path / "evermq.db").write_bytes(content)
@@ -200,7 +200,7 @@ async def test_an_old_store_that_is_damaged_is_refused_and_left_alone(tmp_path: 
 
 
 async def test_an_old_store_that_another_program_has_locked_is_refused(tmp_path: Path) -> None:
-    old_store(tmp_path, *OLD, killed=False)
+    old_store(tmp_path, *OLD[:3], killed=False)
     with closing(sqlite3.connect(tmp_path / "evermq.db", isolation_level=None)) as other:
         other.execute("PRAGMA locking_mode = EXCLUSIVE")
         other.execute("BEGIN EXCLUSIVE")
@@ -223,7 +223,7 @@ async def test_a_write_ahead_log_that_could_not_be_carried_over_stays_with_the_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """log case 43, log rule 1: nothing takes over a name that has one, for SQLite would apply it."""
-    old_store(tmp_path, *OLD, killed=True)
+    old_store(tmp_path, *OLD[:3], killed=True)
     wal = (tmp_path / "evermq.db-wal").read_bytes()
     connect = FailingDisk.connect
 

@@ -12,11 +12,11 @@ import pytest
 from broker.storage.disk import database_thread
 from broker.storage.memory import MemoryStore
 from broker.storage.snapshot.checks import Checks
-from broker.storage.snapshot.database import Snapshot
+from broker.storage.snapshot.database import FIRST_KEY, Snapshot
 from broker.storage.snapshot.delta import Delta
-from broker.storage.store import MessageRow, ObjectRow, Rows, Run
+from broker.storage.store import KeyRow, MessageRow, ObjectRow, Rows, Run
 
-from .samples import Contents, message
+from .samples import Contents, key, message
 
 NAMES = [("QUEUE", "A"), ("QUEUE", "B"), ("PROCESS", "A")]
 
@@ -56,7 +56,16 @@ class Traffic:
             high_water=random.randrange(1000),
             held=[self._run(some, random.randrange(1, 9)) for _ in range(random.randrange(3))],
             placed=[self._run(some, 0) for _ in range(random.randrange(2))],
+            handled=[(id, random.randrange(5), random.randbytes(random.randrange(9))) for id in some[1::3]],
+            marked=[(id, random.choice((2, 3))) for id in some[2::3]],
+            keys=[self._key() for _ in range(random.randrange(3))],
+            freed=[self._key()[:2] for _ in range(random.randrange(3))],
         )
+
+    def _key(self) -> KeyRow:
+        """One of a few, so that they come and go."""
+        id = self._random.randrange(20)
+        return key(id, bytes([id % 5]), queue=id % 2, until=self._random.choice((0.0, 4e9)))
 
     def _run(self, ids: list[int], holder: int) -> Run:
         """Some of the messages, in any order."""
@@ -80,13 +89,18 @@ def write(snapshot: Snapshot, db: Connection, delta: Delta, number: int) -> None
     snapshot.remove(db, list(delta.removals))
     snapshot.insert(db, list(map(delta.left, delta.inserts.values())))
     snapshot.define(db, list(delta.objects.items()))
+    snapshot.drop_keys(db, list(delta.keys))
+    snapshot.store_keys(db, [row for row in delta.keys.values() if row is not None])
     snapshot.raise_high_water(delta.high_water)
     snapshot.commit(db, number, 1)
 
 
 def in_memory(store: MemoryStore) -> Contents:
     return Contents(
-        sorted(store._messages.values()), [store._objects[key] for key in sorted(store._objects)], store._high_water
+        sorted(store._messages.values()),
+        [store._objects[name] for name in sorted(store._objects)],
+        store._high_water,
+        tuple(sorted(store._keys.values())),
     )
 
 
@@ -96,7 +110,10 @@ def in_snapshot(snapshot: Snapshot, db: Connection) -> Contents:
     data, damaged = snapshot.read_data(db, [row.id for row in rows])
     assert damaged == []
     return Contents(
-        [row._replace(data=data[row.id]) for row in rows], snapshot.load_objects(db), snapshot.tally.high_water
+        [row._replace(data=data[row.id]) for row in rows],
+        snapshot.load_objects(db),
+        snapshot.tally.high_water,
+        tuple(snapshot.load_keys(db, FIRST_KEY, 100)),
     )
 
 
@@ -146,32 +163,39 @@ def test_a_delta_that_changes_nothing_is_false() -> None:
     run = Run(7, 1, [1])
     for rows in (
         Rows(removals=[1]), Rows(hardened=[1]), Rows(dropped=[NAMES[0]]), Rows(high_water=1), Rows(held=[run]),
-        Rows(placed=[run]), Rows(states=[ObjectRow(*NAMES[0], 1, "KIND", b"")]),
+        Rows(placed=[run]), Rows(states=[ObjectRow(*NAMES[0], 1, "KIND", b"")]), Rows(handled=[(1, 0, b"")]),
+        Rows(marked=[(1, 2)]), Rows(keys=[key(1)]), Rows(freed=[key(1)[:2]]),
     ):  # fmt: skip
         delta = Delta()
         delta.apply(rows)
         assert delta
 
 
-def counted(delta: Delta, row: MessageRow) -> tuple[int, int, int, int, int]:
+def counted(delta: Delta, row: MessageRow) -> tuple[int, int, int, int, int, bytes]:
     """What may change in a message, as a delta leaves it."""
     left = delta.left(row)
-    return left.backout_count, left.hardened, left.holder, left.sequence, left.place
+    return left.backout_count, left.hardened, left.holder, left.sequence, left.place, left.handling
 
 
 HOLD, HOLD_AGAIN = Rows(held=[Run(7, 5, [1])]), Rows(held=[Run(8, 1, [1])])
 PLACE, BACK_OUT, MARK = Rows(placed=[Run(0, 50, [1])]), Rows(backouts=[(1, 3)]), Rows(hardened=[1])
+FAIL, FAIL_AGAIN, MARK_ALONE = Rows(handled=[(1, 1, b"one")]), Rows(handled=[(1, 2, b"two")]), Rows(marked=[(1, 3)])
 
 STEPS = {
-    "held": ([HOLD], (0, 0, 7, 5, 0)),
-    "held again": ([HOLD, HOLD_AGAIN], (0, 0, 8, 1, 0)),
-    "released": ([HOLD, BACK_OUT], (3, 0, 0, 0, 0)),
-    "released and held again": ([HOLD, BACK_OUT, HOLD_AGAIN], (3, 0, 8, 1, 0)),
-    "placed": ([HOLD, PLACE], (0, 0, 0, 0, 50)),
-    "placed, held, released": ([PLACE, HOLD, BACK_OUT], (3, 0, 0, 0, 50)),
-    "placed and held": ([PLACE, HOLD], (0, 0, 7, 5, 50)),
-    "marked while it is held": ([HOLD, MARK], (0, 1, 7, 5, 0)),
-    "marked, and marked no more": ([MARK, BACK_OUT, HOLD], (3, 0, 7, 5, 0)),
+    "held": ([HOLD], (0, 0, 7, 5, 0, b"")),
+    "held again": ([HOLD, HOLD_AGAIN], (0, 0, 8, 1, 0, b"")),
+    "released": ([HOLD, BACK_OUT], (3, 0, 0, 0, 0, b"")),
+    "released and held again": ([HOLD, BACK_OUT, HOLD_AGAIN], (3, 0, 8, 1, 0, b"")),
+    "placed": ([HOLD, PLACE], (0, 0, 0, 0, 50, b"")),
+    "placed, held, released": ([PLACE, HOLD, BACK_OUT], (3, 0, 0, 0, 50, b"")),
+    "placed and held": ([PLACE, HOLD], (0, 0, 7, 5, 50, b"")),
+    "marked while it is held": ([HOLD, MARK], (0, 1, 7, 5, 0, b"")),
+    "marked, and marked no more": ([MARK, BACK_OUT, HOLD], (3, 0, 7, 5, 0, b"")),
+    "failed": ([MARK_ALONE, FAIL], (1, 0, 0, 0, 0, b"one")),
+    "failed twice": ([FAIL, MARK_ALONE, FAIL_AGAIN], (2, 0, 0, 0, 0, b"two")),
+    "failed, and in the hands of another": ([FAIL, MARK_ALONE], (1, 3, 0, 0, 0, b"one")),
+    "failed, and got by a program": ([FAIL, MARK, BACK_OUT], (3, 0, 0, 0, 0, b"one")),
+    "failed, and forgotten": ([FAIL, FAIL_AGAIN, Rows(handled=[(1, 0, b"")])], (0, 0, 0, 0, 0, b"")),
 }
 
 
@@ -179,7 +203,7 @@ STEPS = {
 @pytest.mark.parametrize("parts", [1, 2, 3])
 @pytest.mark.parametrize(("steps", "expected"), STEPS.values(), ids=STEPS)
 def test_what_happens_to_a_message_has_its_effect_in_its_order(
-    steps: list[Rows], expected: tuple[int, int, int, int, int], parts: int, new: bool
+    steps: list[Rows], expected: tuple[int, int, int, int, int, bytes], parts: int, new: bool
 ) -> None:
     """Log case 54: in one delta, and in several that become one."""
     row = message(1)
@@ -198,13 +222,14 @@ def test_what_happens_to_a_message_has_its_effect_in_its_order(
 def test_a_message_that_goes_and_comes_again_is_held_by_nobody(held_before: bool) -> None:
     """Log case 55: released, it was removed; an orderly stop keeps it, or somebody claims it anew."""
     delta = Delta()
-    delta.apply(Rows(held=[Run(7, 1, [1])], placed=[Run(0, 9, [1])]) if held_before else Rows())
+    before = Rows(held=[Run(7, 1, [1])], placed=[Run(0, 9, [1])], handled=[(1, 3, b"failed")])
+    delta.apply(before if held_before else Rows())
     delta.apply(Rows(removals=[1]))
     delta.apply(Rows(inserts=[message(1, persistent=0)]))
     assert (list(delta.removals), delta.changed()) == ([1], [])
     assert delta.left(delta.inserts[1]) == message(1, persistent=0)
     delta.apply(HOLD)
-    assert counted(delta, delta.inserts[1]) == (0, 0, 7, 5, 0)
+    assert counted(delta, delta.inserts[1]) == (0, 0, 7, 5, 0, b"")
     assert delta.changed() == []
 
 
@@ -221,6 +246,8 @@ def test_changes_are_of_rows_in_the_snapshot_and_three_that_are_only_held_count_
     later.apply(Rows(held=[Run(7, 1, range(40, 46))]))
     delta.follow(later)
     assert delta.changes == 2 + 13
+    delta.apply(Rows(keys=[key(1, bytes([at])) for at in range(6)]))
+    assert delta.changes == 2 + 15
 
 
 def test_a_publication_of_many_messages_takes_in_no_row() -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
+import msgpack
 import pytest
 
 from broker.storage.log import record
 from broker.storage.log.record import HEADER_BYTES, Place, Record, blocks_of, decode, encode, file_header, pack, unpack
-from broker.storage.store import MessageRow, Rows, Run
+from broker.storage.store import KeyRow, MessageRow, Rows, Run
 
-from .samples import ARCHIVE, ORDERS, SHIPPING, message
+from .samples import ARCHIVE, ORDERS, SHIPPING, key, message
 
 BLOCK = 4096
 SEED = 0x5EED
@@ -35,6 +36,14 @@ RUNS = Rows(
     removals=[4],
     held=[Run(7, 2**61, [1, 2, 3, 10, 9, 2**62, 11, 12]), Run(8, 1, [])],
     placed=[Run(0, 500, list(range(20, 40)))],
+)
+
+HANDLED = Rows(
+    inserts=[message(1)._replace(handling=b"\0\xff"), message(2)],
+    handled=[(3, 2, b"failed"), (2**62, 0, b"")],
+    marked=[(4, 2), (5, 3)],
+    keys=[key(1), key(2, b"\0\xff", until=1.8e9 + 1e-6)],
+    freed=[key(6, queue=2**40)[:2]],
 )
 
 OLD = Rows(
@@ -66,17 +75,26 @@ def decoded(data: bytes, place: Place = PLACE, seed: int = SEED) -> Record | Non
     return decode(memoryview(data), place, seed=seed, block_bytes=BLOCK)
 
 
-@pytest.mark.parametrize("rows", [Rows(), ROWS, RUNS], ids=["empty", "everything", "runs"])
+@pytest.mark.parametrize("rows", [Rows(), ROWS, RUNS, HANDLED], ids=["empty", "everything", "runs", "handled"])
 def test_a_batch_comes_back_as_it_was(rows: Rows) -> None:
     found = unpack(memoryview(pack(rows)))
     assert found == rows
     assert all(isinstance(row, MessageRow) for row in found.inserts)
+    assert all(isinstance(row, KeyRow) for row in found.keys)
 
 
 def test_a_batch_without_claims_is_as_it_was_before_there_were_any() -> None:
     """So what the log of an older release holds is read."""
     assert pack(OLD) == OLD_PAYLOAD
     assert unpack(memoryview(OLD_PAYLOAD)) == OLD
+
+
+def test_a_batch_with_claims_is_as_it_was_before_there_were_handlers() -> None:
+    """So what the log of an older release holds is read: a row ends where nothing but its defaults follows."""
+    payload = pack(RUNS)
+    assert len(msgpack.unpackb(payload)) == 9
+    rows = [row[:12] for row in msgpack.unpackb(payload)[0]]
+    assert unpack(memoryview(msgpack.packb([rows, *msgpack.unpackb(payload)[1:]]))) == RUNS
 
 
 def test_states_come_back_as_objects() -> None:

@@ -11,10 +11,12 @@ import pytest
 
 from broker.storage.disk import database_thread
 from broker.storage.snapshot.checks import TALLY_MAX, Checks, Tally
-from broker.storage.snapshot.database import PAGE_BYTES, Snapshot, StoreBusyError
-from broker.storage.store import MessageRow, ObjectRow, StoreFailedError, StoreFullError, StoreUnusableError
+from broker.storage.snapshot.database import FIRST_KEY, PAGE_BYTES, Snapshot
+from broker.storage.snapshot.errors import StoreBusyError
+from broker.storage.snapshot.statements import statement
+from broker.storage.store import KeyRow, MessageRow, ObjectRow, StoreFailedError, StoreFullError, StoreUnusableError
 
-from .samples import ORDERS, SHIPPING, message
+from .samples import ORDERS, SHIPPING, key, message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,6 +38,11 @@ class Bench:
     def insert(self, *rows: MessageRow) -> None:
         self.snapshot.begin(self.db)
         self.snapshot.insert(self.db, rows)
+        self.commit()
+
+    def keep(self, *keys: KeyRow) -> None:
+        self.snapshot.begin(self.db)
+        self.snapshot.store_keys(self.db, keys)
         self.commit()
 
     def commit(self) -> None:
@@ -64,6 +71,71 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 
 def without_data(*rows: MessageRow) -> list[MessageRow]:
     return [row._replace(data=None) for row in rows]
+
+
+# Keys of puts
+
+KEYS = [key(1), key(2, b"order 7", queue=3, until=1000.5), key(3, b"order 8", until=2000.0)]
+
+
+def test_keys_come_back_in_pages_and_the_tally_counts_them(bench: Bench) -> None:
+    bench.keep(*KEYS)
+    bench.reopen()
+    first = bench.snapshot.load_keys(bench.db, FIRST_KEY, 2)
+    assert [*first, *bench.snapshot.load_keys(bench.db, first[-1][:2], 2)] == sorted(KEYS)
+    assert (bench.snapshot.load_objects(bench.db), bench.snapshot.tally.objects) == ([], 3)
+    assert bench.snapshot.tally.object_sum == sum(map(CHECKS.key, KEYS))
+
+
+def test_keys_whose_time_is_over_go_the_oldest_first(bench: Bench) -> None:
+    """log rule 6.7: those that go with their message stay."""
+    bench.keep(*KEYS)
+    for limit, now, dropped in ((1, 3000.0, 1), (5, 1999.0, 0), (5, 2000.0, 1), (5, 4e9, 0)):
+        bench.snapshot.begin(bench.db)
+        assert bench.snapshot.drop_old_keys(bench.db, now, limit) == dropped
+        bench.commit()
+    assert bench.snapshot.load_keys(bench.db, FIRST_KEY, 9) == [key(1)]
+    assert bench.snapshot.tally.object_sum == CHECKS.key(key(1))
+
+
+@pytest.mark.parametrize("count", [1, 63, 64, 300])
+def test_many_keys_go_at_once_whether_they_are_there_or_not(bench: Bench, count: int) -> None:
+    keys = [key(id, b"%d" % id) for id in range(count)]
+    bench.keep(*keys[::2], KEYS[1])
+    bench.snapshot.begin(bench.db)
+    bench.snapshot.drop_keys(bench.db, [each[:2] for each in keys])
+    bench.commit()
+    assert bench.snapshot.load_keys(bench.db, FIRST_KEY, 900) == [KEYS[1]]
+    assert bench.snapshot.verify(bench.db) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            "UPDATE put_key SET until = until + 1 WHERE id = 2",
+            "the key of the put of message 2 is not what was written",
+        ),
+        ("UPDATE put_key SET msg_id = 'text' WHERE id = 3", "the key of the put of message 3|another kind"),
+        ("UPDATE put_key SET key = x'00' WHERE id = 1", "the key of the put of message 1 is not what was written"),
+        ("DELETE FROM put_key WHERE id = 1", "it has 0 definitions and 2 keys of puts, and they are not the 3 written"),
+    ],
+)
+def test_a_key_that_is_not_what_was_written_is_refused(bench: Bench, change: str, told: str) -> None:
+    """log case 30."""
+    bench.keep(*KEYS)
+    bench.db.execute(change)
+    with pytest.raises(StoreUnusableError, match=told):
+        bench.snapshot.verify(bench.db)
+
+
+def test_a_look_at_keys_is_by_their_order(bench: Bench) -> None:
+    """Not a walk through all of them: of a million, too, a page is read, and those of a few messages are dropped."""
+    for name, parameters in (("load_keys", 3), ("old_keys", 2), ("sum_some_keys", 2), ("drop_keys", 2)):
+        plan = bench.db.execute(f"EXPLAIN QUERY PLAN {statement(name)}", (0,) * parameters).fetchall()
+        steps = [row[3] for row in plan if "put_key" in row[3]]
+        assert steps, name
+        assert all("SEARCH" in step for step in steps), f"{name}: {steps}"
 
 
 # What is written
@@ -291,7 +363,7 @@ def test_an_older_row_in_place_of_a_newer_one_is_told_by_the_tally(bench: Bench)
     bench.insert(SMALL)
     old = bench.db.execute("SELECT backout_count, counters_check FROM message").fetchone()
     bench.snapshot.begin(bench.db)
-    bench.snapshot.change(bench.db, [1], lambda *_: (3, 0, 0, 0, 0))
+    bench.snapshot.change(bench.db, [1], lambda *_: (3, 0, 0, 0, 0, b""))
     bench.commit()
     assert bench.load()[0].backout_count == 3
     bench.db.execute("UPDATE message SET backout_count = ?, counters_check = ?", old)
@@ -303,7 +375,7 @@ OBJECT_CHANGES = {
     "attributes": ("UPDATE object SET attributes = x'00'", "the definition of ORDERS is not what was written"),
     "number": ("UPDATE object SET number = 99", "the definition of ORDERS is not what was written"),
     "name": ("UPDATE object SET name = 'OTHER'", "the definition of OTHER is not what was written"),
-    "gone": ("DELETE FROM object", "it has 0 definitions, and they are not the 1 written"),
+    "gone": ("DELETE FROM object", "it has 0 definitions and 0 keys of puts, and they are not the 1 written"),
     "another kind": ("UPDATE object SET attributes = 7", "a value is of another kind"),
 }
 

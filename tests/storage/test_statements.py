@@ -21,6 +21,7 @@ from .samples import message
 
 NAMES = [
     "insert_message", "insert_body", "sum_messages", "read_counters", "write_counters", "remove_message", "read_data",
+    "sum_some_keys", "drop_keys", "store_keys",
 ]  # fmt: skip
 CHECKS = Checks(1)
 
@@ -35,8 +36,9 @@ def test_the_group_before_the_dots_is_repeated() -> None:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(("count", "steps"), [(0, 0), (1, 1), (2, 1), (3, 2), (63, 6), (64, 1), (256, 4), (300, 7)])
 def test_rows_go_together_a_power_of_two_at_a_time(name: str, count: int, steps: int) -> None:
+    """Of messages half as many as of all else, because they have so many columns."""
     chunks = list(in_chunks(name, range(count)))
-    assert len(chunks) == steps
+    assert len(chunks) == (steps if name != "insert_message" else count // 32 + (count % 32).bit_count())
     assert [item for _, items in chunks for item in items] == list(range(count))
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from broker.storage.log_store import LogStore
 from broker.storage.memory import MemoryStore
-from broker.storage.store import MessageRow, ObjectRow, Rows, Run, Store
+from broker.storage.store import KeyRow, MessageRow, ObjectRow, Rows, Run, Store
 from tests.stores import as_killed, carried_over, log_store
 
-from .samples import Contents, contents, reopened
+from .samples import Contents, contents, handle, keep_keys, key, mark, reopened
 
 NAMES = [("QUEUE", "A"), ("QUEUE", "B"), ("PROCESS", "A")]
 REOPEN = "reopen"
@@ -53,6 +53,15 @@ def batches(draw: st.DrawFn) -> Rows:
         states=[ObjectRow("CONSUMER", "C", 9, "CONSUMER", each) for each in draw(st.lists(st.binary(), max_size=1))],
         held=draw(st.lists(runs, max_size=2)),
         placed=[run._replace(holder=0) for run in draw(st.lists(runs, max_size=1))],
+        handled=draw(
+            st.lists(st.tuples(ids, counts, st.binary(max_size=9)), max_size=3, unique_by=lambda item: item[0])
+        ),
+        marked=draw(st.lists(st.tuples(ids, st.sampled_from([2, 3])), max_size=3, unique_by=lambda item: item[0])),
+        keys=[
+            key(id, bytes([id % 3]), queue=id % 2, until=until)
+            for id, until in draw(st.dictionaries(ids, st.sampled_from([0.0, 4e9]), max_size=2)).items()
+        ],
+        freed=[key(id, bytes([id % 3]), queue=id % 2)[:2] for id in draw(st.lists(ids, max_size=2))],
     )
 
 
@@ -62,18 +71,21 @@ class Model:
     def __init__(self) -> None:
         self.messages: dict[int, MessageRow] = {}
         self.objects: dict[tuple[str, str], ObjectRow] = {}
+        self.keys: dict[tuple[int, bytes], KeyRow] = {}
         self.high_water = 0
 
     def write(self, rows: Rows) -> None:
-        """Inserts, then marks, backouts, holders, places and removals; then deletions of objects, their definitions
-        and their states.
+        """Inserts, then marks, backouts, what handlers leave, holders, places and removals; then deletions of objects,
+        their definitions and their states; then keys that are freed, and keys.
         """
         self.messages |= {row.id: row for row in rows.inserts}
         for id in self.messages.keys() & set(rows.hardened):
             self.messages[id] = self.messages[id]._replace(hardened=1)
+        mark(self.messages, rows)
         for id, count in rows.backouts:
             if id in self.messages:
                 self.messages[id] = self.messages[id]._replace(hardened=0, backout_count=count, holder=0, sequence=0)
+        handle(self.messages, rows)
         for run in rows.held:
             for at, id in enumerate(run.ids):
                 self.messages[id] = self.messages[id]._replace(holder=run.holder, sequence=run.first + at)
@@ -82,9 +94,10 @@ class Model:
                 self.messages[id] = self.messages[id]._replace(holder=0, sequence=0, place=run.first + at)
         for id in rows.removals:
             self.messages.pop(id, None)
-        for key in rows.dropped:
-            self.objects.pop(key, None)
+        for name in rows.dropped:
+            self.objects.pop(name, None)
         self.objects |= {(row.space, row.name): row for row in (*rows.objects, *rows.states)}
+        keep_keys(self.keys, rows)
         self.high_water = max(self.high_water, rows.high_water)
 
     def only_known(self, rows: Rows) -> None:
@@ -94,6 +107,8 @@ class Model:
         rows.removals = [id for id in rows.removals if id in known]
         rows.backouts = [(id, count) for id, count in rows.backouts if id in known]
         rows.hardened = [id for id in rows.hardened if id in known]
+        rows.handled = [each for each in rows.handled if each[0] in known]
+        rows.marked = [each for each in rows.marked if each[0] in known]
         rows.held = [run._replace(ids=[id for id in run.ids if id in known]) for run in rows.held]
         rows.placed = [run._replace(ids=[id for id in run.ids if id in known]) for run in rows.placed]
 
@@ -105,7 +120,8 @@ class Model:
         """All there is, sorted; the nonpersistent messages that nobody holds for the last time."""
         loaded = [self.messages[id] for id in sorted(self.messages)]
         self.messages = {row.id: row for row in loaded if row.persistent or row.holder}
-        return Contents(loaded, [self.objects[key] for key in sorted(self.objects)], self.high_water)
+        objects = [self.objects[name] for name in sorted(self.objects)]
+        return Contents(loaded, objects, self.high_water, tuple(sorted(self.keys.values())))
 
 
 async def compare(store: Store, steps: list[Rows | str]) -> None:

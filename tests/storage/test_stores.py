@@ -12,7 +12,7 @@ from broker.storage import log_store, memory
 from broker.storage.memory import MemoryStore
 from broker.storage.store import DataDamagedError, ObjectRow, Rows, Run, Store, StoreFailedError
 
-from .samples import ARCHIVE, ORDERS, SHIPPING, Contents, contents, message, reopened
+from .samples import ARCHIVE, ORDERS, SHIPPING, Contents, contents, key, message, reopened
 
 SIZES = [0, 1, 1023, 1024, 1025, 4096, 1_000_000]
 EMPTY = Contents([], [], 0)
@@ -171,6 +171,68 @@ async def test_a_nonpersistent_message_stays_while_somebody_holds_it(store: Stor
     again = held._replace(holder=21, sequence=1)
     await store.write(Rows(inserts=[again]))
     assert (await reopened(store)).messages == [again]
+
+
+async def test_what_a_handler_leaves_is_there_at_the_next_start_and_clears_the_mark(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1), message(2)._replace(handling=b"delayed"), message(3)]))
+    await store.write(Rows(marked=[(1, 3), (3, 2)]))
+    await store.write(Rows(handled=[(1, 4, b"failed"), (2, 0, b"")]))
+    expected = [message(1)._replace(backout_count=4, handling=b"failed"), message(2), message(3)._replace(hardened=2)]
+    for _ in range(2):  # the second start finds the snapshot alone
+        assert (await reopened(store)).messages == expected
+
+
+async def test_a_delivery_that_ends_in_the_batch_of_its_mark_leaves_none(store: Store) -> None:
+    """A mark is not waited for: it may be on its way still when the message goes back."""
+    await store.write(Rows(inserts=[message(1), message(2), message(3)]))
+    rows = Rows(marked=[(1, 2), (2, 3), (3, 2)])
+    rows.extend(Rows(backouts=[(1, 0)], handled=[(2, 1, b"failed")], removals=[3]))
+    await store.write(rows)
+    expected = [message(1), message(2)._replace(backout_count=1, handling=b"failed")]
+    assert (await reopened(store)).messages == expected
+
+
+async def test_a_backout_leaves_what_a_handler_has_left(store: Store) -> None:
+    """Another program gets the message, and backs out."""
+    await store.write(Rows(inserts=[message(1)]))
+    await store.write(Rows(handled=[(1, 1, b"failed")]))
+    await store.write(Rows(backouts=[(1, 2)]))
+    assert (await reopened(store)).messages == [message(1)._replace(backout_count=2, handling=b"failed")]
+
+
+async def test_a_key_outlives_its_message_until_it_is_freed(store: Store) -> None:
+    await store.write(Rows(inserts=[message(1), message(2)], keys=[key(1), key(2, queue=9, until=4e9)]))
+    await store.write(Rows(removals=[1, 2]))
+    for _ in range(2):
+        assert await reopened(store) == Contents([], [], 0, (key(1), key(2, queue=9, until=4e9)))
+    await store.write(Rows(freed=[key(1)[:2], key(5, b"never there")[:2]]))
+    assert (await reopened(store)).keys == (key(2, queue=9, until=4e9),)
+
+
+async def test_a_key_goes_from_one_message_to_another_in_one_batch(store: Store) -> None:
+    """As a unit of work has it that removes the holder and puts again."""
+    await store.write(Rows(inserts=[message(1)], keys=[key(1)]))
+    await reopened(store)
+    await store.write(Rows(inserts=[message(2)], removals=[1], keys=[key(2)], freed=[key(1)[:2]]))
+    assert await reopened(store) == Contents([message(2)], [], 0, (key(2),))
+
+
+async def test_keys_are_loaded_in_chunks(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (memory, log_store):
+        monkeypatch.setattr(module, "LOAD_CHUNK", 3)
+    keys = [key(id, b"%d" % id, queue=id % 2) for id in range(10, 20)]
+    await store.write(Rows(keys=keys))
+    await reopened(store)
+    await store.write(Rows(keys=[key(20, b"new"), key(30, b"12", queue=0)]))
+    chunks = [chunk async for chunk in store.load_keys()]
+    assert max(map(len, chunks)) == 3
+    found = sorted(each for chunk in chunks for each in chunk)
+    assert found == sorted([*(each for each in keys if each.id != 12), key(20, b"new"), key(30, b"12", queue=0)])
+
+
+def test_what_handlers_leave_and_keys_that_are_freed_need_no_room() -> None:
+    """Journal rule 6: a handler fails, and a key is free again, though the disk is full."""
+    assert not Rows(handled=[(1, 1, b"failed")], marked=[(2, 2)], freed=[key(1)[:2]]).grows
 
 
 async def test_states_are_kept_as_objects_are_and_need_no_room(store: Store) -> None:

@@ -1,4 +1,4 @@
-"""A store of version 2 at its first start, and under the tools (log rule 7.9, log case 53)."""
+"""A store of version 2 or 3 at its first start, and under the tools (log rule 7.9, log case 53)."""
 
 from __future__ import annotations
 
@@ -20,22 +20,28 @@ from broker.storage.tools.recover import recover
 from broker.storage.tools.verify import verify
 from tests.stores import log_store
 
-from .old_stores import to_version_2
+from .old_stores import to_older
 from .ruins import change, content, started
-from .samples import ORDERS, Contents, contents, message, reopened
+from .samples import ORDERS, Contents, contents, key, message, reopened
 
 DATABASE = "evermq-1.db"
 OLD = Contents([message(1), message(2, b"x" * 5000)._replace(backout_count=3), message(3, persistent=0)], [ORDERS], 99)
 
 
+@pytest.fixture(params=[2, 3], ids=["version 2", "version 3"])
+def old(request: pytest.FixtureRequest) -> int:
+    """A version that is upgraded in its place."""
+    return int(request.param)
+
+
 @pytest.fixture
-async def data(tmp_path: Path) -> Path:
-    """The directory of a store of version 2 that was stopped in order."""
+async def data(tmp_path: Path, old: int) -> Path:
+    """The directory of a store of that version that was stopped in order."""
     store = log_store(tmp_path / "data")
     await store.open()
     await store.write(Rows(inserts=OLD.messages, objects=OLD.objects, high_water=OLD.high_water))
     await store.close()
-    to_version_2(tmp_path / "data" / DATABASE, killed=False)
+    to_older(tmp_path / "data" / DATABASE, old, killed=False)
     return tmp_path / "data"
 
 
@@ -58,22 +64,30 @@ async def test_it_is_upgraded_at_its_first_start_and_says_so(data: Path, caplog:
     assert await found(store) == OLD
     warnings = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert warnings == [f"store upgraded path={data / DATABASE}: an older release cannot use it any more"]
-    await store.write(Rows(held=[Run(20, 1, [2])], placed=[Run(0, 50, [1])]))
-    changed = [OLD.messages[0]._replace(place=50), OLD.messages[1]._replace(holder=20, sequence=1)]
-    assert (await reopened(store)).messages == changed
+    await store.write(
+        Rows(held=[Run(20, 1, [2])], placed=[Run(0, 50, [1])], handled=[(1, 2, b"failed")], keys=[key(1)])
+    )
+    changed = [
+        OLD.messages[0]._replace(place=50, backout_count=2, handling=b"failed"),
+        OLD.messages[1]._replace(holder=20, sequence=1),
+    ]
+    left = await reopened(store)
+    assert (left.messages, left.keys) == (changed, (key(1),))
     await store.close()
-    assert version_of(data) == 3
+    assert version_of(data) == 4
     assert sum("store upgraded" in each.getMessage() for each in caplog.records) == 1
 
 
-async def test_an_older_release_refuses_it_by_name(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_older_release_refuses_it_by_name(data: Path, old: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Log case 53."""
     store = log_store(data)
     await store.open()
     await store.close()
-    monkeypatch.setattr(database, "version", lambda: 2)  # all that an older release looks at before it writes
+    monkeypatch.setattr(database, "version", lambda: old)  # all that an older release looks at before it writes
     before = content(data)
-    with pytest.raises(StoreUnusableError, match=r"evermq-1.db has version 3, and this program knows versions up to 2"):
+    with pytest.raises(
+        StoreUnusableError, match=rf"evermq-1.db has version 4, and this program knows versions up to {old}"
+    ):
         await log_store(data).open()
     after = content(data)
     assert [name for name in before if after[name] != before[name]] in ([], ["lock"])
@@ -116,22 +130,26 @@ class FullAt:
 
 
 @pytest.mark.parametrize(
-    "statement", ["BEGIN", "ALTER TABLE message ADD COLUMN place", "PRAGMA user_version", "COMMIT"]
+    "statement",
+    ["BEGIN", "ALTER TABLE message ADD COLUMN handling", "-- One row a key", "CREATE INDEX", "PRAGMA user", "COMMIT"],
 )
-async def test_columns_that_find_no_room_leave_nothing_and_can_be_added_again(data: Path, statement: str) -> None:
+async def test_columns_that_find_no_room_leave_nothing_and_can_be_added_again(
+    data: Path, old: int, statement: str
+) -> None:
     """Log case 53."""
     snapshot = database.Snapshot(data / DATABASE, b"", Checks(0))
+    snapshot.version = old
     with closing(sqlite3.connect(data / DATABASE, isolation_level=None)) as db:
         with pytest.raises(StoreFullError):
             upgrade.add_columns(cast("sqlite3.Connection", FullAt(db, statement)), snapshot)
-        assert (db.in_transaction, version_of(data)) == (False, 2)
+        assert (db.in_transaction, version_of(data)) == (False, old)
         upgrade.add_columns(db, snapshot)
     db.close()
     assert await asyncio.to_thread(started, data) == OLD
 
 
 @pytest.mark.parametrize("upgraded", [False, True])
-async def test_the_tools_read_it_before_and_after(data: Path, tmp_path: Path, upgraded: bool) -> None:
+async def test_the_tools_read_it_before_and_after(data: Path, old: int, upgraded: bool) -> None:
     """Verify finds it whole; recovered, it is one of this version."""
     if upgraded:
         store = log_store(data)
@@ -139,7 +157,7 @@ async def test_the_tools_read_it_before_and_after(data: Path, tmp_path: Path, up
         await store.close()
     whole = await asyncio.to_thread(verify, SystemDisk(data))
     assert (whole.findings, whole.messages) == ([], 3)
-    assert version_of(data) == (3 if upgraded else 2)
+    assert version_of(data) == (4 if upgraded else old)
     change(data / "log.0", 30)
     done = await asyncio.to_thread(recover, SystemDisk(data), 1.8e9, b"", accept_loss=True)
     assert (done.messages, done.definitions, done.lost) == (3, 1, [])

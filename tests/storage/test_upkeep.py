@@ -23,7 +23,8 @@ from broker.storage import shrinking, upkeep
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.manifest import ManifestFile
 from broker.storage.log.record import HEADER_BYTES, pack
-from broker.storage.snapshot.database import Snapshot, StoreBusyError
+from broker.storage.snapshot.database import Snapshot
+from broker.storage.snapshot.errors import StoreBusyError
 from broker.storage.store import Rows, Run, StoreFailedError, StoreFullError
 from broker.testing import VirtualClock
 from tests.stores import SMALL, as_killed, carried_over, log_store, settled

@@ -159,6 +159,9 @@ def test_each_row_that_was_changed_is_told(tmp_path: Path) -> None:
         db.execute("UPDATE message SET data = x'00' WHERE id = ? AND data IS NOT NULL", (ids[3],))
         db.execute("DELETE FROM message WHERE id = ?", (ids[4],))
         db.execute("UPDATE object SET attributes = x'00' WHERE name = 'SHIPPING'")
+        ((put,),) = db.execute("SELECT id FROM put_key ORDER BY id DESC LIMIT 1")
+        db.execute("UPDATE put_key SET digest = x'00' WHERE id = ?", (put,))
+        db.execute("DELETE FROM put_key WHERE id = (SELECT min(id) FROM put_key)")
     told = "\n".join(findings(tmp_path / "data"))
     for each in (
         f"backout count or the holder of a message is not what was written: ORDERS, MsgId unknown (message {ids[0]})",
@@ -166,6 +169,8 @@ def test_each_row_that_was_changed_is_told(tmp_path: Path) -> None:
         f"descriptor of message {ids[2]} is not what",
         "messages, and they are not the",
         "the definition of SHIPPING is not what was written",
+        f"the key of the put of message {put} is not what was written",
+        "keys of puts, and they are not the",
     ):
         assert each in told
 

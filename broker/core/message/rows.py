@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,10 @@ class MessageRow(NamedTuple):
     `sequence` its place there, from 1; both are 0 for a message that is on its queue. While it is held, a nonpersistent
     message is kept as well. `place` is the place in order of arrival of a message that a prepared unit has published;
     0 for all others, whose place is their id.
+
+    `handling` is what handlers, and puts with a delay, have left with the message (`Handling.pack`); empty for nearly
+    all. `hardened` is 2 where the somebody was a handler in the queue manager's own process, and 3 where it had no
+    other message beside it.
     """
 
     id: int
@@ -35,6 +39,13 @@ class MessageRow(NamedTuple):
     holder: int = 0
     sequence: int = 0
     place: int = 0
+    handling: bytes = b""
+
+
+GOT: Final = 1
+HANDLED: Final = 2
+HANDLED_ALONE: Final = 3
+"""What `hardened` may be: in whose hands the message was."""
 
 
 class Run(NamedTuple):
@@ -55,6 +66,21 @@ class ObjectRow(NamedTuple):
     attributes: bytes
 
 
+class KeyRow(NamedTuple):
+    """The key of a put, as it is kept to tell duplicates: of the queue with this number, as a keyed hash of 16 bytes.
+
+    `id` is that of the first message with the key, `msg_id` its MsgId where that is a given one (else b""), `digest`
+    8 bytes of a hash of its data. The key is forgotten at `until` (seconds since 1970); 0: when the message has gone.
+    """
+
+    queue: int
+    key: bytes
+    id: int
+    msg_id: bytes
+    digest: bytes
+    until: float
+
+
 @dataclass(slots=True)
 class Rows:
     """What one unit changes, or what a batch of units changes together. Never altered once handed to a store."""
@@ -69,12 +95,19 @@ class Rows:
     states: list[ObjectRow] = field(default_factory=list)  # as `objects`, of what changes all the time: needs no room
     held: list[Run] = field(default_factory=list)  # messages that are there: sets `holder` and `sequence`
     placed: list[Run] = field(default_factory=list)  # held messages (holder 0 here): sets `place`, clears `holder`
+    handled: list[tuple[int, int, bytes]] = field(default_factory=list)  # (id, BackoutCount, handling); clears
+    # `hardened`: a message that a handler has failed on, or that is released before its time
+    marked: list[tuple[int, int]] = field(default_factory=list)  # (id, `hardened`), by handlers in this process; what
+    # the same rows say of the end of such a delivery counts after it
+    keys: list[KeyRow] = field(default_factory=list)  # stored or replaced, by (queue, key)
+    freed: list[tuple[int, bytes]] = field(default_factory=list)  # (queue, key) forgotten before their time
 
     def __bool__(self) -> bool:
         """Whether there is anything to write."""
         return bool(
             self.inserts or self.removals or self.backouts or self.hardened
             or self.objects or self.states or self.dropped or self.held or self.placed or self.high_water
+            or self.handled or self.marked or self.keys or self.freed
         )  # fmt: skip
 
     @property
@@ -93,4 +126,8 @@ class Rows:
         self.dropped.extend(other.dropped)
         self.held.extend(other.held)
         self.placed.extend(other.placed)
+        self.handled.extend(other.handled)
+        self.marked.extend(other.marked)
+        self.keys.extend(other.keys)
+        self.freed.extend(other.freed)
         self.high_water = max(self.high_water, other.high_water)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from broker.storage.store import Done
 
-STATEMENTS_MAX = 64
+STATEMENTS_MAX = 96
 """As many statements stay prepared."""
 
 BUSY_SECONDS = 0.1

@@ -1,6 +1,6 @@
 """A record of the log: one batch of rows as bytes that count only whole, and only where they say they lie.
 
-A record is whole blocks: a header, the batch in msgpack (integers and bytes only), zeros. Its check begins with the
+A record is whole blocks: a header, the batch in msgpack (numbers and bytes only), zeros. Its check begins with the
 secret key of the store, so that nothing a program sends can look like a record (log rule 2). All numbers are
 little-endian.
 """
@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgpack
 
-from broker.core.message.rows import MessageRow, ObjectRow, Rows, Run
+from broker.core.message.rows import KeyRow, MessageRow, ObjectRow, Rows, Run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -29,8 +29,11 @@ HEADER_BYTES: Final = _HEADER.size + _CHECK.size
 
 _HOLDER: Final = MessageRow._fields.index("holder")
 _PLACE: Final = MessageRow._fields.index("place")
+_HANDLING: Final = MessageRow._fields.index("handling")
 _FREE_FIELDS: Final = _HOLDER
-"""So many fields has the row of a message that nobody holds and no unit has placed: the others are 0."""
+"""So many fields has the row of a message that nobody holds, no unit has placed and no handler has left anything with:
+the others are 0 or empty.
+"""
 
 _FILE_MAGIC: Final = b"EVMQLOGF"
 _FILE_HEADER: Final = struct.Struct("<8sH16sIIQ")  # magic, format, instance, file, block_bytes, file_bytes
@@ -122,12 +125,15 @@ def pack(rows: Rows) -> bytes:
         dropped = [(space.encode(), name.encode()) for space, name in rows.dropped]
     inserts: list[tuple[object, ...]] = []
     for row in rows.inserts:
-        inserts += (row if row[_HOLDER] or row[_PLACE] else row[:_FREE_FIELDS],)  # no call for each
+        inserts += (row if row[_HOLDER] or row[_PLACE] or row[_HANDLING] else row[:_FREE_FIELDS],)  # no call for each
     parts: tuple[object, ...] = (
         inserts, rows.removals, rows.backouts, rows.hardened, objects, dropped, rows.high_water,
     )  # fmt: skip
-    if rows.held or rows.placed:
+    by_handlers = rows.handled or rows.marked or rows.keys or rows.freed
+    if rows.held or rows.placed or by_handlers:
         parts += (list(map(_packed_run, rows.held)), list(map(_packed_run, rows.placed)))
+    if by_handlers:
+        parts += (rows.handled, rows.marked, rows.keys, rows.freed)
     payload: bytes = msgpack.packb(parts)
     return payload
 
@@ -135,8 +141,8 @@ def pack(rows: Rows) -> bytes:
 def unpack(payload: memoryview) -> Rows:
     """The batch of a payload."""
     parts: tuple[Any, ...] = msgpack.unpackb(payload, use_list=False)
-    inserts, removals, backouts, hardened, objects, dropped, high_water, *runs = parts
-    held, placed = runs or ((), ())
+    inserts, removals, backouts, hardened, objects, dropped, high_water, *more = parts
+    held, placed, handled, marked, keys, freed = (more + [()] * 6)[:6]
     return Rows(
         inserts=_messages(inserts),
         removals=list(removals),
@@ -147,6 +153,10 @@ def unpack(payload: memoryview) -> Rows:
         high_water=high_water,
         held=list(starmap(_run, held)),
         placed=list(starmap(_run, placed)),
+        handled=list(handled),
+        marked=list(marked),
+        keys=list(starmap(KeyRow, keys)),
+        freed=list(freed),
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from broker.storage.snapshot.database import StoreBusyError
+from broker.storage.snapshot.errors import StoreBusyError
 from broker.storage.snapshot.statements import STEP_ROWS_MAX, runs
 from broker.storage.store import StoreFailedError, StoreFullError
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from broker.storage.log.manifest import ManifestFile
     from broker.storage.snapshot.database import Snapshot
     from broker.storage.snapshot.delta import Delta
-    from broker.storage.store import Done, MessageRow
+    from broker.storage.store import Done, KeyRow, MessageRow
 
 _T = TypeVar("_T")
 
@@ -39,9 +39,13 @@ class CarryOver:
 
     `number` is that of the last batch in the present one, `committed` whether its delta is in the database, durably,
     and only the checkpoint (d) and the manifest (e) are left. Once `stopped` it does nothing more, and answers nothing.
+    `now` tells the seconds since 1970.
     """
 
-    def __init__(self, worker: DatabaseWorker, snapshot: Snapshot, manifest: ManifestFile) -> None:
+    def __init__(
+        self, worker: DatabaseWorker, snapshot: Snapshot, manifest: ManifestFile, now: Callable[[], float]
+    ) -> None:
+        self._now = now
         self._worker = worker
         self._snapshot = snapshot
         self._manifest = manifest
@@ -107,10 +111,28 @@ class CarryOver:
             yield partial(_insert, snapshot=snapshot, rows=rows, delta=delta)
         if delta.objects:
             yield partial(snapshot.define, objects=list(delta.objects.items()))
+        yield from self._keys(delta.keys)
         snapshot.raise_high_water(delta.high_water)
         yield partial(snapshot.commit, number=self.number, generation=self._manifest.current.generation)
         self.committed = True
         yield from self._rest()
+
+    def _keys(self, keys: dict[tuple[int, bytes], KeyRow | None]) -> Iterator[Callable[[sqlite3.Connection], None]]:
+        """Keys of puts, those of one page together. More of those whose time is over go than come, as long as there are
+        some.
+        """
+        snapshot, now = self._snapshot, self._now()
+        ordered: list[tuple[int, bytes]] = []
+        yield lambda _: ordered.extend(sorted(keys))
+        for chunk in _chunks(ordered):
+            yield partial(snapshot.drop_keys, keys=chunk)
+        for chunk in _chunks(ordered):
+            rows = [row for row in map(keys.__getitem__, chunk) if row is not None]
+            yield partial(snapshot.store_keys, rows=[row for row in rows if not row.until or row.until > now])
+        dropped: list[int] = []
+        for _ in range(2 + 2 * len(ordered) // STEP_ROWS_MAX):
+            if not dropped or dropped[-1]:
+                yield lambda db: dropped.append(snapshot.drop_old_keys(db, now, STEP_ROWS_MAX))
 
     def _rest(self) -> Iterator[Callable[[sqlite3.Connection], None]]:
         yield self._snapshot.checkpoint
@@ -130,7 +152,7 @@ class CarryOver:
 
 
 def _insert(db: sqlite3.Connection, snapshot: Snapshot, rows: list[MessageRow], delta: Delta) -> None:
-    snapshot.insert(db, list(map(delta.left, rows)) if delta.held or delta.placed else rows)
+    snapshot.insert(db, list(map(delta.left, rows)) if delta.held or delta.placed or delta.handled else rows)
 
 
 def note(manifest: ManifestFile, **changes: object) -> None:

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 if TYPE_CHECKING:
-    from broker.storage.store import MessageRow, ObjectRow
+    from broker.storage.store import KeyRow, MessageRow, ObjectRow
 
 _HEAD: Final = Struct("<qqqqq").pack
 _COUNTERS: Final = Struct("<qqq").pack
 _HELD: Final = Struct("<qqqqqq").pack
+_KEY: Final = Struct("<qqdqq").pack
 _ID: Final = Struct("<q").pack
 _TALLY: Final = Struct("<16sqqqQqQq")
 
@@ -24,7 +25,8 @@ TALLY_MAX: Final = 2**64
 
 class Tally(NamedTuple):
     """What a snapshot holds: all up to the record `number` of the log, which was of `generation`. Counts of rows, and
-    the sums of their checks mod 2^64: an older page in the middle of newer ones is told by them.
+    the sums of their checks mod 2^64: an older page in the middle of newer ones is told by them. Among the objects are
+    the keys of puts.
     """
 
     number: int = 0
@@ -46,13 +48,24 @@ class Checks:
         """Of what never changes in the row of a message."""
         return crc32(descriptor, crc32(_HEAD(id, queue, rank, persistent, length), self._seed))
 
-    def counters(
-        self, id: int, backout_count: int, hardened: int, holder: int = 0, sequence: int = 0, place: int = 0
+    def counters(  # the fields of a row
+        self,
+        id: int,
+        backout_count: int,
+        hardened: int,
+        holder: int = 0,
+        sequence: int = 0,
+        place: int = 0,
+        handling: bytes = b"",
     ) -> int:
-        """Of what may change in it. The last three are part of it where one is not 0, as in version 2 none was."""
+        """Of what may change in it. The numbers at the end are part of it where one is not 0, as in version 2 none was,
+        and `handling` where it is not empty, as in version 3 it was.
+        """
         if holder or sequence or place:
-            return crc32(_HELD(id, backout_count, hardened, holder, sequence, place), self._seed)
-        return crc32(_COUNTERS(id, backout_count, hardened), self._seed)
+            check = crc32(_HELD(id, backout_count, hardened, holder, sequence, place), self._seed)
+        else:
+            check = crc32(_COUNTERS(id, backout_count, hardened), self._seed)
+        return crc32(handling, check) if handling else check
 
     def data(self, id: int, data: bytes) -> int:
         """Of the data of a message."""
@@ -63,10 +76,17 @@ class Checks:
         names = b"\0".join(each.encode() for each in (row.space, row.name, row.kind))
         return crc32(row.attributes, crc32(names, crc32(_ID(row.number), self._seed)))
 
+    def key(self, row: KeyRow) -> int:
+        """Of the key of a put."""
+        fields = _KEY(row.queue, row.id, row.until, len(row.key), len(row.msg_id))
+        return crc32(b"".join((fields, row.key, row.msg_id, row.digest)), self._seed)
+
     def message(self, row: MessageRow) -> int:
         """What the row of a message adds to the sum."""
         head = self.head(row.id, row.queue, row.rank, row.persistent, row.length, row.descriptor)
-        return head + self.counters(row.id, row.backout_count, row.hardened, row.holder, row.sequence, row.place)
+        return head + self.counters(
+            row.id, row.backout_count, row.hardened, row.holder, row.sequence, row.place, row.handling
+        )
 
     def seal(self, instance: bytes, tally: Tally) -> bytes:
         """The value of the state row: the tally of a snapshot of this instance, and its check."""

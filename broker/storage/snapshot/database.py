@@ -1,25 +1,24 @@
 """The snapshot: an SQLite database, and what is done to it.
 
-Its methods block; each is run on the thread that owns the connection. They translate SQLite's errors into those of the
-Store protocol, by `sqlite_errorcode` and never by message text, and know nothing of asyncio, of the log, or of what
-happens to a carry-over that was refused.
+Its methods block; each is run on the thread that owns the connection. They raise the errors of
+the Store protocol (`broker.storage.snapshot.errors`), and know nothing of asyncio, of the log, or of what happens to a
+carry-over that was refused.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import struct
-from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.storage.snapshot.checks import TALLY_MAX, Tally
+from broker.storage.snapshot.errors import DAMAGED, StoreBusyError, reading, writing
 from broker.storage.snapshot.scripts import schema, version
 from broker.storage.snapshot.statements import flat, in_chunks, inserts_of, runs, statement
-from broker.storage.store import MessageRow, ObjectRow, StoreFailedError, StoreFullError, StoreUnusableError
+from broker.storage.store import KeyRow, MessageRow, ObjectRow, StoreFailedError, StoreUnusableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from pathlib import Path
 
     from broker.storage.snapshot.checks import Checks
@@ -29,20 +28,16 @@ PAGE_BYTES: Final = 8192  # Three messages of 2 KiB in a page; pages of 4 KiB ho
 _CACHE_KIB: Final = 16 * 1024
 _APPLICATION_ID: Final = 0x45764D51
 
-_DAMAGED: Final = {sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT}  # Other errors of a start are those of its disk.
+KEYS_SINCE: Final = 4
+"""The first version of the schema that has keys of puts."""
+
+FIRST_KEY: Final = (-1, b"")
+"""Before all keys."""
+
 _UNREADABLE: Final = {sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ}
-_FULL: Final = {
-    sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMOPEN, sqlite3.SQLITE_IOERR_SHMMAP,
-}  # fmt: skip
-_NOT_OURS: Final = (struct.error, TypeError, ValueError, AttributeError)  # what a value of another kind leads to
-_BUSY: Final = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 
 # As MessageRow._make, which counts the columns, at a third of the cost: a start may make a million.
 _message_row: Callable[[tuple[object, ...]], MessageRow] = partial(tuple.__new__, MessageRow)
-
-
-class StoreBusyError(Exception):
-    """Another program has the database locked, or reads in it: nothing was written, and trying again may work."""
 
 
 class Room(NamedTuple):
@@ -54,7 +49,7 @@ class Room(NamedTuple):
 
 class Snapshot:
     """The snapshot at `path`, of the store `instance`. `tally` is what it holds, as of the last transaction; `version`
-    that of its schema, which is 2 until `broker.storage.snapshot.upgrade` has added columns.
+    that of its schema, which is 2 or 3 until `broker.storage.snapshot.upgrade` has added columns.
     """
 
     def __init__(self, path: Path, instance: bytes, checks: Checks) -> None:
@@ -113,9 +108,27 @@ class Snapshot:
                 if self._checks.object(each) != row[5]:
                     raise self._damaged(f"the definition of {each.name} is not what was written")
                 total += row[5]
-        if (len(objects), total % TALLY_MAX) != (self.tally.objects, self.tally.object_sum):
-            raise self._damaged(f"it has {len(objects)} definitions, and they are not the {self.tally.objects} written")
+            keys = key_sum = 0
+            if self.version >= KEYS_SINCE:
+                keys, key_sum = db.execute(statement("sum_keys")).fetchone()
+        if (len(objects) + keys, (total + key_sum) % TALLY_MAX) != (self.tally.objects, self.tally.object_sum):
+            raise self._damaged(
+                f"it has {len(objects)} definitions and {keys} keys of puts, and they are not the "
+                f"{self.tally.objects} written"
+            )
         return objects
+
+    def load_keys(self, db: sqlite3.Connection, after: tuple[int, bytes], limit: int) -> list[KeyRow]:
+        """The next `limit` keys of puts behind one; raises StoreUnusableError, as when one is not what was written."""
+        if self.version < KEYS_SINCE:
+            return []
+        with reading(self.path):
+            rows = db.execute(statement("load_keys"), (*after, limit)).fetchall()
+            found = [KeyRow._make(row[:-1]) for row in rows]
+            for each, row in zip(found, rows, strict=True):
+                if self._checks.key(each) != row[-1]:
+                    raise self._damaged(f"the key of the put of message {each.id} is not what was written")
+        return found
 
     def load_messages(self, db: sqlite3.Connection, after: int, limit: int) -> tuple[list[MessageRow], int]:
         """The next `limit` messages with an id above `after`, without their data, and the sum of their checks; raises
@@ -126,12 +139,12 @@ class Snapshot:
             head, counters = self._checks.head, self._checks.counters
             total = 0
             for (
-                id, queue, rank, persistent, descriptor, length, _, backout, got, holder, sequence, place,
+                id, queue, rank, persistent, descriptor, length, _, backout, got, holder, sequence, place, handling,
                 head_check, counters_check,
             ) in found:  # fmt: skip
                 if head(id, queue, rank, persistent, length, descriptor) != head_check:
                     raise self._damaged(f"the descriptor of message {id} is not what was written")
-                if counters(id, backout, got, holder, sequence, place) != counters_check:
+                if counters(id, backout, got, holder, sequence, place, handling) != counters_check:
                     raise self._damaged(f"the backout count or the holder of message {id} is not what was written")
                 total += head_check + counters_check
         return [_message_row(row[:-2]) for row in found], total
@@ -159,7 +172,7 @@ class Snapshot:
             pass
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # none: it was read, and is no value
-            if code not in _UNREADABLE and code & 0xFF not in _DAMAGED:
+            if code not in _UNREADABLE and code & 0xFF not in DAMAGED:
                 raise StoreFailedError(f"{self.path}: the data of messages cannot be read: {error}") from error
         if len(ids) == 1:
             return {}
@@ -184,6 +197,9 @@ class Snapshot:
         if found != "ok":
             raise self._damaged(found.splitlines()[-1])  # Before it stands in which database it is.
         self.load_objects(db)
+        after = FIRST_KEY
+        while keys := self.load_keys(db, after, 1000):
+            after = keys[-1][:2]
         damaged: list[int] = []
         last, count, total = -1, 0, 0
         while True:
@@ -255,6 +271,30 @@ class Snapshot:
                     db.execute(statement("store_object"), (*row, check))
                     self._count_objects(1, check)
 
+    def drop_keys(self, db: sqlite3.Connection, keys: Sequence[tuple[int, bytes]]) -> None:
+        """Drop keys of puts, those that are there."""
+        with writing():
+            for (sql, parameters), (drop, _) in zip(flat("sum_some_keys", keys), flat("drop_keys", keys), strict=True):
+                count, total = db.execute(sql, parameters).fetchone()
+                if count:
+                    db.execute(drop, parameters)
+                    self._count_objects(-count, -total)
+
+    def store_keys(self, db: sqlite3.Connection, rows: Iterable[KeyRow]) -> None:
+        """Add keys of puts, of which none is there."""
+        checked = [(*row, self._checks.key(row)) for row in rows]
+        with writing():
+            for sql, parameters in flat("store_keys", checked):
+                db.execute(sql, parameters)
+        self._count_objects(len(checked), sum(row[-1] for row in checked))
+
+    def drop_old_keys(self, db: sqlite3.Connection, now: float, limit: int) -> int:
+        """Drop keys whose time is over at `now`, the oldest first: how many, at most `limit`."""
+        with writing():
+            keys = db.execute(statement("old_keys"), (now, limit)).fetchall()
+        self.drop_keys(db, keys)
+        return len(keys)
+
     def raise_high_water(self, mark: int) -> None:
         """Keep the high-water mark of the manager's counter, with the next `commit`."""
         self._pending = self._pending._replace(high_water=max(self._pending.high_water, mark))
@@ -325,7 +365,7 @@ def _prepare(db: sqlite3.Connection) -> None:
 
 def load_statement(found: int) -> str:
     """The name of the statement that loads messages from a snapshot of this version."""
-    return "load_messages" if found == version() else "load_messages_of_version_2"
+    return "load_messages" if found == version() else f"load_messages_of_version_{found}"
 
 
 def check_owner(db: sqlite3.Connection, path: Path) -> int:
@@ -344,47 +384,3 @@ def check_owner(db: sqlite3.Connection, path: Path) -> int:
             f"{path} has version {found}, and this program knows versions up to {version()}; start a newer program"
         )
     return int(found)
-
-
-@contextmanager
-def writing() -> Iterator[None]:
-    """Translates the errors of what writes. A full disk is definite only when no transaction is left half way: SQLite
-    has left it, or `roll_back` can.
-    """
-    try:
-        yield
-    except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
-        if code == sqlite3.SQLITE_FULL:
-            raise StoreFullError(f"there is no room on the disk: {error}") from error
-        if code & 0xFF in _BUSY:
-            raise StoreBusyError(f"another program has the database locked: {error}") from error
-        raise StoreFailedError(f"the database cannot be written: {error} ({_named(error)})") from error
-    except _NOT_OURS as error:
-        raise StoreFailedError(f"the database is damaged: a value is of another kind: {error}") from error
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Names the file, and what to do, when a start finds it unusable."""
-    try:
-        yield
-    except sqlite3.Error as error:
-        extended = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)
-        code = extended & 0xFF
-        if code in _BUSY:
-            raise StoreBusyError(f"another program has {path} locked: {error}") from error
-        if extended in _FULL:
-            raise StoreFullError(f"there is no room on the disk of {path}: {error}") from error
-        if code in _DAMAGED:
-            advice = f"restore the directory from a backup, or see `evermq recover {path.parent} --accept-loss`"
-            raise StoreUnusableError(f"{path} is damaged ({error}); {advice}") from error
-        advice = "look at the rights, the room and the health of its disk"
-        raise StoreUnusableError(f"{path} cannot be read or set up ({error}); {advice}") from error
-    except _NOT_OURS as error:
-        advice = f"restore the directory from a backup, or see `evermq recover {path.parent} --accept-loss`"
-        raise StoreUnusableError(f"{path} is damaged (a value is of another kind: {error}); {advice}") from error
-
-
-def _named(error: sqlite3.Error) -> str:
-    return getattr(error, "sqlite_errorname", "no code")

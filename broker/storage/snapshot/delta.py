@@ -9,7 +9,7 @@ without a step of Python for each message, and a row gets it when it is written 
 
 from __future__ import annotations
 
-from itertools import count, repeat
+from itertools import chain, count, repeat
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from broker.storage.store import MessageRow
@@ -17,10 +17,10 @@ from broker.storage.store import MessageRow
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.storage.store import ObjectRow, Rows, Run
+    from broker.storage.store import KeyRow, ObjectRow, Rows, Run
 
-Counters: TypeAlias = "tuple[int, int, int, int, int]"
-"""What may change in the row of a message: backout_count, hardened, holder, sequence, place."""
+Counters: TypeAlias = "tuple[int, int, int, int, int, bytes]"
+"""What may change in the row of a message: backout_count, hardened, holder, sequence, place, handling."""
 
 _FREE: Final = (0, 0)
 
@@ -30,8 +30,9 @@ class Delta:
     nonpersistent one that was kept, removed and kept again.
 
     `counters` has the backout count (None: as it was; else nobody holds it) and the mark `hardened` of messages in the
-    snapshot; `held` the holder and the sequence, `placed` the place of any messages, and they count after those of the
-    row and of `counters`; `objects` None for one that was dropped.
+    snapshot; `held` the holder and the sequence, `placed` the place, `handled` what handlers have left with any
+    messages, and they count after those of the row and of `counters`; `objects` None for one that was dropped, `keys`
+    for one that was freed.
     """
 
     def __init__(self) -> None:
@@ -40,45 +41,48 @@ class Delta:
         self.counters: dict[int, tuple[int | None, int]] = {}
         self.held: dict[int, tuple[int, int]] = {}
         self.placed: dict[int, int] = {}
+        self.handled: dict[int, bytes] = {}
         self.objects: dict[tuple[str, str], ObjectRow | None] = {}
+        self.keys: dict[tuple[int, bytes], KeyRow | None] = {}
         self.high_water = 0
         self.held_later = 0  # rows of the snapshot that runs have held or placed, at most
 
     def __bool__(self) -> bool:
         return bool(
-            self.inserts or self.removals or self.counters or self.held or self.placed or self.objects
-            or self.high_water
+            self.inserts or self.removals or self.counters or self.held or self.placed or self.handled
+            or self.objects or self.keys or self.high_water
         )  # fmt: skip
 
     @property
     def changes(self) -> int:
-        """How many changes of rows in the snapshot there are, at most. One that is held or placed counts a third: only
-        the page of its row changes, and none of its data.
+        """How many changes of rows in the snapshot there are, at most. One that is held or placed, and a key, counts a
+        third: only the page of its row changes, and none of its data.
         """
-        return len(self.removals) + len(self.counters) + self.held_later // 3
+        return len(self.removals) + len(self.counters) + (self.held_later + len(self.keys)) // 3
 
     def changed(self) -> list[int]:
         """The messages of the snapshot that are there and others than they were. It may take long."""
-        return [*self.counters, *((self.held.keys() | self.placed.keys()) - self.inserts.keys() - self.counters.keys())]
+        later = self.held.keys() | self.placed.keys() | self.handled.keys()
+        return [*self.counters, *(later - self.inserts.keys() - self.counters.keys())]
 
     def left(self, row: MessageRow) -> MessageRow:
         """A row of the snapshot, or one of `inserts`, as this leaves it."""
         id = row[0]
-        if id in self.held or id in self.counters or id in self.placed:
-            before = (row.backout_count, row.hardened, row.holder, row.sequence, row.place)
+        if id in self.held or id in self.counters or id in self.placed or id in self.handled:
+            before = (row.backout_count, row.hardened, row.holder, row.sequence, row.place, row.handling)
             return MessageRow._make((*row[: -len(before)], *self.counted(id, before)))
         return row
 
     def counted(self, id: int, before: Counters) -> Counters:
         """What this leaves of what may change in a row of the snapshot, or in one of `inserts`, where it is so."""
-        backout_count, hardened, holder, sequence, place = before
+        backout_count, hardened, holder, sequence, place, handling = before
         change = self.counters.get(id)
         if change is not None:
             backouts, hardened = change
             if backouts is not None:
                 backout_count, holder, sequence = backouts, 0, 0
         holder, sequence = self.held.get(id, (holder, sequence))
-        return backout_count, hardened, holder, sequence, self.placed.get(id, place)
+        return backout_count, hardened, holder, sequence, self.placed.get(id, place), self.handled.get(id, handling)
 
     def apply(self, rows: Rows) -> None:
         """Take in a batch that has become durable, after those before it."""
@@ -87,8 +91,13 @@ class Delta:
             inserts[row.id] = row
         for id in rows.hardened:
             self._count(id, None, 1)
+        for id, mark in rows.marked:
+            self._count(id, None, mark)
         for id, backouts in rows.backouts:
             self._count(id, backouts, 0)
+        for id, backouts, handling in rows.handled:
+            self._count(id, backouts, 0)
+            self.handled[id] = handling
         for run in rows.held:
             self._hold(run, zip(repeat(run.holder), count(run.first), strict=False))
         for run in rows.placed:
@@ -96,13 +105,19 @@ class Delta:
             self.placed.update(zip(run.ids, count(run.first), strict=False))
         for id in rows.removals:
             self._remove(id)
+        if rows.objects or rows.states or rows.dropped or rows.keys or rows.freed:
+            self._define(rows)
+        self.high_water = max(self.high_water, rows.high_water)
+
+    def _define(self, rows: Rows) -> None:
         for key in rows.dropped:  # before the objects: a queue may be deleted and defined anew in one batch
             self.objects[key] = None
-        for each in rows.objects:
+        for each in chain(rows.objects, rows.states):
             self.objects[each.space, each.name] = each
-        for each in rows.states:
-            self.objects[each.space, each.name] = each
-        self.high_water = max(self.high_water, rows.high_water)
+        for freed in rows.freed:  # before the keys: who removes a message may put another with its key
+            self.keys[freed] = None
+        for put in rows.keys:
+            self.keys[put.queue, put.key] = put
 
     def follow(self, later: Delta) -> None:
         """Take in what came after this one."""
@@ -113,8 +128,10 @@ class Delta:
         self.inserts |= later.inserts  # after the removals: a message that was kept and removed comes again
         self.held |= later.held
         self.placed |= later.placed
+        self.handled |= later.handled
         self.held_later += later.held_later
         self.objects |= later.objects
+        self.keys |= later.keys
         self.high_water = max(self.high_water, later.high_water)
 
     def _hold(self, run: Run, held: Iterable[tuple[int, int]]) -> None:
@@ -136,9 +153,10 @@ class Delta:
         self.counters[id] = (backouts, hardened)
 
     def _remove(self, id: int) -> None:
-        if self.held or self.placed:
+        if self.held or self.placed or self.handled:
             self.held.pop(id, None)
             self.placed.pop(id, None)
+            self.handled.pop(id, None)
         if self.inserts.pop(id, None) is None:
             self.removals[id] = None
             self.counters.pop(id, None)

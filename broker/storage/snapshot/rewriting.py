@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from anyio import CancelScope
 
 from broker.storage.log.manifest import database_name
-from broker.storage.snapshot.database import Snapshot, writing
+from broker.storage.snapshot.errors import writing
 from broker.storage.store import StoreFailedError
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker.storage.disk.disk import DatabaseWorker, Disk, Worker
+    from broker.storage.snapshot.database import Snapshot
 
 
 async def rewritten(

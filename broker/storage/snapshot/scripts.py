@@ -8,6 +8,10 @@ from __future__ import annotations
 import re
 from functools import cache
 from importlib.resources import files
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _FOLDER = files(__package__) / "sql"
 _NAME = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
@@ -30,7 +34,12 @@ def repeated(statement: str, times: int) -> str:
 @cache
 def schema() -> str:
     """The script that makes an empty database a snapshot."""
-    return (_FOLDER / "schema.sql").read_text(encoding="utf-8")
+    return "\n".join([(_FOLDER / "schema.sql").read_text(encoding="utf-8"), *additions()])
+
+
+def additions() -> Collection[str]:
+    """The part of it that snapshots of the versions 2 and 3 lack, a statement each."""
+    return statements("keys.sql").values()
 
 
 @cache

@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 INLINE_BYTES_MAX: Final = 1024
 """Data up to this size lies in the row of its message, larger data in a table of its own."""
 
-STATEMENTS_MAX: Final = 64
+STATEMENTS_MAX: Final = 96
 """More statements than there are, with those for each power of two: as many are to stay prepared."""
 
 STEP_ROWS_MAX: Final = 256
 STEP_BYTES_MAX: Final = 512 * 1024
 """So much is written or read in one piece of work; a read of bodies that comes meanwhile waits for no more."""
 
-_CHUNK_ROWS_MAX: Final = 64  # Fifteen parameters a row: SQLite before 3.32 takes 999 in one statement.
+_CHUNK_ROWS_MAX: Final = 64
+_CHUNK_MESSAGES_MAX: Final = 32  # Sixteen parameters a row: SQLite before 3.32 takes 999 in one statement.
 
 Statement: TypeAlias = "tuple[str, Sequence[object]]"
 _T = TypeVar("_T")
@@ -43,9 +44,11 @@ def inserts_of(rows: Sequence[MessageRow], checks: Checks) -> tuple[list[Stateme
     bodies: list[tuple[object, ...]] = []
     total = 0
     for row in rows:
-        id, queue, rank, persistent, descriptor, length, data, *counted = row
+        id, queue, rank, persistent, descriptor, length, data, backouts, hardened, holder, sequence, place, handling = (
+            row
+        )
         head = checks.head(id, queue, rank, persistent, length, descriptor)
-        counters = checks.counters(id, *counted)
+        counters = checks.counters(id, backouts, hardened, holder, sequence, place, handling)
         total += head + counters
         assert data is not None
         check: int | None = checks.data(id, data)
@@ -79,8 +82,9 @@ def runs(rows: Iterable[MessageRow]) -> Iterator[list[MessageRow]]:
 def in_chunks(name: str, items: Sequence[_T]) -> Iterator[tuple[str, Sequence[_T]]]:
     """The statement `name` for these items, a power of two of them at a time."""
     start = 0
+    most = _CHUNK_MESSAGES_MAX if name == "insert_message" else _CHUNK_ROWS_MAX
     while left := len(items) - start:
-        size = min(_CHUNK_ROWS_MAX, 1 << (left.bit_length() - 1))
+        size = min(most, 1 << (left.bit_length() - 1))
         yield statement(name, size), items[start : start + size]
         start += size
 

@@ -1,7 +1,7 @@
 """What older releases have left (log rule 7.9).
 
-A store of version 1, whose one database was journal and snapshot at once: its rows are copied. A snapshot of version 2:
-it gets the columns that it lacks, in its place.
+A store of version 1, whose one database was journal and snapshot at once: its rows are copied. A snapshot of version 2
+or 3: it gets the columns and the table that it lacks, in their place.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 import sqlite3
 from typing import TYPE_CHECKING, Final
 
-from broker.storage.snapshot.database import check_owner, reading, writing
-from broker.storage.snapshot.scripts import version
+from broker.storage.snapshot.database import check_owner
+from broker.storage.snapshot.errors import reading, writing
+from broker.storage.snapshot.scripts import additions, version
 from broker.storage.snapshot.statements import runs
 from broker.storage.store import MessageRow, ObjectRow, StoreFullError, StoreUnusableError
 
@@ -23,7 +24,13 @@ if TYPE_CHECKING:
 
 VERSION: Final = 1
 
-_COLUMNS: Final = ("holder", "sequence", "place")  # of messages, since version 3
+_COLUMNS: Final = (
+    ("holder", 3, "INTEGER NOT NULL DEFAULT 0"),
+    ("sequence", 3, "INTEGER NOT NULL DEFAULT 0"),
+    ("place", 3, "INTEGER NOT NULL DEFAULT 0"),
+    ("handling", 4, "BLOB NOT NULL DEFAULT x''"),
+)
+"""Of messages: since which version they are there, and as what."""
 _MESSAGES: Final = """
 SELECT message.id, queue, rank, persistent, descriptor, length, coalesce(message.data, body.data), backout_count, got
 FROM message LEFT JOIN body ON body.id = message.id ORDER BY message.id
@@ -49,15 +56,18 @@ def is_old(disk: Disk, name: str) -> bool:
 
 
 def add_columns(db: sqlite3.Connection, snapshot: Snapshot) -> None:
-    """Make a snapshot of version 2 one of this version, in one transaction that takes a few pages, whatever is in it:
-    messages that nobody holds have the checks that they had. Raises StoreFullError, after which everything is as it
-    was, StoreBusyError, StoreFailedError.
+    """Make a snapshot of version 2 or 3 one of this version, in one transaction that takes a few pages, whatever is in
+    it: messages that have nothing in the new columns have the checks that they had, and the new table is empty. Raises
+    StoreFullError, after which everything is as it was, StoreBusyError, StoreFailedError.
     """
     try:
         with writing():
             db.execute("BEGIN IMMEDIATE")
-            for column in _COLUMNS:
-                db.execute(f"ALTER TABLE message ADD COLUMN {column} INTEGER NOT NULL DEFAULT 0")
+            for column, since, kind in _COLUMNS:
+                if since > snapshot.version:
+                    db.execute(f"ALTER TABLE message ADD COLUMN {column} {kind}")
+            for sql in additions():
+                db.execute(sql)
             db.execute(f"PRAGMA user_version = {version()}")
             db.execute("COMMIT")
     except StoreFullError:

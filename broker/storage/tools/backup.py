@@ -25,7 +25,8 @@ from broker.storage.creation import OLD_FILE, UNFINISHED, create_logs, place_pla
 from broker.storage.disk.disk import NO_ROOM
 from broker.storage.log import manifest as manifests
 from broker.storage.snapshot.checks import Checks
-from broker.storage.snapshot.database import Snapshot, StoreBusyError
+from broker.storage.snapshot.database import Snapshot
+from broker.storage.snapshot.errors import StoreBusyError
 from broker.storage.snapshot.rewriting import remove_database
 from broker.storage.store import BackupFailedError, StoreFailedError, StoreFullError, StoreUnusableError
 from broker.storage.tools.inspection import Inspection

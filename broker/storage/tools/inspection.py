@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from broker.storage.log.manifest import Manifest
     from broker.storage.log.record import Record
     from broker.storage.log.scan import Chain
-    from broker.storage.store import ObjectRow
+    from broker.storage.store import KeyRow, ObjectRow
     from broker.storage.tools.reading import FoundMessage
 
 _CHUNK_ROWS: Final = 256
@@ -62,6 +62,7 @@ class Inspection:
         self.tally: Tally | None = None  # None: the state row is not what was written
         self.chain: Chain | None = None
         self.objects: dict[tuple[str, str], ObjectRow] = {}  # of the snapshot, those whose checks hold
+        self.keys: dict[tuple[int, bytes], KeyRow] = {}  # of puts, likewise
         self.lost_objects = 0
         self.database_whole = False
         self.messages = 0
@@ -225,11 +226,21 @@ class Inspection:
                 self.objects[each.row.space, each.row.name] = each.row
             else:
                 self.findings.append(f"{path}: the definition of {each.row.name} is not what was written")
+        objects = count
+        for key in database.put_keys():
+            count, total = count + 1, total + key.check
+            if key.whole:
+                self.keys[key.row.queue, key.row.key] = key.row
+            else:
+                self.findings.append(f"{path}: the key of the put of message {key.row.id} is not what was written")
         tally = self.tally
         expected = count if tally is None else tally.objects
-        self.lost_objects = max(expected - len(self.objects), 1 if database.unreadable else 0)
+        self.lost_objects = max(expected - len(self.objects) - len(self.keys), 1 if database.unreadable else 0)
         if tally is not None and (count, total % TALLY_MAX) != (tally.objects, tally.object_sum):
-            self.findings.append(f"{path}: it has {count} definitions, and they are not the {tally.objects} written")
+            self.findings.append(
+                f"{path}: it has {objects} definitions and {count - objects} keys of puts, and they are not the "
+                f"{tally.objects} written"
+            )
         self.naming = Naming(self.objects.values())
 
     def _look_at_chain(self) -> None:

@@ -19,10 +19,10 @@ from urllib.parse import quote
 
 from broker.storage.disk.directory import open_private
 from broker.storage.disk.disk import NO_ROOM
-from broker.storage.snapshot.database import PAGE_BYTES, load_statement
+from broker.storage.snapshot.database import FIRST_KEY, KEYS_SINCE, PAGE_BYTES, load_statement
 from broker.storage.snapshot.scripts import version
 from broker.storage.snapshot.statements import statement
-from broker.storage.store import MessageRow, ObjectRow, StoreUnusableError
+from broker.storage.store import KeyRow, MessageRow, ObjectRow, StoreUnusableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -35,7 +35,7 @@ _RUN_BYTES: Final = 8 * 1024 * 1024
 _ID_MAX: Final = 2**63 - 1
 _DAMAGED: Final = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_ERROR}
 _NOT_OURS: Final = (struct.error, TypeError, ValueError, AttributeError)  # what a value of another kind leads to
-_COLUMNS: Final = "SELECT count(*) FROM pragma_table_info('message') WHERE name = 'holder'"
+_COLUMNS: Final = "SELECT count(*) FROM pragma_table_info('message') WHERE name IN ('holder', 'handling')"
 _OBJECTS: Final = "SELECT space, name, number, kind, attributes, object_check FROM object WHERE number > ?"
 _OBJECTS_ORDERED: Final = f"{_OBJECTS} ORDER BY number LIMIT ?"
 
@@ -117,6 +117,14 @@ class FoundObject(NamedTuple):
     check: int
 
 
+class FoundKey(NamedTuple):
+    """The key of a put, and whether its check holds; `check` is what it adds to the tally."""
+
+    row: KeyRow
+    whole: bool
+    check: int
+
+
 class Database:
     """A database, however damaged: what can be read of it. `unreadable` counts the places where something could not."""
 
@@ -159,18 +167,49 @@ class Database:
                 whole = False
             yield FoundObject(found, whole, _number(row[5]))
 
+    def put_keys(self) -> Iterator[FoundKey]:
+        """The keys of puts that can be read; none in a database of an older version."""
+        if self._version() < KEYS_SINCE:
+            return
+        after, limit = FIRST_KEY, _PAGE_ROWS
+        while True:
+            rows = self._rows(statement("load_keys"), (*after, limit))
+            if rows is None and limit > 1:
+                limit = 1  # up to the place where it is; behind it nothing can be looked up
+                continue
+            if rows is None:
+                self.unreadable += 1
+            if not rows:
+                return
+            for row in rows:
+                found = KeyRow(*row[:-1])
+                try:
+                    whole = self._checks.key(found) == row[-1]
+                except _NOT_OURS:
+                    whole = False
+                yield FoundKey(found, whole, _number(row[-1]))
+            if not (isinstance(rows[-1][0], int) and isinstance(rows[-1][1], bytes) and rows[-1][:2] > after):
+                self.unreadable += 1
+                return
+            after = rows[-1][:2]
+
     def messages(self) -> Iterator[FoundMessage]:
         """The messages that can be read, in order of id, without their data."""
         for row in self._paged(statement(load_statement(self._version())), key=0):
-            found = MessageRow._make(row[:-2])
-            id, queue, rank, persistent, descriptor, length, _, *counted = found
+            found = MessageRow(*row[:-2])
+            (
+                id, queue, rank, persistent, descriptor, length, _, backouts, hardened, holder, sequence, place,
+                handling,
+            ) = found  # fmt: skip
             head_check, counters_check = row[-2:]
             try:
                 head = self._checks.head(id, queue, rank, persistent, length, descriptor) == head_check
             except _NOT_OURS:
                 head = False
             try:
-                counters = self._checks.counters(id, *counted) == counters_check
+                counters = (
+                    self._checks.counters(id, backouts, hardened, holder, sequence, place, handling) == counters_check
+                )
             except _NOT_OURS:
                 counters = False
             yield FoundMessage(found, head, counters, _number(head_check) + _number(counters_check))
@@ -178,7 +217,7 @@ class Database:
     def _version(self) -> int:
         """The version of the schema, by the columns that there are."""
         rows = self._rows(_COLUMNS, ())
-        return 2 if rows and not rows[0][0] else version()
+        return version() if rows is None else 2 + rows[0][0]  # with each version one of them has come
 
     def data(self, rows: Sequence[MessageRow]) -> dict[int, bytes]:
         """The data of these messages, of those where it is what was put. `length` of each is to be relied on."""

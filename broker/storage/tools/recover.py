@@ -17,7 +17,8 @@ from broker.storage.creation import create_logs
 from broker.storage.disk.disk import NO_ROOM
 from broker.storage.log import manifest as manifests
 from broker.storage.snapshot.checks import Checks
-from broker.storage.snapshot.database import Snapshot, StoreBusyError
+from broker.storage.snapshot.database import Snapshot
+from broker.storage.snapshot.errors import StoreBusyError
 from broker.storage.snapshot.rewriting import remove_database, settle
 from broker.storage.snapshot.statements import runs
 from broker.storage.start import BALLAST, databases
@@ -132,6 +133,7 @@ class _Recovery:
                 snapshot.checkpoint(db)
             snapshot.begin(db)
             snapshot.define(db, [((each.space, each.name), each) for each in remains.each_object()])
+            snapshot.store_keys(db, remains.each_key())
             snapshot.raise_high_water(remains.high_water)
             snapshot.commit(db, made.snap, made.generation)
             snapshot.checkpoint(db)

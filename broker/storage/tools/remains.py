@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from broker.storage.log.record import Record
-    from broker.storage.store import MessageRow
+    from broker.storage.store import KeyRow, MessageRow
     from broker.storage.tools.inspection import Inspection
     from broker.storage.tools.reading import FoundMessage
 
@@ -105,6 +105,12 @@ class Remains:
         self.definitions = len(objects)
         yield from objects.values()
 
+    def each_key(self) -> Iterator[KeyRow]:
+        """The keys of puts to keep."""
+        for row in (self._inspection.keys | self._delta.keys).values():
+            if row is not None:
+                yield row
+
     def _kept(self, row: MessageRow) -> Iterator[MessageRow]:
         if not (row.persistent or row.holder) and self._inspection.kept.state != manifests.ORDERLY:
             return
@@ -153,13 +159,13 @@ class Remains:
 
 
 def _read(each: FoundMessage, data: bytes) -> MessageRow:
-    """A row of the snapshot. Where the backout count or the holder is not what was written, the one begins anew, and
-    nobody holds the message.
+    """A row of the snapshot. Where the backout count or the holder is not what was written, the one begins anew,
+    nobody holds the message, and it waits for nothing.
     """
     row = each.row._replace(data=data)
     if each.counters:
         return row
-    return row._replace(backout_count=0, hardened=0, holder=0, sequence=0, place=0)
+    return row._replace(backout_count=0, hardened=0, holder=0, sequence=0, place=0, handling=b"")
 
 
 def _counted(records: Iterable[Record]) -> dict[int, Record]:

@@ -1,11 +1,12 @@
 -- The schema of a snapshot. The database's user_version is the version of this file; versions below 2 were of stores
--- without a log, whose one database was called evermq.db. Version 2 lacked the last three columns of messages.
+-- without a log, whose one database was called evermq.db. Version 2 lacked the last four columns of messages, version 3 the
+-- last, and both the table in keys.sql.
 --
 -- The tables are not STRICT, because that needs SQLite 3.37 and some systems run Python 3.11 on an older one.
 
 -- What `file` and others show for the database: "EvMQ".
 PRAGMA application_id = 0x45764d51;
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;
 
 -- One row a message. `id` is its arrival number, so the rows lie in order of arrival and a new one goes to the end.
 CREATE TABLE message (
@@ -15,15 +16,16 @@ CREATE TABLE message (
     persistent     INTEGER NOT NULL,            -- 0: kept over one orderly stop only
     length         INTEGER NOT NULL,            -- of the data, in bytes
     backout_count  INTEGER NOT NULL,
-    got            INTEGER NOT NULL,            -- 1: it was in somebody's hands, and the outcome is not known
+    got            INTEGER NOT NULL,            -- not 0: it was in somebody's hands, and the outcome is not known
     head_check     INTEGER NOT NULL,            -- of id, queue, rank, persistent, length, descriptor
-    counters_check INTEGER NOT NULL,            -- of id, backout_count, got; of the last three, if one is not 0
+    counters_check INTEGER NOT NULL,            -- of id, backout_count, got; of the last four, if they are not 0
     descriptor     BLOB NOT NULL,               -- the packed MQMD with the expiry deadline
     data           BLOB,                        -- NULL: the data is in `body`
     data_check     INTEGER,                     -- of id and data
     holder         INTEGER NOT NULL DEFAULT 0,  -- object.number of the consumer or prepared unit that holds it
     sequence       INTEGER NOT NULL DEFAULT 0,  -- its number there
-    place          INTEGER NOT NULL DEFAULT 0   -- in order of arrival, where that is not its id
+    place          INTEGER NOT NULL DEFAULT 0,  -- in order of arrival, where that is not its id
+    handling       BLOB NOT NULL DEFAULT x''    -- what handlers, or a delay, have left with it; mostly empty
 );
 
 -- The data of larger messages, apart, so that a start that reads every descriptor does not walk it.

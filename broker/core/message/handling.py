@@ -1,0 +1,68 @@
+"""What handlers, and puts with a delay, have left with a message (`docs/handlers.md`): until when it waits, and how its
+last attempt has failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass
+from typing import Final
+
+import msgpack
+
+ERROR_BYTES: Final = 1024
+"""Of the text of an exception, so much is kept with the message."""
+
+
+@dataclass(slots=True)
+class FailureRecord:
+    """How attempts to handle a message have failed. Instants are in seconds since 1970.
+
+    `suspect`: it was in flight when its worker went, and `alone` without any other beside it. `crashes` have been
+    charged to it. `why`, `feedback`, `exception`,
+    `error`, `traceback`, `handler` and `worker` are of the last attempt. `dead`: the message goes to the dead-letter
+    queue `target`, with an MQDLH if `headed`, as soon as that takes it; `tries` tells how often that has failed, and
+    `refusal` why it did last.
+    """
+
+    handler: str = ""
+    worker: str = ""
+    why: str = ""
+    exception: str = ""
+    error: str = ""
+    traceback: str = ""
+    first_failed: float = 0.0
+    last_failed: float = 0.0
+    feedback: int = 0
+    crashes: int = 0
+    suspect: bool = False
+    dead: bool = False
+    tries: int = 0
+    target: str = ""
+    headed: bool = False
+    refusal: str = ""
+    alone: bool = False
+
+
+class Handling:
+    """`not_before`: the message is WAITING until this instant (seconds since 1970; 0: it does not wait)."""
+
+    __slots__ = ("failure", "not_before")
+
+    def __init__(self, not_before: float = 0.0, failure: FailureRecord | None = None) -> None:
+        self.not_before = not_before
+        self.failure = failure
+
+    def pack(self) -> bytes:
+        """As `MessageRow.handling` keeps it."""
+        fields = () if self.failure is None else astuple(self.failure)
+        packed: bytes = msgpack.packb((self.not_before, *fields))
+        return packed
+
+    @staticmethod
+    def unpack(packed: bytes) -> Handling:
+        """What `pack` has made."""
+        not_before, *fields = msgpack.unpackb(packed)
+        return Handling(not_before, FailureRecord(*fields) if fields else None)
+
+    def __repr__(self) -> str:
+        return f"<Handling {self.not_before} {self.failure}>"
