@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from broker.core.queues.handles import Hconn
     from broker.engine.context import EngineContext
+    from broker.engine.jobs import LookingSteps
     from broker.interface.port import Call
 
 
@@ -36,6 +37,15 @@ class Leases:
         queue = self._core.objects.queues.get(q_name)
         taken = self._core.triggers.take(queue, self._hconn, limit) if queue is not None else []
         call.set_result([Lease(id, trigger) for id, trigger in taken])
+
+    def sweep(self, call: Call[int]) -> LookingSteps:
+        """Let starts be pending that are missing; answer with how many."""
+        made = 0
+        for missing in self._core.sweep_triggers():
+            made += missing
+            yield None
+        self._context.perform()
+        call.set_result(made)
 
     def done(self, leases: Iterable[int]) -> None:
         """What was started has come to its end."""

@@ -70,6 +70,12 @@ class TriggerStarts:
         """Return when something was posted after the last `pending`: at once, if it was already."""
         await answer(self._port.trigger_wait(self._posts))
 
+    async def sweep(self) -> int:
+        """Let a start be pending for each trigger EVERY queue that has messages, while none of its starts is pending or
+        held, no message of it is under a handler, and no program has it open for input. How many: for all processes.
+        """
+        return await answer(self._port.trigger_sweep())
+
     async def take(self, q_name: str, limit: int) -> list[TriggerStart]:
         """Take up to `limit` starts of one queue off its TriggerPendingCount."""
         room = min(limit, self._limit - len(self._held))

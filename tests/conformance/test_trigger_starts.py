@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.mqi import MQGMO, MQMF, MQOO, MQPER, MQPMO, MessageDescriptor
+from broker.mqi import MQGMO, MQIA, MQMF, MQOO, MQPER, MQPMO, MessageDescriptor
 from tests.conformance.expect import ALL
 
 if TYPE_CHECKING:
@@ -299,3 +299,57 @@ async def test_a_start_given_back_is_pending_again(system: System, other: Connec
         two.done()
         two.give_back()
         assert (starts.held, await counts(starts)) == (0, [("Q", "P", "app", 1)])
+
+
+# DEPTH, FIRST without a process, and starts that are missing
+
+
+async def test_r_10_depth_is_one_start_and_switches_itself_off(
+    system: System, connection: Connection, other: Connection, triggered: Queue
+) -> None:
+    await system.mqsc("ALTER QLOCAL(Q) TRIGTYPE(DEPTH) TRIGDPTH(3)")
+    async with other.trigger_starts() as starts, other.open("Q", MQOO.INQUIRE) as inquirer:
+        for pending, control in (([], 1), ([], 1), ([("Q", "P", "app", 1)], 0), ([("Q", "P", "app", 1)], 0)):
+            await triggered.put(b"A")
+            assert await counts(starts) == pending
+            assert await inquirer.inquire(MQIA.TRIGGER_CONTROL) == {MQIA.TRIGGER_CONTROL: control}
+        (start,) = await starts.take("Q", 10)
+        start.done()
+        await triggered.put(b"A")
+        assert await counts(starts) == []
+        await system.mqsc("ALTER QLOCAL(Q) TRIGGER")
+        assert await counts(starts) == [("Q", "P", "app", 1)]
+
+
+async def test_s_3_first_without_a_process_is_a_start_for_the_exit(
+    system: System, connection: Connection, other: Connection
+) -> None:  # S-7
+    await system.mqsc("ALTER QLOCAL(Q) TRIGGER TRIGTYPE(FIRST) TRIGDATA('data')")
+    await connection.put1("Q", b"A")
+    async with other.trigger_starts([""]) as starts, other.trigger_starts(["P"]) as others:
+        assert await counts(starts) == [("Q", "", "", 1)]
+        assert await counts(others) == []
+        (start,) = await starts.take("Q", 10)
+        trigger = start.trigger
+        assert (trigger.q_name, trigger.process_name, trigger.trigger_data, trigger.appl_id) == ("Q", "", "data", "")
+        start.done()
+
+
+async def test_a_sweep_makes_a_start_pending_where_nobody_is_on_the_way(
+    system: System, connection: Connection, other: Connection, triggered: Queue
+) -> None:
+    async with other.trigger_starts() as starts:
+        assert await starts.sweep() == 0
+        for _ in range(3):
+            await triggered.put(b"A")
+        taken = await starts.take("Q", 3)
+        assert await starts.sweep() == 0
+        for start in taken:
+            start.done()
+        async with asyncio.TaskGroup() as tasks:
+            await starts.pending()
+            waiting = tasks.create_task(starts.wait())
+            assert await starts.sweep() == 1
+            await waiting  # the sweep has posted it
+        assert await counts(starts) == [("Q", "P", "app", 1)]
+        assert await starts.sweep() == 0

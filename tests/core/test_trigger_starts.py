@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.mqi import MQGMO, MQOO, MQPMO, MQTMC2, MessageDescriptor
-from tests.core.triggered import EVERY, FIRST, OUT, SWITCHED_OFF, TRIGGERED, put, take
+from tests.core.triggered import DEPTH, EVERY, FIRST, OUT, SWITCHED_OFF, TRIGGERED, put, take
 from tests.steps import Steps
 
 if TYPE_CHECKING:
@@ -287,3 +287,196 @@ def test_a_start_of_first_given_back_is_dropped_when_the_queue_is_empty(world: W
     getter.get()
     world.manager.triggers.give_back(monitor.hconn, lease)
     assert first.pending_starts == 0
+
+
+# DEPTH, and FIRST without a process
+
+
+def test_r_10_depth_keeps_one_bit_and_switches_triggering_off(world: World) -> None:
+    world.define_process("P")
+    queue = world.define("Q", TRIGTYPE=DEPTH, TRIGDPTH=3, **TRIGGERED)
+    put(world, 0, 0)
+    assert (queue.pending_starts, queue.trigger_on) == (0, True)
+    put(world, 0, 0)
+    assert (queue.pending_starts, queue.trigger_on) == (1, False)
+    assert len(take(world, queue)) == 1
+    put(world, 0)
+    assert queue.pending_starts == 0
+    world.alter(TRIGGER=1)  # E4
+    assert (queue.pending_starts, queue.trigger_on) == (1, False)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_r_10_depth_is_judged_at_the_put_and_starts_when_the_unit_is_over(world: World, *, commit: bool) -> None:
+    world.define_process("P")
+    queue = world.define("Q", TRIGTYPE=DEPTH, TRIGDPTH=2, **TRIGGERED)
+    access = world.open("Q", OUT)
+    access.put_all([b"A", b"B"], MQPMO.SYNCPOINT)
+    assert (queue.pending_starts, queue.trigger_on) == (0, False)
+    (access.program.commit if commit else access.program.backout)()
+    assert (queue.pending_starts, queue.trigger_on) == (1, False)
+
+
+def test_r_10_depth_at_the_close_of_the_last_one_who_gets(world: World) -> None:  # E3
+    world.define_process("P")
+    queue = world.define("Q", TRIGTYPE=DEPTH, TRIGDPTH=2, **TRIGGERED)
+    server = world.open("Q", MQOO.INPUT_SHARED)
+    put(world, 0, 0, 0)
+    assert queue.pending_starts == 0  # C4
+    server.close()
+    assert (queue.pending_starts, queue.trigger_on) == (1, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "pending"),
+    [({"TRIGDPTH": 9}, 1), ({"TRIGMPRI": 9}, 1), ({"TRIGTYPE": EVERY}, 0), ({"INITQ": "I"}, 0), ({"PROCESS": ""}, 0)],
+    ids=str,
+)
+def test_r_13_what_depth_has_started_is_started_although_it_is_off(
+    world: World, change: dict[str, int | str], pending: int
+) -> None:
+    world.define_process("P")
+    queue = world.define("Q", TRIGTYPE=DEPTH, TRIGDPTH=2, **TRIGGERED)
+    put(world, 0, 0)
+    world.alter(**change)
+    assert (queue.trigger_on, queue.pending_starts, len(take(world, queue))) == (False, pending, pending)
+
+
+def test_r_10_a_start_of_depth_that_comes_back_is_pending_again(world: World) -> None:
+    monitor = world.connect()
+    world.define_process("P")
+    queue = world.define("Q", TRIGTYPE=DEPTH, TRIGDPTH=2, **TRIGGERED)
+    put(world, 0, 0)
+    (lease,) = take(world, queue, 10, monitor)
+    world.manager.triggers.give_back(monitor.hconn, lease)
+    assert queue.pending_starts == 1
+    (lease,) = take(world, queue, 10, monitor)
+    world.alter(TRIGTYPE=FIRST)
+    world.manager.triggers.give_back(monitor.hconn, lease)
+    assert queue.pending_starts == 0
+
+
+def test_r_12_a_restart_starts_depth_that_was_still_armed(world: World) -> None:
+    world.define_process("P")
+    world.define("Q", TRIGTYPE=DEPTH, TRIGDPTH=2, DEFPSIST=1, **TRIGGERED)
+    armed = dict(world.store.objects)
+    put(world, 0, 0)
+    world.store.objects = armed  # the put is durable, and that it has fired is not
+    world.restart()
+    queue = world.manager.objects.queues["Q"]
+    assert (queue.pending_starts, queue.trigger_on) == (1, False)
+    world.restart()
+    queue = world.manager.objects.queues["Q"]
+    assert (queue.pending_starts, queue.trigger_on) == (0, False)  # no start is stored
+
+
+def test_s_3_and_s_7_first_without_a_process_is_for_the_exit(world: World) -> None:
+    queue = world.define("Q", TRIGTYPE=FIRST, TRIGGER=1, TRIGDATA="data")
+    put(world, 0, 0)
+    assert queue.pending_starts == 1
+    ((_, message),) = world.manager.triggers.take(queue, world.connect().hconn, 10)
+    assert message == bytes(MQTMC2("Q", "", "data", q_mgr_name="QM1"))
+    world.define_process("P")
+    world.alter(PROCESS="P")
+    ((_, message),) = world.manager.triggers.take(queue, world.connect().hconn, 10)
+    assert message == bytes(MQTMC2("Q", "P", "data", q_mgr_name="QM1"))
+
+
+@pytest.mark.parametrize("type_", [EVERY, DEPTH])
+def test_s_3_only_first_does_without_a_process(world: World, type_: int) -> None:
+    queue = world.define("Q", TRIGTYPE=type_, TRIGGER=1)
+    put(world, 0, 0)
+    assert (queue.pending_starts, queue.trigger_on) == (0, True)
+
+
+@pytest.mark.parametrize("type_", [FIRST, EVERY, DEPTH])
+def test_r_8_a_queue_with_an_initiation_queue_is_not_on_the_fast_path(world: World, type_: int) -> None:
+    world.define_process("P")
+    world.define("I")
+    monitor = world.open("I", MQOO.INPUT_SHARED)
+    queue = world.define("Q", TRIGTYPE=type_, INITQ="I", **TRIGGERED)
+    put(world, 0)
+    assert (queue.pending_starts, len(monitor.drain())) == (0, 1)
+    world.alter(INITQ="", TRIGGER=1)
+    assert (queue.pending_starts, len(monitor.drain())) == (1, 0)
+    world.alter(INITQ="I", TRIGGER=1)
+    assert (queue.pending_starts, len(monitor.drain())) == (0, 1)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_r_13_what_first_has_met_is_forgotten_with_another_type(
+    world: World, first: LocalQueue, *, commit: bool
+) -> None:
+    access = world.open("Q", OUT)
+    access.put(b"A", MQPMO.SYNCPOINT)
+    world.alter(TRIGTYPE=EVERY)
+    (access.program.commit if commit else access.program.backout)()
+    assert first.pending_starts == int(commit)
+
+
+def test_a_change_of_first_counts_messages_that_are_not_committed_yet(world: World) -> None:
+    """Else nobody would be started for them: their puts were not judged."""
+    world.define_process("P")
+    queue = world.define("Q", TRIGTYPE=FIRST, PROCESS="P")
+    access = world.open("Q", OUT)
+    access.put(b"A", MQPMO.SYNCPOINT)
+    world.alter(TRIGGER=1)
+    assert queue.pending_starts == 1
+
+
+# Starts that are missing
+
+
+def swept(world: World) -> int:
+    return sum(world.manager.sweep_triggers())
+
+
+def test_a_sweep_starts_what_nobody_is_on_the_way_to(world: World, every: LocalQueue) -> None:
+    put(world, 0, 0, 0)
+    triggers, monitor = world.manager.triggers, world.connect()
+    assert swept(world) == 0  # starts are pending
+    leases = take(world, every, 10, monitor)
+    assert swept(world) == 0  # held
+    for lease in leases:
+        triggers.done(monitor.hconn, lease)
+    posts = triggers.posts
+    assert swept(world) == 1
+    assert (every.pending_starts, triggers.posts) == (1, posts + 1)
+    assert swept(world) == 0
+
+
+@pytest.mark.parametrize(
+    "change",
+    [*SWITCHED_OFF, {"GET": 1}, {"TRIGMPRI": 5}, {"TRIGTYPE": FIRST}, {"PROCESS": "NOSUCH"}],
+    ids=str,
+)
+def test_a_sweep_passes_over_a_queue_that_starts_nothing(
+    world: World, every: LocalQueue, change: dict[str, int | str]
+) -> None:
+    put(world, 0)
+    world.alter(**change)
+    world.manager.triggers.count(every, 0)
+    assert swept(world) == 0
+
+
+def test_a_sweep_passes_over_a_queue_that_somebody_gets_from(world: World, every: LocalQueue) -> None:
+    put(world, 0)
+    world.manager.triggers.count(every, 0)
+    server = world.open("Q", MQOO.INPUT_SHARED)
+    assert swept(world) == 0
+    server.close()
+    assert swept(world) == 1
+
+
+def test_a_sweep_passes_over_an_empty_queue_and_what_is_in_a_unit_of_work(world: World, every: LocalQueue) -> None:
+    world.open("Q", OUT).put(b"A", MQPMO.SYNCPOINT)
+    assert swept(world) == 0
+
+
+def test_a_sweep_passes_over_a_queue_with_messages_under_handlers(world: World, every: LocalQueue) -> None:
+    put(world, 0, 0)
+    world.manager.triggers.count(every, 0)
+    under_way = {every: 1}
+    assert not any(world.manager.triggers.sweep([every], lambda queue: under_way[queue]))
+    under_way[every] = 0
+    assert any(world.manager.triggers.sweep([every], lambda queue: under_way[queue]))

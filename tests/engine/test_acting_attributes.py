@@ -202,6 +202,13 @@ async def in_a_unit(bench: Bench) -> object:
     return [await bench.reason(queue.put(b"A", options=MQPMO.SYNCPOINT)) for _ in range(2)]
 
 
+async def trigger_message(bench: Bench) -> object:
+    await bench.connection.mqsc("ALTER QLOCAL(Q) INITQ(R)")
+    async with bench.connection.open("R", MQOO.INPUT_SHARED) as queue:
+        await bench.connection.put1("Q", b"A")
+        return (await queue.get()).data
+
+
 class Case(NamedTuple):
     """Two ways to set an attribute, what else is set with it, and what shows the difference."""
 
@@ -219,6 +226,7 @@ OF_A_QUEUE = {
     "DEFSOPT": Case("DEFSOPT(SHARED)", "DEFSOPT(EXCL)", opened_twice),
     "GET": Case("GET(ENABLED)", "GET(DISABLED)", put_and_got),
     "HARDENBO": Case("HARDENBO", "NOHARDENBO", hardened),
+    "INITQ": Case("INITQ(' ')", "INITQ(R)", started, TRIGGERED),
     "MAXDEPTH": Case("MAXDEPTH(1)", "MAXDEPTH(2)", put_two),
     "MAXMSGL": Case("MAXMSGL(1)", "MAXMSGL(2)", put_two),
     "MSGDLVSQ": Case("MSGDLVSQ(PRIORITY)", "MSGDLVSQ(FIFO)", order),
@@ -236,6 +244,7 @@ OF_A_QUEUE = {
     "QSVCINT": Case("QSVCINT(1000)", "QSVCINT(100000)", events, "MAXDEPTH(4) QSVCIEV(HIGH)"),
     "SHARE": Case("SHARE", "NOSHARE", shared),
     "TRIGDATA": Case("TRIGDATA(A)", "TRIGDATA(B)", started, TRIGGERED),
+    "TRIGDPTH": Case("TRIGDPTH(1)", "TRIGDPTH(3)", started, "TRIGGER TRIGTYPE(DEPTH) PROCESS(P)"),
     "TRIGMPRI": Case("TRIGMPRI(3)", "TRIGMPRI(4)", started, TRIGGERED),
     "TRIGTYPE": Case("TRIGTYPE(EVERY)", "TRIGTYPE(NONE)", started, "TRIGGER PROCESS(P)"),
     "USAGE": Case("USAGE(NORMAL)", "USAGE(XMITQ)", put_two),
@@ -260,7 +269,11 @@ CASES: dict[str, dict[str, Case]] = {
         "XMITQ": Case("XMITQ(X)", "XMITQ(Y)", landed, "RQMNAME(QM2) RNAME(T)"),
     },
     "PROCESS": {
-        keyword: Case(f"{keyword}(A)", f"{keyword}(B)", started) for keyword in ("APPLICID", "ENVRDATA", "USERDATA")
+        "APPLTYPE": Case("APPLTYPE(DEF)", "APPLTYPE(UNIX)", trigger_message),
+        **{
+            keyword: Case(f"{keyword}(A)", f"{keyword}(B)", started)
+            for keyword in ("APPLICID", "ENVRDATA", "USERDATA")
+        },
     },
     "QMGR": {
         "CCSID": Case("CCSID(1208)", "CCSID(819)", descriptor),

@@ -13,7 +13,8 @@ from broker.core.explain.findings import are, finding, in_steps
 from broker.core.explain.holders import claims, prepared_units
 from broker.core.explain.incomplete import incomplete
 from broker.core.explain.passed_over import passed_over
-from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, LOCKED, PUT_PENDING, rank_of
+from broker.core.explain.triggering import triggering
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, LOCKED, PUT_PENDING, WAITING, rank_of
 from broker.core.message.logical_order import GROUPED, SEGMENTS
 from broker.core.queues.views import WHOLE_GROUP, WHOLE_MESSAGE
 from broker.mqi.explanations import Cause
@@ -80,6 +81,7 @@ def explain(route: Route, shelf: Shelf, wanted: Wanted, now: float, core: Manage
     if seen.claimed:
         yield from claims(core.consumers, queue, None if wanted == ALL else set(seen.claimed), now)
     yield from prepared_units(core.sinks, queue, None if wanted == ALL else wanted, now)
+    yield from _waiting(seen, now)
     yield from _expired(seen)
     yield from _damaged(queue, seen.damaged)
     yield from incomplete(entries, seen.group_ids, now)
@@ -89,6 +91,7 @@ def explain(route: Route, shelf: Shelf, wanted: Wanted, now: float, core: Manage
         yield from _hidden_by_selectors(queue, seen.tried)
         yield from _marked(seen)
     yield from _getters(queue)
+    yield from triggering(core, queue)
     if seen.available and not any(level.get_inhibited for level in route.levels):
         yield finding(Cause.AVAILABLE, f"{are(seen.available)} available to a get", messages=seen.available)
 
@@ -102,6 +105,9 @@ class _Seen:
         self.gets: Counter[Unit | None] = Counter()
         self.locked: set[Entry] = set()
         self.claimed: list[Entry] = []
+        self.waiting = 0
+        self.first_due: Entry | None = None  # of those that wait
+        self.held: Entry | None = None  # one of those that are to go to a dead-letter queue
         self.expired = 0
         self.damaged: list[Entry] = []
         self.group_ids: dict[bytes, None] = {}
@@ -123,11 +129,21 @@ class _Seen:
             self.claimed.append(entry)
         elif state == DAMAGED:
             self.damaged.append(entry)
+        elif state == WAITING:
+            self._add_waiting(entry)
         elif not expired:
             self._add_available(entry)
         self.expired += expired and state not in (GET_PENDING, CLAIMED)
         if state != CLAIMED and entry.msg_flags & (GROUPED | SEGMENTS):
             self.group_ids[entry.group_id] = None
+
+    def _add_waiting(self, entry: Entry) -> None:
+        self.waiting += 1
+        if self.first_due is None or _due(entry) < _due(self.first_due):
+            self.first_due = entry
+        failure = None if entry.handling is None else entry.handling.failure
+        if failure is not None and failure.dead:
+            self.held = entry
 
     def _add_available(self, entry: Entry) -> None:
         self.available += 1
@@ -187,6 +203,32 @@ def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
         if count:
             text = f"{are(count)} locked by {_name(handle.hconn)}, which browses with LOCK"
             yield finding(Cause.LOCKED, text, messages=count, **_who(handle.hconn))
+
+
+def _waiting(seen: _Seen, now: float) -> Iterator[Finding]:
+    """Those that wait: when the first of them is due, and what has gone wrong with it; why dead letters are held."""
+    first = seen.first_due
+    if first is None:
+        return
+    next_at = _due(first)
+    text = f"{are(seen.waiting)} to be available later, the first in {max(0.0, next_at - now):.1f} s"
+    failure = None if first.handling is None else first.handling.failure
+    figures: dict[str, Any] = {"messages": seen.waiting, "next_at": next_at, "msg_id": first.msg_id.hex()}
+    if failure is not None:
+        error = f"{failure.exception}: {failure.error}" if failure.exception else failure.error or failure.why
+        text += f": after {first.backout_count} attempts, the last of which ended with {error}"
+        figures |= {"attempts": first.backout_count, "error": error}
+    held = None if seen.held is None or seen.held.handling is None else seen.held.handling.failure
+    if held is not None:
+        target = held.target or "a dead-letter queue, and there is none"
+        text += f"; dead letters are held for {target}: {held.refusal}"
+        figures |= {"held_for": held.target, "refusal": held.refusal}
+    yield finding(Cause.WAITING, text, **figures)
+
+
+def _due(entry: Entry) -> float:
+    """The instant for which a message waits."""
+    return 0.0 if entry.handling is None else entry.handling.not_before
 
 
 def _expired(seen: _Seen) -> Iterator[Finding]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.core.explain.findings import finding, in_steps
 from broker.core.explain.gaps import Lack, in_words, lack
-from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, GONE, LOCKED, PUT_PENDING
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, GONE, LOCKED, PUT_PENDING, WAITING
 from broker.core.message.logical_order import GROUPED
 from broker.mqi.explanations import Cause
 
@@ -93,4 +93,5 @@ def _others(others: Iterable[Entry], now: float) -> dict[str, list[int]]:
 
 _KEPT_BY = {
     PUT_PENDING: "uncommitted", GET_PENDING: "got", LOCKED: "locked", DAMAGED: "damaged", CLAIMED: "claimed",
+    WAITING: "waiting",
 }  # fmt: skip
