@@ -29,26 +29,30 @@ from broker.core.calls import (
     getting,
     granting,
     placing,
+    postponing,
     settling,
 )
 from broker.core.calls.options import check_open
 from broker.core.claims import consumer as consumers
 from broker.core.claims.consumers import Consumers
+from broker.core.deliveries.deliveries import Deliveries
 from broker.core.events import Events
 from broker.core.identifiers import Identifiers
-from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, LOCKED, Entry
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, LOCKED, WAITING, Entry
 from broker.core.message.rows import Rows
 from broker.core.names import opening
-from broker.core.names.definitions import Define
+from broker.core.names.definitions import Define, Delete
 from broker.core.names.objects import Objects
 from broker.core.prepared import sink as sinks
 from broker.core.prepared import unit as prepared_units
 from broker.core.prepared.sinks import Sinks
 from broker.core.queues import locking, waiting
 from broker.core.queues.effects import Effects, Grant
+from broker.core.queues.keys import KeyCount
 from broker.core.queues.locking import OwnLocks
 from broker.core.queues.views import Search
 from broker.core.queues.waiters import Waiter
+from broker.core.queues.waits import Waits
 from broker.core.triggers import Triggers
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQOO
@@ -82,10 +86,13 @@ class Manager:
         self.effects = Effects()
         self.ids = Identifiers(self.name, now, high_water, int(definition.attributes["CCSID"]))
         self.objects = Objects(definition, self.ids, self.effects)
-        self.triggers = Triggers(self.name, self.objects.processes, self.effects)
+        self.triggers = Triggers(self.objects, self.effects)
         self.events = Events(self.ids, self.effects)
         self.consumers = Consumers(self.objects)
         self.sinks = Sinks()
+        self.deliveries = Deliveries(self)
+        self.waits = Waits()
+        self.keys = KeyCount()
         self.quiescing = False
         self.unit_bytes_max = 64 * 1024 * 1024
         self._configure(definition)
@@ -99,11 +106,13 @@ class Manager:
         self.mark_seconds = _mark_seconds(int(definition.attributes["MARKINT"]))
         self.triggers.interval_ms = int(definition.attributes["TRIGINT"])
         self.events.configure(definition)
-        self.ids.belong_to(int(definition.attributes.get(INSTANCE, 0)))
+        instance = int(definition.attributes.get(INSTANCE, 0))
+        self.ids.belong_to(instance)
+        self.keys.secret = instance.to_bytes(8, "big")
 
     # Handles
 
-    def open(self, hconn: Hconn, od: ObjectDescriptor, options: int) -> Handle:
+    def open(self, hconn: Hconn, od: ObjectDescriptor, options: int, tick: float = 0.0) -> Handle:
         """MQOPEN. Raises OPTIONS_ERROR (2046), Q_MGR_QUIESCING (2161), HANDLE_NOT_AVAILABLE (2017), and what
         `opening.open_object` does, or for a distribution list `distribution.open_list`: UNKNOWN_OBJECT_NAME (2085),
         OBJECT_IN_USE (2042) and others.
@@ -111,7 +120,10 @@ class Manager:
         self._check_open(hconn, options)
         if od.records:
             return distribution.open_list(self.objects, hconn, od, options)
-        return opening.open_object(self.objects, hconn, od, options)
+        handle = opening.open_object(self.objects, hconn, od, options)
+        if handle.removes and handle.queue is not None:
+            self.triggers.input_opened(handle.queue, tick)
+        return handle
 
     def make_dynamic(self, hconn: Hconn, od: ObjectDescriptor, options: int, now: float) -> Define:
         """The dynamic queue that MQOPEN makes of a model queue: to be defined, then opened with `open_dynamic`.
@@ -121,9 +133,12 @@ class Manager:
         self._check_open(hconn, options)
         return opening.make_dynamic(self.objects, hconn, od, options, now)
 
-    def open_dynamic(self, hconn: Hconn, od: ObjectDescriptor, name: str, options: int) -> Handle:
+    def open_dynamic(self, hconn: Hconn, od: ObjectDescriptor, name: str, options: int, tick: float = 0.0) -> Handle:
         """Open the dynamic queue just made. If it is a temporary one it ends with this handle."""
-        return opening.open_dynamic(self.objects, hconn, od, name, options)
+        handle = opening.open_dynamic(self.objects, hconn, od, name, options)
+        if handle.removes and handle.queue is not None:
+            self.triggers.input_opened(handle.queue, tick)
+        return handle
 
     def _check_open(self, hconn: Hconn, options: int) -> None:
         check_open(options)
@@ -151,11 +166,13 @@ class Manager:
         gmo: GetMessageOptions,
         max_length: int | None,
         now: float,
+        *,
+        waiting: bool = False,
     ) -> Grant | Request | Search:
         """MQGET: a grant, or the request to wait with; or what is to be done before the same call is made again. Raises
-        NO_MSG_AVAILABLE (2033) and others.
+        NO_MSG_AVAILABLE (2033) and others. `waiting`: messages that wait for an instant are seen as if it had come.
         """
-        request = getting.request_for(self, handle, queue, md, gmo, max_length, now)
+        request = getting.request_for(self, handle, md, gmo, max_length, now, waiting=waiting)
         if request.unlock:
             return Grant([], 0 if locking.unlock(handle, self.effects.to_offer) else _NO_MSG_LOCKED)
         if handle.position.locked:
@@ -252,9 +269,11 @@ class Manager:
         """What a change of definitions writes, and the change to apply when that is durable. (Clear is a unit.)"""
         return defining.freeze(self.objects, change)
 
-    def apply(self, change: Change) -> None:
+    def apply(self, change: Change, tick: float = 0.0) -> None:
         """Let a change of definitions take effect, now that it is durable."""
-        defining.apply(self.objects, self.triggers, change)
+        if isinstance(change, Delete) and change.space == "QUEUE" and change.name in self.objects.queues:
+            postponing.forget(self, self.objects.queues[change.name])
+        defining.apply(self.objects, self.triggers, change, tick)
         if isinstance(change, Define) and change.definition.kind == "QMGR":
             self._configure(change.definition)
 
@@ -270,14 +289,18 @@ class Manager:
         if row.kind == "QMGR":
             self._configure(self.objects.definition)
 
-    def start_triggers(self) -> None:
+    def start_triggers(self, tick: float = 0.0) -> None:
         """Everything is loaded: rebuild the trigger counts (R-12)."""
         for queue in self.objects.queues.values():
-            self.triggers.recount(queue)
+            self.triggers.recount(queue, tick)
+
+    def sweep_triggers(self) -> Iterator[bool]:
+        """Look at each queue for messages that nobody is on the way to, and let a start be pending: whether it is."""
+        return self.triggers.sweep(list(self.objects.queues.values()), self.deliveries.in_flight)
 
     def clear(self, queue: LocalQueue, count: int) -> Unit:
         """A unit, not frozen yet, that removes the first available messages of the queue: at most `count`."""
-        return defining.clear(queue, count)
+        return defining.clear(self, queue, count)
 
     # The end
 
@@ -291,7 +314,8 @@ class Manager:
     def nonpersistent_rows(self) -> Rows:
         """The nonpersistent messages that an orderly stop keeps: those of queues with NPMCLASS(HIGH)."""
         keeping = [queue for queue in self.objects.queues.values() if queue.keeps_nonpersistent]
-        on_queue = (entry for queue in keeping for entry in queue.shelf.entries.values() if entry.state == AVAILABLE)
+        kept = (AVAILABLE, WAITING)
+        on_queue = (entry for queue in keeping for entry in queue.shelf.entries.values() if entry.state in kept)
         appearing = (entry for entry in self.sinks.appearing() if entry.queue in keeping)
         return Rows(inserts=[entry.row() for entry in chain(on_queue, appearing) if not entry.persistence])
 
@@ -300,11 +324,17 @@ class Manager:
         self.objects.check_invariants()
         self.consumers.check_invariants()
         self.sinks.check_invariants(self.objects.queues.values())
+        self.waits.check_invariants(sum(len(queue.shelf.waiting) for queue in self.objects.queues.values()))
+        held = 0
         for queue in self.objects.queues.values():
+            if queue.keys is not None:
+                queue.keys.check_invariants()
+                held += len(queue.keys)
             assert queue.pending_starts >= 0
             assert (queue in self.triggers.pending()) == self.triggers.startable(queue)
             for entry in queue.shelf.entries.values():
-                assert (entry.state in (AVAILABLE, LOCKED, DAMAGED, CLAIMED)) == (entry.unit is None)
+                assert (entry.state in (AVAILABLE, LOCKED, DAMAGED, CLAIMED, WAITING)) == (entry.unit is None)
+        assert self.keys.count == held
 
 
 def _mark_seconds(interval_ms: int) -> float:

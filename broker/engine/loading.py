@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
+from broker.core.calls import keying, releasing
 from broker.core.message.entry import AVAILABLE, Entry
-from broker.core.message.rows import Rows
+from broker.core.message.rows import GOT, HANDLED_ALONE, Rows
 from broker.engine.bodies import tell_damage
 from broker.storage.store import DataDamagedError
 
@@ -18,23 +19,28 @@ if TYPE_CHECKING:
 
     from broker.core.manager import Manager
     from broker.core.message.rows import MessageRow
+    from broker.core.moment import Moment
     from broker.core.queues.queue import LocalQueue
     from broker.storage.store import Store
 
 
-async def load_messages(store: Store, core: Manager) -> int:
+async def load_messages(store: Store, core: Manager, moment: Moment) -> int:
     """Load all messages; how many there are. Those of no queue are removed from the store, and those whose consumer has
-    acknowledged them, or whose prepared unit can never be published.
+    acknowledged them, or whose prepared unit can never be published; so are keys of puts whose time is over.
 
-    The backout counts of messages that were in somebody's hands go up by one, here and in the store (journal rule 8).
+    The backout counts of messages that were in somebody's hands go up by one, here and in the store (journal rule 8);
+    those that handlers in this process had in theirs are judged together (handlers rule 1.5).
     """
-    loading = _Loading(core)
+    loading = _Loading(core, moment)
     with _collector_at_rest():
         async for rows in store.load_messages():
             nonpersistent = loading.take(rows)
             if nonpersistent:  # an orderly stop kept them for this start only, with their bodies
                 await _read(store, nonpersistent)
+    loading.charge()
     loading.give_out(core)
+    async for keys in store.load_keys():
+        loading.changes.extend(keying.load(core, keys, moment.wall))
     if loading.changes:
         await store.write(loading.changes)
     return loading.count
@@ -62,10 +68,13 @@ async def _read(store: Store, entries: Sequence[Entry]) -> None:
 class _Loading:
     """One load: what it has met so far."""
 
-    def __init__(self, core: Manager) -> None:
+    def __init__(self, core: Manager, moment: Moment) -> None:
+        self._core = core
+        self._moment = moment
         self._queues = {queue.number: queue for queue in core.objects.queues.values()}
         self._units = core.sinks.units
         self._held: dict[int, list[tuple[int, Entry]]] = {}  # by holder: sequence and message
+        self._marked: list[tuple[Entry, bool]] = []  # by handlers in this process, and whether each was alone
         self.changes = Rows()
         self.count = 0
 
@@ -88,12 +97,19 @@ class _Loading:
             if not row.persistent:
                 nonpersistent.append(entry)
             if row.hardened and not row.holder:  # what is held keeps its mark: to write it would let the message go
-                self.changes.backouts.append((row.id, entry.backout_count))
+                if row.hardened == GOT:
+                    self.changes.backouts.append((row.id, entry.backout_count))
+                else:
+                    self._marked.append((entry, row.hardened == HANDLED_ALONE))
         for queue, entries in loaded.items():
             if entries:
-                queue.load(entries)
+                releasing.load(self._core, queue, entries, self._moment)
                 self.count += len(entries)
         return nonpersistent
+
+    def charge(self) -> None:
+        """Judge what handlers in this process had in their hands: all of it is known now."""
+        self.changes.extend(self._core.deliveries.load_marked(self._marked, self._moment.wall))
 
     def give_out(self, core: Manager) -> None:
         """Give the messages that are held to those who hold them."""

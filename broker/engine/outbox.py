@@ -1,4 +1,5 @@
-"""What the queue manager puts of its own accord, outside every unit of work: expiration reports and event messages.
+"""What the queue manager puts of its own accord, outside every unit of work: expiration reports, event messages and
+trigger messages.
 
 The core has taken expired messages off their queues already. Their removal and the reports on them are written in one
 transaction (journal rule 9): after a crash before it a message is there again, expired as before, and its report is
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.message.generated import GeneratedMessage
     from broker.core.message.rows import Rows
+    from broker.core.message.trigger_message import TriggerMessage
     from broker.core.queues.effects import Effects
     from broker.core.queues.unit import Unit
     from broker.engine.call_order import CallOrder
@@ -40,11 +42,13 @@ class Outbox:
         self._context = context
 
     def send(self, effects: Effects, caller: CallOrder | None) -> None:
-        """Write off what expired, send the events, tell what was lost. Calls of `caller` that look at queues wait for
-        it.
+        """Write off what expired, put trigger messages, send the events, tell what was lost. Calls of `caller` that
+        look at queues wait for it.
         """
         if effects.expired:
             self._take(self._write_off, effects.expired, done=_done_for(caller))
+        if effects.triggered:
+            self._take(self._trigger, effects.triggered, done=_done_for(caller))
         if effects.generated:
             self._take(self._publish, effects.generated, done=_done_for(caller))
         for message, error in effects.lost:
@@ -59,6 +63,10 @@ class Outbox:
         except Exception as error:
             mistake(error, "the outbox of the queue manager")
             done()
+
+    def _trigger(self, messages: Sequence[TriggerMessage], done: Callable[[], None]) -> None:
+        """Put trigger messages. They are nonpersistent, and there at once."""
+        self._submit(*sending.trigger(self._context.core, messages, self._context.moment()), done)
 
     def _publish(self, messages: Sequence[GeneratedMessage], done: Callable[[], None]) -> None:
         """Send the events that have gathered."""

@@ -31,13 +31,13 @@ if TYPE_CHECKING:
 
 def open_model(conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> Steps:
     """MQOPEN of a model queue: make a dynamic queue, then open it."""
-    core, hconn = conversation.core, conversation.hconn
-    define = core.make_dynamic(hconn, descriptor, options, conversation.context.clock.time())
+    core, hconn, clock = conversation.core, conversation.hconn, conversation.context.clock
+    define = core.make_dynamic(hconn, descriptor, options, clock.time())
     error = yield (define,)
     if error is not None:
         fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
         return
-    handle = core.open_dynamic(hconn, descriptor, define.definition.name, options)
+    handle = core.open_dynamic(hconn, descriptor, define.definition.name, options, clock.monotonic())
     if not conversation.broken and not call.done():
         call.set_result(opened(handle, core.name))
         return

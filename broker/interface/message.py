@@ -68,6 +68,18 @@ class Message:
         return self._md
 
     @property
+    def backout_count(self) -> int:
+        """How many units of work that had got it were backed out (BackoutCount)."""
+        return self._delivery.backout_count
+
+    @property
+    def deliver_at(self) -> float:
+        """The instant (seconds since 1970) that it waits for, of a message got or browsed with `waiting=True`; else
+        0.
+        """
+        return self._delivery.deliver_at
+
+    @property
     def resolved_q_name(self) -> str:
         """The local queue that it was got from, where the name opened is that of an alias."""
         return "" if self._opened is None else self._opened.resolved_q_name
@@ -128,6 +140,25 @@ class PutResult:
     @property
     def reason(self) -> MQRC | int:
         return MQRC.NONE if self._placed is None else known_reason(self._placed.reason)
+
+    @property
+    def deliver_at(self) -> float:
+        """The instant (seconds since 1970) from which on the message is available, after a put with a delivery instant
+        that was to come; else 0.
+        """
+        return 0.0 if self._placed is None else self._placed.deliver_at
+
+    @property
+    def duplicate(self) -> bool:
+        """Whether the message was put before with the same key: nothing was put now, and `md.msg_id` is that of the
+        first.
+        """
+        return self._placed is not None and self._placed.duplicate
+
+    @property
+    def same_data(self) -> bool:
+        """False for a duplicate whose first put had other data."""
+        return self._placed is None or self._placed.same_data
 
     @property
     def resolved_q_name(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, Unpack
 
 from broker.interface.async_puts import ASYNC_RESPONSE, asynchronous
 from broker.interface.batch_puts import BatchPuts, stopped
@@ -13,6 +13,8 @@ from broker.interface.options import answered_later
 from broker.interface.port import answer
 from broker.interface.properties import with_properties
 from broker.interface.read_ahead import SINGLY, Loop
+from broker.interface.terms import each_put_terms, put_terms
+from broker.interface.units import in_unit
 from broker.mqi.attribute_values import MQREADA
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQCO, MQOO
@@ -20,12 +22,13 @@ from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Mapping
+    from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
     from types import TracebackType
 
     from broker.interface.connection import Connection
     from broker.interface.data import Data, Item
     from broker.interface.port import Opened
+    from broker.interface.terms import Terms
     from broker.mqi.folders import Value
     from broker.mqi.structures import ResponseRecord
 
@@ -99,6 +102,7 @@ class Queue:
         *,
         persistence: int | None = None,
         properties: Mapping[str, Value] | None = None,
+        **terms: Unpack[Terms],
     ) -> PutResult:
         """Put a message (MQPUT). Text is sent as UTF-8, MQSTR.
 
@@ -108,7 +112,14 @@ class Queue:
         `options` takes MQPMO flags alone or the whole structure; `persistence` is a convenience for MQPER in the
         descriptor. Outside syncpoint the call returns when a persistent message is durable. Raises MQError with, among
         others, Q_FULL (2053), PUT_INHIBITED (2051), MSG_TOO_BIG_FOR_Q (2030).
+
+        `delay`, `deliver_at`, `key` and `window` say when the message is to be available, and by what a second put of
+        the same is told (`Terms`); the result has `deliver_at` and `duplicate`. These raise ValueError, EXPIRY_ERROR
+        (2013) for a message that would be expired by then, OBJECT_IN_USE (2042) for a key that is in another unit of
+        work, RESOURCE_PROBLEM (2102) for one key too many, OPTIONS_ERROR (2046) where the queue is not of this queue
+        manager.
         """
+        wanted = put_terms(terms)
         md, body = prepared(data, md, persistence)
         connection = self._connection
         pmo = connection.put_options(options)
@@ -118,11 +129,11 @@ class Queue:
         if (later or int(pmo.options) & ASYNC_RESPONSE) and asynchronous(
             int(pmo.options), md, by_default=later, persistent=opened.persistent
         ):
-            call = self._port.put(opened.hobj, sent, answered_later(pmo), body)
+            call = self._port.put(opened.hobj, sent, answered_later(pmo), body, wanted)
             counter = None if unit is None else partial(unit.count_put, pmo.options)
             await connection.async_puts.follow(call, opened.name, len(body), counter)
             return PutResult(md, None, opened)
-        placed = await answer(self._port.put(opened.hobj, sent, pmo, body))
+        placed = await answer(self._port.put(opened.hobj, sent, pmo, body, wanted))
         if unit is not None:
             unit.count_put(pmo.options, placed)
         return PutResult(md, placed, opened)
@@ -134,6 +145,8 @@ class Queue:
         options: PutMessageOptions | int = 0,
         *,
         persistence: int | None = None,
+        keys: Iterable[str | bytes | None] | None = None,
+        **terms: Unpack[Terms],
     ) -> list[PutResult]:
         """Put messages one after the other, with the same options, in few calls: each is data, or a pair of data and
         the descriptor to use instead of `md`.
@@ -146,11 +159,16 @@ class Queue:
         does one whose `messages` raise, or hold what is no message (TypeError).
 
         DEFPRESP of the queue is not looked at: the answers are waited for, unless `options` have ASYNC_RESPONSE.
+
+        `delay`, `deliver_at` and `window` are for all of them, `keys` has one for each (ValueError for fewer). With any
+        of these each message is put by itself, when the one before it has been answered.
         """
         messages = many(messages, md)
         pmo = self._connection.put_options(options)
+        if keys is not None or terms:
+            return await self._put_singly(messages, md, options, persistence, each_put_terms(terms, keys))
         if int(pmo.options) & ASYNC_RESPONSE or self.opened.distribution.records:
-            return await self._put_singly(messages, md, options, persistence)
+            return await self._put_singly(messages, md, options, persistence, each_put_terms(terms, None))
         batch = BatchPuts(self._connection, self.opened, options)
         return await batch.put(each_prepared(messages, md, persistence))
 
@@ -160,12 +178,16 @@ class Queue:
         md: MessageDescriptor | None,
         options: PutMessageOptions | int,
         persistence: int | None,
+        terms: Iterator[Terms],
     ) -> list[PutResult]:
         results: list[PutResult] = []
         for number, each in enumerate(messages):
             data, own = pair(each, number) if isinstance(each, tuple) else (each, md)
+            wanted = next(terms, None)
+            if wanted is None:
+                raise ValueError(f"keys has {number}, and there are more messages")
             try:
-                results.append(await self.put(data, own, options, persistence=persistence))
+                results.append(await self.put(data, own, options, persistence=persistence, **wanted))
             except MQError as error:
                 raise stopped(error, results) from error
         return results
@@ -177,6 +199,7 @@ class Queue:
         *,
         max_length: int | None = None,
         wait: float | None = None,
+        waiting: bool = False,
     ) -> Message:
         """Get or browse a message (MQGET).
 
@@ -184,19 +207,26 @@ class Queue:
         WaitInterval (ValueError beside a structure that has WAIT). `max_length` is the buffer's length in bytes;
         without one, any length fits. Raises MQError, among others NO_MSG_AVAILABLE (2033), GET_INHIBITED (2016),
         Q_DELETED (2052), TRUNCATED_MSG_FAILED (2080, `error.message` holds what fitted).
+
+        `waiting`: messages that wait for an instant are seen as if it had come, one by one, as they are there; with
+        options about a wait, groups, locks or marks that is OPTIONS_ERROR (2046).
         """
         gmo = self._about_to_get(md, options, wait)
         unit, opened = self._connection.unit, self.opened
-        call = self._port.get(opened.hobj, md, gmo, max_length)
+        call = self._port.get(opened.hobj, md, gmo, max_length, waiting)
         try:
             delivery = await (answer(call) if unit is None or call.done() else unit.answer(call, gmo.options))
         except MQError as error:
             if error.reason == MQRC.TRUNCATED_MSG_FAILED and isinstance(error.message, tuple):
                 error.message = Message(error.message, opened)  # type: ignore[arg-type]  # a Delivery: see Port.get
             raise
+        message = Message(delivery, opened)
+        guard = self._connection.guard
+        if guard is not None and in_unit(gmo.options, delivery) and not await guard.admits(message):
+            return await self.get(md, options, max_length=max_length, wait=wait)
         if unit is not None:
             unit.count_get(gmo.options, delivery)
-        return Message(delivery, opened)
+        return message
 
     async def get_many(
         self,
@@ -219,6 +249,15 @@ class Queue:
         unit, opened = self._connection.unit, self.opened
         call = self._port.get_many(opened.hobj, md, gmo, count)
         deliveries = await (answer(call) if unit is None or call.done() else unit.answer(call, gmo.options))
+        guard = self._connection.guard
+        if guard is not None:
+            deliveries = [
+                each
+                for each in deliveries
+                if not in_unit(gmo.options, each) or await guard.admits(Message(each, opened))
+            ]
+            if not deliveries:
+                return await self.get_many(count, md, options, wait=wait)
         if unit is not None:
             unit.count_gets(gmo.options, deliveries)
         return [Message(each, opened) for each in deliveries]
@@ -229,13 +268,14 @@ class Queue:
         options: GetMessageOptions | int = 0,
         *,
         wait: float | None = None,
+        waiting: bool = False,
     ) -> AsyncIterator[Message]:
         """`async for message in queue.messages(...)`: each step is a get with these arguments, until one finds nothing
         (NO_MSG_AVAILABLE) or the handle is closed. Without `wait` that is when the queue is empty.
         """
         while True:
             try:
-                message = await self.get(md, options, wait=wait)
+                message = await self.get(md, options, wait=wait, waiting=waiting)
             except MQError as error:
                 if error.reason == MQRC.NO_MSG_AVAILABLE or (self._closed and error.reason == MQRC.HOBJ_ERROR):
                     return

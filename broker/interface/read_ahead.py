@@ -113,12 +113,15 @@ class ReadAhead:
         connection = self._connection
         if not self.begun:
             self._begin()
-        while not self._messages:
-            if not connection.in_unit_of_work:
-                return await self.queue.get(options=_NEXT)
-            await self._fetch()
-        message = self._messages.popleft()
-        self._last = message.token
+        while True:
+            while not self._messages:
+                if not connection.in_unit_of_work:
+                    return await self.queue.get(options=_NEXT)
+                await self._fetch()
+            message = self._messages.popleft()
+            self._last = message.token
+            if connection.guard is None or await connection.guard.admits(message):
+                break
         if connection.unit is not None:
             connection.unit.gets += 1
         return message

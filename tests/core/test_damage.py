@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.core.message.entry import AVAILABLE, DAMAGED, GET_PENDING
+from broker.core.calls import releasing
+from broker.core.message.entry import AVAILABLE, DAMAGED, GET_PENDING, WAITING
+from broker.core.message.handling import Handling
 from broker.mqi import MQGMO, MQMO, MQRC, MessageDescriptor
 from tests.core.triggered import EVERY, FIRST, TRIGGERED, open_and_close, put, take
 from tests.core.world import fails
@@ -156,3 +158,23 @@ def test_first_is_met_by_the_first_message_beside_damaged_ones_and_not_by_a_clos
     assert queue.pending_starts == 0
     put(world, 0)
     assert queue.pending_starts == 1
+
+
+def test_one_that_waits_for_an_instant_is_set_aside_when_that_comes(world: World, queue: LocalQueue) -> None:
+    access = world.open()
+    access.put_all((b"A", b"B"))
+    access.get(MQGMO.SYNCPOINT)
+    waiting = on(queue)
+    waiting.handling = Handling(world.now + 5)
+    access.program.backout()
+    assert waiting.state == WAITING
+    assert [damage(world, waiting), damage(world, waiting)] == [True, False]
+    assert queue.message_count == 1
+    world.tick += 5
+    world.now += 5
+    while world.manager.waits.prepare(world.moment):
+        pass
+    assert releasing.release_due(world.manager, world.moment, 10) == 1
+    world.perform()
+    world.manager.check_invariants()
+    assert (waiting.state, queue.depth, queue.message_count, access.drain()) == (DAMAGED, 2, 1, [b"B"])

@@ -17,8 +17,10 @@ from broker.core.message.entry import (
     PUT_PENDING,
     STATE_NAMES,
     TRANSITIONS,
+    WAITING,
     Entry,
 )
+from broker.core.message.handling import Handling
 from broker.core.queues.queue import LocalQueue
 from broker.core.queues.unit import Unit
 from tests.core.world import World
@@ -33,6 +35,7 @@ WAY_TO = {
     DAMAGED: ("place", "arrive", "set_aside"),
     CLAIMED: ("place", "arrive", "claim"),
     PREPARED: ("prepare",),
+    WAITING: ("place", "postpone"),
     GONE: ("place", "withdraw"),
 }
 
@@ -52,6 +55,10 @@ def step(queue: LocalQueue, entry: Entry, name: str) -> None:
         getattr(queue, name)(entry, Unit())
     elif name == "set_aside":
         queue.set_aside(entry, "why")
+    elif (entry.state, name) == (PUT_PENDING, "postpone"):
+        entry.handling = Handling(1.0)
+        queue.delay(entry)
+        queue.postpone(entry)
     else:
         getattr(queue, name)([entry] if name in ("arrive", "prepare", "publish", "drop") else entry)
 

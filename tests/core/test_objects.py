@@ -30,7 +30,7 @@ class Named:
         manager = create("QMGR", "QM1", MADE)
         self.effects = Effects()
         self.objects = Objects(manager, Identifiers("QM1", NOW, 0, 1208), self.effects)
-        self.triggers = Triggers("QM1", self.objects.processes, self.effects)
+        self.triggers = Triggers(self.objects, self.effects)
 
     def define(self, kind: str, name: str, **attributes: int | str) -> Effects:
         change, _ = defining.freeze(self.objects, Define(create(kind, name, MADE, **attributes)))

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from broker.core.queues.queue import LocalQueue
     from tests.core.world import Program, World
 
-FIRST, EVERY, DEPTH = MQTT.FIRST.value, MQTT.EVERY.value, MQTT.DEPTH.value
+NONE, FIRST, EVERY, DEPTH = MQTT.NONE.value, MQTT.FIRST.value, MQTT.EVERY.value, MQTT.DEPTH.value
 TRIGGERED: dict[str, int | str] = {"TRIGGER": 1, "PROCESS": "P"}
 OUT = MQOO.OUTPUT
 """Who only puts does not keep FIRST from firing."""
@@ -18,11 +18,10 @@ OUT = MQOO.OUTPUT
 SWITCHED_OFF: list[dict[str, int | str]] = [
     {"TRIGGER": 0},
     {"TRIGTYPE": MQTT.NONE.value},
-    {"TRIGTYPE": DEPTH},
     {"INITQ": "I"},
     {"PROCESS": ""},
 ]
-"""Changes that take a queue off the fast path."""
+"""Changes that take a queue off the fast path; FIRST needs no process."""
 
 
 def put(world: World, *priorities: int) -> None:

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from broker.commands.attributes import altered, create
+from broker.core.calls import postponing
 from broker.core.calls.putting import Put
-from broker.core.calls.sending import write_off
+from broker.core.calls.sending import publish, trigger, write_off
 from broker.core.manager import Manager
 from broker.core.message.entry import Entry
 from broker.core.message.generated import Lost
@@ -126,7 +127,8 @@ class World:
         queues = {queue.number: queue for queue in self.manager.objects.queues.values()}
         for message in self.store.load():
             queues[message.queue].load([Entry.from_row(queues[message.queue], message)])
-        self.manager.start_triggers()
+        self.manager.start_triggers(self.tick)
+        self.perform()
 
     def restart(self) -> None:
         """The queue manager fails and starts again: what is in the store is all there is. Handles and queues of before
@@ -160,6 +162,22 @@ class World:
         """ALTER QLOCAL."""
         self._change(Define(self._altered(self.manager.objects.definitions["QUEUE", name], attributes)))
 
+    def define_alias(self, name: str, /, **attributes: int | str) -> None:
+        """DEFINE QALIAS."""
+        self._change(Define(create("QALIAS", name, datetime.fromtimestamp(self.now, UTC), **attributes)))
+
+    def freeze_alter(self, name: str = "Q", /, **attributes: int | str) -> Callable[[], None]:
+        """ALTER QLOCAL that is on its way to the store: what is called when it is there."""
+        definition = self.manager.objects.definitions["QUEUE", name]
+        change, rows = self.manager.freeze(Define(self._altered(definition, attributes)))
+        self.write(rows)
+
+        def durable() -> None:
+            self.manager.apply(change, self.tick)
+            self.perform()
+
+        return durable
+
     def alter_manager(self, **attributes: int | str) -> None:
         """ALTER QMGR."""
         self._change(Define(self._altered(self.manager.objects.definition, attributes)))
@@ -182,7 +200,7 @@ class World:
         if not isinstance(change, Clear):
             change, rows = self.manager.freeze(change)
             self.write(rows)
-        self.manager.apply(change)
+        self.manager.apply(change, self.tick)
         self.perform()
 
     # Programs
@@ -196,6 +214,12 @@ class World:
         return self.connect().open(name, options, selection)
 
     # What the engine does
+
+    def open_object(self, hconn: Hconn, od: ObjectDescriptor, options: int) -> Handle:
+        """MQOPEN."""
+        handle = self.manager.open(hconn, od, options, self.tick)
+        self.perform()
+        return handle
 
     def get(
         self, handle: Handle, md: MessageDescriptor | None, gmo: GetMessageOptions, max_length: int | None
@@ -252,11 +276,22 @@ class World:
         while self.manager.effects:
             effects = self.manager.drain(self.now)
             self.serve(effects)
+            postponing.keep(self.manager, effects.postponed, self.moment)
             self.lost += effects.lost
             if effects.expired:
-                unit, rows = write_off(self.manager, effects.expired, self.moment)
-                self.write(rows)
-                self.manager.settle(unit, committed=True, now=self.now)
+                self._put(*write_off(self.manager, effects.expired, self.moment))
+            if effects.triggered:
+                self._put(*trigger(self.manager, effects.triggered, self.moment))
+            if effects.generated:
+                self._put(*publish(self.manager, effects.generated, self.moment))
+        while not self.held and self.manager.triggers.switched_off:
+            queue = self.manager.triggers.switched_off.pop()
+            self._change(Define(queue.definition))
+
+    def _put(self, unit: Unit, rows: Rows) -> None:
+        """What the queue manager itself puts is durable, and takes effect."""
+        self.write(rows)
+        self.manager.settle(unit, committed=True, now=self.now)
 
     def serve(self, effects: Effects) -> None:
         """Bring the effects of a step to the waits they are for."""
@@ -283,7 +318,12 @@ class Program:
     def open(self, name: str = "Q", options: int = ALL, selection: str = "") -> Access:
         """MQOPEN of a queue, perhaps with a selector."""
         od = ObjectDescriptor(object_name=name, selection_string=selection)
-        return Access(self, self.world.manager.open(self.hconn, od, int(options)))
+        return Access(self, self.world.open_object(self.hconn, od, int(options)))
+
+    def open_at(self, name: str, q_mgr_name: str, options: int = MQOO.OUTPUT) -> Access:
+        """MQOPEN of a queue of another queue manager."""
+        od = ObjectDescriptor(object_name=name, object_q_mgr_name=q_mgr_name)
+        return Access(self, self.world.open_object(self.hconn, od, int(options)))
 
     def commit(self) -> None:
         """MQCMIT."""

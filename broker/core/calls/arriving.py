@@ -1,4 +1,5 @@
-"""Messages become available outside any put: claims that go back to their queues, prepared units that are published.
+"""Messages become available outside any put: claims that go back to their queues, prepared units that are published,
+messages that have waited for an instant.
 
 For triggers and for those who wait they arrive now, whenever they were put (claims rule 1).
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.calls import dispatch
+from broker.mqi.attribute_values import MQTT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,12 +20,25 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
 
 
+_EVERY = MQTT.EVERY.value
+
+
 def arrived(manager: Manager, queue: MessageQueue, entries: Sequence[Entry], moment: Moment) -> None:
     """These messages of one queue are available: let trigger conditions see them, and offer them to those who wait."""
-    triggers = manager.triggers
     if queue.trigger_on:
-        if triggers.meets_first_together(queue, entries, moment.tick):
-            triggers.fire_first(queue)
-        triggers.arrived(queue, entries)
+        manager.triggers.came(queue, entries, moment.tick)
+    if queue.waiters.count:
+        dispatch.offer(manager, entries, moment.wall)
+
+
+def arrived_again(manager: Manager, queue: MessageQueue, entries: Sequence[Entry], moment: Moment) -> None:
+    """These messages are available again after attempts that failed: a start for each where the trigger type is EVERY,
+    whatever their priority (handlers rule 2.3).
+    """
+    if queue.trigger_type != _EVERY:
+        arrived(manager, queue, entries, moment)
+        return
+    if queue.trigger_on:
+        manager.triggers.again(queue, len(entries))
     if queue.waiters.count:
         dispatch.offer(manager, entries, moment.wall)

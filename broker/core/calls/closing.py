@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.calls import defining
+from broker.core.calls import defining, postponing
 from broker.core.calls.distribution import DistributionList
 from broker.core.names.definitions import Delete
 from broker.core.queues import locking
@@ -38,6 +38,7 @@ def _close(manager: Manager, handle: Handle, tick: float) -> int:
         _leave_queue(handle, queue)
         locking.unlock(handle, manager.effects.to_offer)
         if queue.creator is handle and not queue.deleted:
+            postponing.forget(manager, queue)
             defining.delete(manager.objects, manager.triggers, Delete("QUEUE", queue.name))
         elif handle.removes and not queue.deleted:
             manager.triggers.last_input_closed(queue, tick)

@@ -7,10 +7,12 @@ the call that asked for it.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgpack
 
+from broker.core.calls import postponing
 from broker.core.message.entry import DAMAGED
 from broker.core.message.rows import ObjectRow, Rows
 from broker.core.names.definitions import Define, Definition, Delete
@@ -19,16 +21,21 @@ from broker.core.names.indirect_queue import INDIRECT_KINDS, IndirectQueue
 from broker.core.names.routes import leads_elsewhere
 from broker.core.queues.queue import LocalQueue
 from broker.core.queues.unit import Unit
+from broker.core.queues.unit_terms import UnitTerms
 from broker.core.queues.waiting import end_waits
+from broker.mqi.attribute_values import MQTT
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from broker.core.manager import Manager
     from broker.core.names.definitions import Change
     from broker.core.names.objects import Objects
     from broker.core.queues.handles import Handle
     from broker.core.triggers import Triggers
+
+_DEPTH = MQTT.DEPTH.value
 
 
 def freeze(objects: Objects, change: Change) -> tuple[Change, Rows]:
@@ -36,26 +43,31 @@ def freeze(objects: Objects, change: Change) -> tuple[Change, Rows]:
     if isinstance(change, Delete):
         queue = objects.queues.get(change.name) if change.space == "QUEUE" else None
         gone = [entry.id for entry in queue.shelf.entries.values() if entry.persistence] if queue else []
-        return change, Rows(removals=gone, dropped=[(change.space, change.name)])
+        freed = queue.keys.stored() if queue is not None and queue.keys is not None else []
+        return change, Rows(removals=gone, dropped=[(change.space, change.name)], freed=freed)
     assert isinstance(change, Define)
     definition = change.definition
     queue = objects.queues.get(definition.name) if definition.space == "QUEUE" else None
-    change = replace(change, number=queue.number if queue else objects.ids.next(), alters=queue is not None)
+    if queue is None:
+        change = replace(change, number=objects.ids.next(), alters=False)
+    else:
+        change = replace(change, number=queue.number, alters=True, switch_offs=queue.switch_offs)
     if is_temporary(definition):
         return change, Rows()
     before = objects.definitions.get((definition.space, definition.name))
-    if before is not None and before.same_as(definition):  # as at each start with the same script
+    unwritten = queue is not None and queue.unwritten_switch_off
+    if before is not None and before.same_as(definition) and not unwritten:  # as at each start with the same script
         return replace(change, definition=before), Rows()
     attributes: bytes = msgpack.packb(definition.attributes)
     row = ObjectRow(definition.space, definition.name, change.number, definition.kind, attributes)
     return change, Rows(objects=[row])
 
 
-def apply(objects: Objects, triggers: Triggers, change: Change) -> None:
+def apply(objects: Objects, triggers: Triggers, change: Change, tick: float = 0.0) -> None:
     """Let a change of definitions take effect, now that it is durable."""
     objects.changes += 1
     if isinstance(change, Define):
-        _define(objects, triggers, change)
+        _define(objects, triggers, change, tick)
     elif isinstance(change, Delete):
         delete(objects, triggers, change)
     else:
@@ -68,18 +80,24 @@ def load_object(objects: Objects, triggers: Triggers, row: ObjectRow) -> None:
     _define(objects, triggers, Define(Definition(row.kind, row.name, attributes), row.number))
 
 
-def clear(queue: LocalQueue, count: int) -> Unit:
-    """A unit, not frozen yet, that removes the first available messages of a queue, before Clear is applied; damaged
-    ones when no other is left.
+def clear(manager: Manager, queue: LocalQueue, count: int) -> Unit:
+    """A unit, not frozen yet, that removes the first available messages of a queue, before Clear is applied; those that
+    wait, then damaged ones, when no other is left. Their keys are free with that.
     """
     unit = Unit()
     shelf = queue.shelf
+    if not shelf.available:
+        for key in list(islice(shelf.waiting, count)):
+            postponing.take(manager, shelf.entries[key], unit)
     if not shelf.available:
         for entry in [shelf.entries[key] for key in shelf.damaged if shelf.entries[key].state == DAMAGED][:count]:
             queue.readmit(entry)
     for entry in shelf.heads(count):
         queue.take(entry, unit)
         unit.gets[entry] = True
+        if queue.keys is not None and not entry.delayed:
+            unit.terms = unit.terms or UnitTerms()
+            unit.terms.cancel(entry)
     return unit
 
 
@@ -94,16 +112,20 @@ def delete(objects: Objects, triggers: Triggers, change: Delete) -> None:
     if queue is not None:
         queue.deleted = True
         triggers.count(queue, 0)
+        triggers.forget(queue)
+        triggers.post()  # who waits for deliveries of it is told
         end_waits(queue.waiters, MQRC.Q_DELETED, objects.effects)
         objects.keep_name_of(queue)
 
 
-def _define(objects: Objects, triggers: Triggers, change: Define) -> None:
+def _define(objects: Objects, triggers: Triggers, change: Define, tick: float = 0.0) -> None:
     """Take in a definition, new or altered."""
     definition = change.definition
     queue = objects.queues.get(definition.name) if definition.kind == "QLOCAL" else None
     if change.alters and (queue is None or queue.number != change.number):
         return  # the temporary dynamic queue has gone while its alteration was on its way
+    if queue is not None:
+        definition = triggers.keep_off(queue, definition, change.switch_offs)
     objects.definitions[definition.space, definition.name] = definition
     if definition.kind == "QMGR":
         _define_manager(objects, definition)
@@ -113,10 +135,11 @@ def _define(objects: Objects, triggers: Triggers, change: Define) -> None:
     elif definition.kind in INDIRECT_KINDS:
         _define_indirect(objects, definition)
     elif queue is not None:
-        _alter_queue(objects, triggers, queue, definition)
+        _alter_queue(objects, triggers, queue, definition, tick)
     elif definition.kind == "QLOCAL":
         queue = LocalQueue(definition, change.number, objects.ids, objects.effects)
         objects.queues[definition.name] = queue
+        triggers.define(queue)
 
 
 def _define_manager(objects: Objects, definition: Definition) -> None:
@@ -141,13 +164,17 @@ def _define_indirect(objects: Objects, definition: Definition) -> None:
             end_waits(handle.waiting, MQRC.GET_INHIBITED, objects.effects)
 
 
-def _alter_queue(objects: Objects, triggers: Triggers, queue: LocalQueue, definition: Definition) -> None:
+def _alter_queue(objects: Objects, triggers: Triggers, queue: LocalQueue, definition: Definition, tick: float) -> None:
     before = queue.definition
     triggering = _trigger_attributes(queue)
-    was_inhibited, was_shareable = queue.get_inhibited, queue.shareable
+    was_inhibited, was_put_inhibited, was_shareable = queue.get_inhibited, queue.put_inhibited, queue.shareable
+    judged = False
+    triggers.forget(queue)
     queue.configure(definition)
+    triggers.define(queue)
     if _trigger_attributes(queue) != triggering:
-        triggers.recount(queue)
+        triggers.recount(queue, tick)
+        judged = True
     if leads_elsewhere(before, definition):
         _invalidate(objects, queue.handles)
     elif was_shareable and not queue.shareable and queue.input_count > 1:
@@ -155,7 +182,9 @@ def _alter_queue(objects: Objects, triggers: Triggers, queue: LocalQueue, defini
     if queue.get_inhibited and not was_inhibited:
         end_waits(queue.waiters, MQRC.GET_INHIBITED, objects.effects)
     if was_inhibited and not queue.get_inhibited:
-        triggers.post()  # R-11
+        triggers.gets_allowed(queue, tick, judged=judged)
+    if was_put_inhibited and not queue.put_inhibited:
+        triggers.puts_allowed(queue, tick)
 
 
 def _invalidate(objects: Objects, handles: Iterable[Handle]) -> None:
@@ -166,6 +195,9 @@ def _invalidate(objects: Objects, handles: Iterable[Handle]) -> None:
 
 
 def _trigger_attributes(queue: LocalQueue) -> tuple[object, ...]:
+    """What E4 is about. With an initiation queue another process changes only what a trigger message says."""
+    depth = queue.trigger_depth if queue.trigger_type == _DEPTH else 0
+    process_name = "" if queue.initiation_q_name else queue.process_name
     return (
-        queue.trigger_on, queue.trigger_type, queue.trigger_priority, queue.process_name, queue.initiation_q_name,
+        queue.trigger_on, queue.trigger_type, queue.trigger_priority, depth, process_name, queue.initiation_q_name,
     )  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.core.message.entry import DAMAGED
+from broker.core.calls import postponing
+from broker.core.message.entry import DAMAGED, WAITING
 from broker.core.queues.selection import EXPIRED_AT_ONCE
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ _EXPIRED_A_STEP = 50
 
 
 def expire(manager: Manager, queue: LocalQueue, now: float) -> None:
-    """Discard what is available and expired on a queue: all, or EXPIRED_AT_ONCE of it. A queue that is being deleted
-    takes its own with it.
+    """Discard what is available, or waits, and is expired on a queue: all, or EXPIRED_AT_ONCE of it. A queue that is
+    being deleted takes its own with it.
     """
     if not queue.deleted:
         discard(manager, list(islice(queue.shelf.overdue(now), EXPIRED_AT_ONCE)))
@@ -40,5 +41,7 @@ def discard(manager: Manager, expired: Iterable[Entry]) -> None:
         if entry.state == DAMAGED:
             entry.queue.readmit(entry)
             entry.data = b""  # all that a report on it can say
+        elif entry.state == WAITING:
+            postponing.leave(manager, entry)
         entry.queue.discard(entry)
         manager.effects.expired.append(entry)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.message.logical_order import Position
     from broker.core.queues.handles import Handle
-    from broker.core.queues.queue import LocalQueue
     from broker.core.queues.shelf import Shelf
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 
@@ -48,6 +47,7 @@ _UNMARK_HANDLE = MQGMO.UNMARK_BROWSE_HANDLE.value
 _UNMARK_CO_OP = MQGMO.UNMARK_BROWSE_CO_OP.value
 _UNMARKED = MQGMO.UNMARKED_BROWSE_MSG.value
 _MARKING = _MARK_HANDLE | _MARK_CO_OP | _UNMARK_HANDLE | _UNMARK_CO_OP | _UNMARKED
+_NOT_FOR_WAITING = _GROUPING | _MARKING | _LOCK | _UNLOCK | _WAIT
 _GMO_VERSIONS = (1, 2, 3, 4)
 
 _MATCH_MSG_ID = MQMO.MATCH_MSG_ID.value
@@ -64,33 +64,45 @@ _MATCH_KNOWN = _MATCH_IDS | _MATCH_ITEM | _MATCH_TOKEN
 def request_for(
     manager: Manager,
     handle: Handle,
-    queue: LocalQueue,
     md: MessageDescriptor | None,
     gmo: GetMessageOptions,
     max_length: int | None,
     now: float,
+    *,
+    waiting: bool = False,
 ) -> Request:
     """The first step of a get: a request that has passed all checks and says all that the other steps need. These
     choose a message for it (`choosing.select`), which need not be at once, and give that to the getter
     (`granting.grant`).
     """
-    request = remembered(handle, md, gmo, max_length)
+    request = None if waiting else remembered(handle, md, gmo, max_length)
     again = request is not None
     if request is None:
         md, gmo = checks.for_get(md, gmo)
         request = make_request(handle, md, gmo, max_length)
+        if waiting:
+            _see_waiting(request, int(gmo.options))
     if manager.quiescing and request.fail_if_quiescing:
         raise MQError(MQRC.Q_MGR_QUIESCING, f"{manager.name} is quiescing")
     if request.unlock:
         return request
     inhibited = handle.route.get_inhibited() if handle.route is not None else ""
     if inhibited:
-        manager.events.refused(queue, handle.name, int(MQRC.GET_INHIBITED), handle.hconn, now)
+        manager.events.refused(handle.usable_queue(), handle.name, int(MQRC.GET_INHIBITED), handle.hconn, now)
         raise MQError(MQRC.GET_INHIBITED, f"{inhibited} has GET(DISABLED)")
     if not (again or request.under_cursor):
         select(request, handle, md, gmo)
-        remember(request, handle, md, gmo, max_length)
+        if not waiting:
+            remember(request, handle, md, gmo, max_length)
     return request
+
+
+def _see_waiting(request: Request, options: int) -> None:
+    """The request is to see messages that wait for an instant: one by one, as they are there."""
+    wrong = options & _NOT_FOR_WAITING
+    if wrong:
+        raise MQError(MQRC.OPTIONS_ERROR, f"{MQGMO(wrong)!r} and messages that wait: these do not go together")
+    request.waiting = True
 
 
 def make_request(

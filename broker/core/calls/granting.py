@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core.calls import damage
+from broker.core.calls import damage, postponing
 from broker.core.message import assembly, context, logical_order, properties, reports
-from broker.core.message.entry import AVAILABLE, DAMAGED
+from broker.core.message.entry import AVAILABLE, DAMAGED, WAITING
 from broker.core.message.logical_order import CLOSED, SEGMENTS, Position
 from broker.core.queues.effects import Grant, Move
 from broker.core.queues.selection import IF_PERSISTENT, NEVER, Request
@@ -40,9 +40,10 @@ def under_cursor(handle: Handle, shelf: Shelf, q_name: str, request: Request, no
     """
     cursor = handle.position.cursor
     entry = shelf.entries.get(cursor) if cursor != START else None
-    if entry is not None and entry.state == DAMAGED and not entry.expired(now):
+    if entry is not None and (entry.state == DAMAGED or cursor in shelf.damaged) and not entry.expired(now):
         raise damage.refusal(entry, shelf.damaged[entry.key])
-    if entry is None or entry.state != AVAILABLE or entry.expired(now):
+    seen = (AVAILABLE, WAITING) if request.waiting else (AVAILABLE,)
+    if entry is None or entry.state not in seen or entry.expired(now):
         raise MQError(MQRC.NO_MSG_UNDER_CURSOR, f"no message of {q_name} is under the browse cursor of this handle")
     if request.complete_message:
         if entry.offset:
@@ -70,10 +71,8 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
         return Grant(entries, _TRUNCATED_ACCEPTED if truncated else reason, form=form)
     in_unit = request.syncpoint != NEVER and (request.syncpoint != IF_PERSISTENT or bool(entry.persistence))
     before = handle.position.last_get
-    if request.item is not None and in_unit != before.in_unit:
-        raise MQError(MQRC.INCONSISTENT_UOW, "all gets of a group or logical message are under syncpoint, or none is")
-    if not in_unit and len(entries) > 1 and entry.persistence and handle.hconn.unit is not None:
-        raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message in segments, outside syncpoint beside an open unit")
+    if request.item is not None or len(entries) > 1:
+        _check_unit(handle, request, entries, in_unit=in_unit)
     unit = (handle.hconn.unit or Unit()) if in_unit else Unit()
     if in_unit:
         check_calls(unit, manager.max_calls)
@@ -81,6 +80,8 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
     warning = _get_warning(handle, request, entry, in_unit=in_unit) if before.logical else 0
     unit.calls += 1
     for each in entries:
+        if each.state == WAITING:
+            postponing.take(manager, each, unit)
         queue.take(each, unit)
         unit.gets[each] = each is entry
         if reports.asked(each, reports.COD):
@@ -97,6 +98,14 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
         manager.events.got(queue, len(entries), now)
     reason = _TRUNCATED_ACCEPTED if truncated else reason or warning
     return Grant(entries, reason, destructive=True, unit=None if in_unit else unit, move=move, form=form)
+
+
+def _check_unit(handle: Handle, request: Request, entries: list[Entry], *, in_unit: bool) -> None:
+    """Raise INCONSISTENT_UOW (2245), UOW_NOT_AVAILABLE (2255)."""
+    if request.item is not None and in_unit != handle.position.last_get.in_unit:
+        raise MQError(MQRC.INCONSISTENT_UOW, "all gets of a group or logical message are under syncpoint, or none is")
+    if not in_unit and len(entries) > 1 and entries[0].persistence and handle.hconn.unit is not None:
+        raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message in segments, outside syncpoint beside an open unit")
 
 
 def _length(entries: list[Entry], request: Request, form: int) -> int:

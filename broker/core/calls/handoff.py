@@ -27,7 +27,7 @@ def awaited(unit: Unit, now: float) -> bool:
     """Whether all that this unit does is to put one message which, once it is settled, a get outside syncpoint takes
     before anybody else sees it.
     """
-    if len(unit.puts) != 1 or unit.gets or unit.reports:
+    if len(unit.puts) != 1 or unit.gets or unit.reports or unit.terms is not None:
         return False
     (entry,) = unit.puts
     queue = entry.queue

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.calls import expiring, putting
+from broker.core.calls import delaying, expiring, keying, putting
 from broker.core.calls.granting import check_calls
 from broker.core.calls.put_template import PutTemplate, leaves_template
 from broker.core.message import reports
-from broker.core.message.logical_order import CLOSED
+from broker.core.message.logical_order import AT_ONCE, CLOSED
 from broker.core.queues.unit import Unit
+from broker.mqi import checks
 from broker.mqi.errors import MQError
+from broker.mqi.handling import NO_TERMS
 from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from broker.core.calls.putting import Prepared, Put
     from broker.core.manager import Manager
@@ -36,15 +38,23 @@ def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None
 
     Outside syncpoint the message becomes part of `implicit`, of a call that puts several, or of a unit of its own;
     under syncpoint of that of the connection, which it begins if there was none. Raises Q_FULL (2053), PUT_INHIBITED
-    (2051) and others.
+    (2051) and others; `keying.Duplicate` where it was made before.
     """
     hconn, handle = put.hconn, put.handle
     length = len(put.data)
+    terms, key, instant = put.terms, b"", AT_ONCE
+    if terms is not NO_TERMS:
+        delaying.check(put)
+        if terms.key:
+            joined = int(checks.put_options(put.pmo).options) & _SYNCPOINT
+            key = keying.check(manager, put, hconn.unit if joined else implicit, moment.wall)
     template = template_of(manager, put, length)
     position: Position | None
     if template is None:
+        instant = delaying.instant_of(put, moment)
         prepared = _prepared(manager, put, moment.wall)
-        entries, shown, position, reason = prepared.entries, prepared.shown, prepared.position, prepared.reason
+        position = prepared.position if instant is AT_ONCE else delaying.delay(put, prepared, instant)
+        entries, shown, reason = prepared.entries, prepared.shown, prepared.reason
     else:
         entries = template.entries((put.data,), manager.ids, moment.wall)
         shown, position, reason = entries[0], CLOSED, 0
@@ -56,6 +66,10 @@ def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None
     unit.calls += 1
     unit.bytes += length
     place(manager, entries, unit, moment)
+    if terms is not NO_TERMS or instant is not AT_ONCE:
+        delaying.join(unit, entries, instant)
+        if key:
+            keying.join(manager, put, key, shown, unit, moment.wall)
     if in_unit:
         hconn.enter(unit, moment.wall)
     if handle is not None and position is not None:
@@ -75,24 +89,25 @@ def template_of(manager: Manager, put: Put, length: int) -> PutTemplate | None:
     template = None if handle is None else handle.last_calls.template
     if handle is None or template is None or manager.quiescing or handle.position.last_put is not CLOSED:
         return None
+    if put.terms is not NO_TERMS:
+        return None
     return template if template.fits(put, length, manager.objects.changes) else None
 
 
-def place(manager: Manager, entries: Iterable[Entry], unit: Unit, moment: Moment) -> None:
+def place(manager: Manager, entries: Sequence[Entry], unit: Unit, moment: Moment) -> None:
     """Let completed messages for one queue join a unit."""
-    met = False
+    queue = entries[0].queue
     for entry in entries:
-        queue = entry.queue
         queue.place(entry, unit)
         unit.puts.append(entry)
+        if entry.handling is not None:
+            queue.delay(entry)
         if manager.events.counting:
             manager.events.put(queue, moment.wall)
         if reports.asked(entry, reports.COA):
             unit.confirm(entry, reports.COA)
-        if queue.trigger_on and manager.triggers.meets_first(queue, entry, moment.tick):
-            met = True
-    if met:
-        unit.firsts.append(queue)
+    if queue.trigger_on:
+        manager.triggers.put(queue, entries, unit, moment.tick)
 
 
 def _prepared(manager: Manager, put: Put, now: float) -> Prepared:
@@ -107,7 +122,7 @@ def _prepared(manager: Manager, put: Put, now: float) -> Prepared:
         raise
     if handle is not None:
         handle.last_calls.template = None
-        if not prepared.reason and leaves_template(handle, put, prepared):
+        if not prepared.reason and put.terms is NO_TERMS and leaves_template(handle, put, prepared):
             length_max = min(queue.max_length, manager.max_length)
             handle.last_calls.template = PutTemplate(handle, put, prepared, length_max, manager.objects.changes)
     return prepared

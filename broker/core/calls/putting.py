@@ -16,6 +16,7 @@ from broker.core.names.resolution import reply_to
 from broker.mqi import checks
 from broker.mqi.descriptor import MQMF, MQMT, MQPER, MQRO
 from broker.mqi.errors import MQError
+from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID, MessageDescriptor
@@ -66,6 +67,8 @@ class Put:
     data: bytes
     properties: bytes = b""
     """Properties that are given packed (`broker.mqi.rfh2`), beside those that stand before the data."""
+    terms: PutTerms = NO_TERMS
+    """What the put says beside the options of the MQI."""
 
 
 @dataclass(slots=True, eq=False)

@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING
 from broker.core.calls import expiring, placing
 from broker.core.message import reports
 from broker.core.message.dead_letter import dead_letter
-from broker.core.message.entry import FullEntry
+from broker.core.message.entry import FullEntry, Piece
 from broker.core.message.generated import Lost
 from broker.core.message.transmission import transmitted
+from broker.core.message.trigger_message import TriggerEvent
 from broker.core.queues.unit import Unit
+from broker.mqi.descriptor import MQFMT
 from broker.mqi.errors import MQError
+from broker.mqi.layouts import MQDLH
 from broker.mqi.packing import pack_md
 from broker.mqi.reasons import MQRC
 
@@ -26,8 +29,11 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.message.generated import GeneratedMessage
     from broker.core.message.rows import Rows
+    from broker.core.message.trigger_message import TriggerMessage
     from broker.core.moment import Moment
     from broker.core.names.routes import Route
+
+_DEAD = MQFMT.DEAD_LETTER_HEADER.value
 
 
 def send(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> None:
@@ -40,7 +46,9 @@ def send(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment
     if message.dead_letter:
         dead_q_name = str(manager.objects.definition.attributes["DEADQ"])
         dead = dead_letter(message, dead_q_name, int(error.reason), manager.ids, moment.wall)
+        before = len(unit.triggers)
         if _refusal(manager, dead, unit, moment) is None:
+            unit.triggers[before:] = map(TriggerEvent.of_dead_letter, unit.triggers[before:])
             return
     manager.effects.lost.append(Lost(message, error))
 
@@ -62,6 +70,11 @@ def write_off(manager: Manager, expired: Iterable[Entry], moment: Moment) -> tup
     return unit, rows
 
 
+def trigger(manager: Manager, triggered: Iterable[TriggerMessage], moment: Moment) -> tuple[Unit, Rows]:
+    """Freeze the put of trigger messages: a unit to settle, and what it writes."""
+    return publish(manager, [message.written(manager.ids, moment.wall) for message in triggered], moment)
+
+
 def publish(manager: Manager, generated: Iterable[GeneratedMessage], moment: Moment) -> tuple[Unit, Rows]:
     """Freeze the put of event messages: a unit to settle, and what it writes."""
     unit = Unit()
@@ -73,20 +86,23 @@ def publish(manager: Manager, generated: Iterable[GeneratedMessage], moment: Mom
 def _refusal(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> MQError | None:
     """Why a generated message cannot be put; None when it has been."""
     try:
-        _put(manager, message, unit, moment)
+        put(manager, message, unit, moment)
     except MQError as error:
         return error
     return None
 
 
-def _put(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> None:
+def put(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> None:
+    """Put a generated message as part of `unit`. Raises why it cannot be put."""
     route = manager.objects.destination(message.q_name, message.q_mgr_name)
     if route.queue.room() <= 0:
         expiring.expire(manager, route.queue, moment.wall)
     entry = _entry(route, message, manager.ids.next(), moment.wall)
     if route.remote:
         entry = transmitted(entry, route, manager.ids, moment.wall)
-    _check(route, entry, manager.max_length)
+    # A message that the queue manager takes, its dead-letter queue takes too, with the header before it.
+    header = MQDLH.SIZE if message.md.format == _DEAD else 0
+    _check(route, entry, manager.max_length + header)
     placing.place(manager, [entry], unit, moment)
 
 
@@ -103,7 +119,8 @@ def _check(route: Route, entry: Entry, max_length: int) -> None:
 
 def _entry(route: Route, message: GeneratedMessage, number: int, now: float) -> Entry:
     md, queue, priority = message.md, route.queue, route.priority(message.md.priority)
-    entry = FullEntry(queue, number, queue.rank(priority), message.data, len(message.data))
+    kind = FullEntry if message.triggers else Piece
+    entry = kind(queue, number, queue.rank(priority), message.data, len(message.data))
     entry.given_msg_id, entry.correl_id, entry.group_id = md.msg_id, md.correl_id, md.group_id
     entry.msg_seq_number, entry.offset = md.msg_seq_number, md.offset
     entry.msg_flags, entry.original_length = md.msg_flags, md.original_length

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.calls import dispatch, sending
+from broker.core.calls import delaying, dispatch, postponing, sending
+from broker.core.message.logical_order import Instant
 from broker.core.queues import unit as units
 from broker.core.queues.unit import Unit
 
@@ -19,15 +20,16 @@ if TYPE_CHECKING:
     from broker.core.triggers import Triggers
 
 
-def commit(manager: Manager, unit: Unit, moment: Moment | None = None) -> Rows:
+def commit(manager: Manager, unit: Unit, moment: Moment | None = None, rows: Rows | None = None) -> Rows:
     """Freeze a unit for its commit: what is to be made durable. The reports it causes become part of it now, and only
-    they need a `moment`; the bodies they carry must be in memory (`reports.unread`).
+    they need a `moment`; the bodies they carry must be in memory (`reports.unread`). `rows`: those of units that are
+    written together, to which its own are added.
     """
     unit.become(units.COMMITTING)
     if unit.reports:
         assert moment is not None
         sending.send_reports(manager, unit, moment)
-    return unit.commit_rows()
+    return unit.commit_rows(rows)
 
 
 def back_out(unit: Unit) -> Rows:
@@ -52,25 +54,35 @@ def settle(manager: Manager, unit: Unit, *, committed: bool, now: float = 0.0) -
         unit.restore()  # as a backout does when it is asked for
     unit.become(units.COMMITTED if committed else units.BACKED_OUT)
     if committed:
+        puts = unit.puts if unit.terms is None else _commit_terms(manager, unit, now)
+        if manager.waits.taken:
+            manager.waits.remove(unit.gets)
         for entry in unit.gets:
             entry.queue.remove(entry)
-        if len(unit.puts) == 1:  # as with nearly every put outside syncpoint
-            (entry,) = unit.puts
-            _arrive(manager.triggers, entry.queue, unit.puts)
+        if len(puts) == 1:  # as with nearly every put outside syncpoint
+            (entry,) = puts
+            _arrive(manager.triggers, entry.queue, puts)
             if entry.queue.waiters.count:
                 dispatch.offer_one(manager, entry, now)
-        elif unit.puts:
-            for queue, entries in _runs(unit.puts):
+        elif puts:
+            for queue, entries in _runs(puts):
                 _arrive(manager.triggers, queue, entries)
-            dispatch.offer(manager, unit.puts, now)
+            dispatch.offer(manager, puts, now)
     else:
-        for entry in unit.puts:
-            entry.queue.withdraw(entry)
-        for entry in unit.gets:
-            _reinstate(entry)
-        dispatch.offer(manager, unit.gets, now)
-    for queue in unit.firsts:
-        manager.triggers.fire_first(queue)
+        _undo(manager, unit, now)
+    if unit.triggers:
+        manager.triggers.over(unit.triggers, committed=committed)
+
+
+def _undo(manager: Manager, unit: Unit, now: float) -> None:
+    """Nothing of the unit has happened."""
+    if unit.terms is not None:
+        unit.terms.undo()
+    for entry in unit.puts:
+        entry.queue.withdraw(entry)
+    for entry in unit.gets:
+        _reinstate(manager, entry)
+    dispatch.offer(manager, unit.gets, now)
 
 
 def give_back(manager: Manager, entry: Entry, now: float) -> None:
@@ -79,19 +91,36 @@ def give_back(manager: Manager, entry: Entry, now: float) -> None:
     if unit is None or unit.state != units.ACTIVE or entry not in unit.gets:
         return
     unit.forget(entry)
-    _reinstate(entry)
+    _reinstate(manager, entry)
     dispatch.offer(manager, (entry,), now)
 
 
 def put_again(entry: Entry) -> Unit | None:
-    """An implicit unit that puts a message, whose removal has settled, back at its place."""
+    """An implicit unit that puts a message, whose removal has settled, back at its place. One that was got while it
+    waited waits again.
+    """
     if entry.queue.deleted:
         return None
     unit = Unit()
     entry.backout_count += 1
     entry.queue.place(entry, unit)
     unit.puts.append(entry)
+    if entry.handling is not None and entry.delayed:
+        entry.queue.delay(entry)
+        delaying.join(unit, unit.puts, Instant(wall=entry.handling.not_before))
     return unit
+
+
+def _commit_terms(manager: Manager, unit: Unit, now: float) -> list[Entry]:
+    """Let messages put with a delivery instant wait for it, and the keys of puts be known to all; what of the unit is
+    available now.
+    """
+    assert unit.terms is not None
+    unit.terms.commit(now)
+    there, waiting = delaying.take_out(unit)
+    for entry, due in waiting:
+        postponing.postpone(manager, entry, due)
+    return there
 
 
 def _runs(entries: Sequence[Entry]) -> Sequence[tuple[MessageQueue, Sequence[Entry]]]:
@@ -115,8 +144,10 @@ def _arrive(triggers: Triggers, queue: MessageQueue, entries: Sequence[Entry]) -
             triggers.arrived(queue, entries)
 
 
-def _reinstate(entry: Entry) -> None:
+def _reinstate(manager: Manager, entry: Entry) -> None:
     if entry.queue.deleted:
         entry.queue.remove(entry)
+    elif entry.handling is not None and entry.delayed:
+        postponing.postpone_again(manager, entry)
     else:
         entry.queue.reinstate(entry)

@@ -8,12 +8,12 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.core.message.code_pages import UTF_16, UTF_16_ORDERED, code_page
+from broker.mqi.code_pages import UTF_16, UTF_16_ORDERED, code_page
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from broker.core.message.code_pages import CodePage
+    from broker.mqi.code_pages import CodePage
 
 
 class Coding(NamedTuple):

@@ -15,9 +15,9 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.message import coding, pcf
-from broker.core.message.code_pages import code_page
 from broker.core.message.coding import SOURCE, TARGET, Coding, order_of, page_of
 from broker.mqi import rfh2
+from broker.mqi.code_pages import code_page
 from broker.mqi.descriptor import MQCCSI, MQFMT
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQPMRF

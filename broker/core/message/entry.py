@@ -2,7 +2,8 @@
 
 States and who sees them: PUT_PENDING nobody, not even the unit of work that put it; AVAILABLE everybody;
 GET_PENDING nobody; LOCKED the handle that locked it; DAMAGED nobody, since its data is not what was put; CLAIMED the
-consumer that has claimed it; PREPARED nobody, it belongs to a prepared unit; GONE is off the queue. `TRANSITIONS` says
+consumer that has claimed it; PREPARED nobody, it belongs to a prepared unit; WAITING nobody before an instant, but who
+asks for such messages; GONE is off the queue. `TRANSITIONS` says
 what leads from one to the next. The place of an entry on its queue never changes: its key is decided when it is put, or
 when its prepared unit is published, and is kept by commit, backout and restart.
 """
@@ -15,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
+from broker.core.message.handling import Handling
 from broker.core.message.logical_order import Item
-from broker.core.message.rows import MessageRow
+from broker.core.message.rows import GOT, MessageRow
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
@@ -24,8 +26,8 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.unit import Unit
 
-PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, DAMAGED, GONE, CLAIMED, PREPARED = range(8)
-STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "DAMAGED", "GONE", "CLAIMED", "PREPARED")
+PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, DAMAGED, GONE, CLAIMED, PREPARED, WAITING = range(9)
+STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "DAMAGED", "GONE", "CLAIMED", "PREPARED", "WAITING")
 
 TRANSITIONS = {
     PUT_PENDING: {
@@ -33,6 +35,7 @@ TRANSITIONS = {
         "arrive": AVAILABLE,  # its put is committed
         "withdraw": GONE,  # its put is backed out
         "prepare": PREPARED,  # it is staged by a prepared unit
+        "postpone": WAITING,  # its put is committed before its delivery instant
     },
     AVAILABLE: {
         "take": GET_PENDING,  # a destructive get
@@ -47,6 +50,7 @@ TRANSITIONS = {
     GET_PENDING: {
         "remove": GONE,  # the get is committed
         "reinstate": AVAILABLE,  # the get is backed out
+        "postpone": WAITING,  # its handler has failed, or it was got while it waited and is backed out
     },
     DAMAGED: {
         "readmit": AVAILABLE,  # for as long as it takes to remove it: it is expired, or its queue is cleared
@@ -58,6 +62,9 @@ TRANSITIONS = {
     PREPARED: {
         "publish": AVAILABLE,  # its unit is among the winners of a batch
         "drop": GONE,  # its unit is discarded
+    },
+    WAITING: {
+        "fall_due": AVAILABLE,  # its instant has come; also for as long as it takes to remove or to get it before that
     },
     GONE: {
         "place": PUT_PENDING,  # a get whose answer nobody took, after its removal
@@ -110,6 +117,7 @@ class Entry:
         "correl_id",
         "data",
         "given_msg_id",
+        "handling",
         "hardened",
         "key",
         "length",
@@ -127,6 +135,7 @@ class Entry:
     data: bytes | None
     marks: set[Handle | None] | None  # who has marked it in a browse; None in it is the co-operating set
     given_msg_id: bytes | None  # None: the queue manager made the MsgId
+    handling: Handling | None  # what handlers, or a delay, have left with it
 
     deadline: float | None = None  # wall-clock seconds after which it is expired
     group_id: bytes = NO_ID
@@ -148,6 +157,7 @@ class Entry:
         self.backout_count = 0
         self.hardened = False  # it is on disk that somebody has got it (journal rule 8)
         self.marks = None
+        self.handling = None
         self.given_msg_id = None
         self.correl_id = NO_ID
         self.priority = 0
@@ -184,6 +194,11 @@ class Entry:
         """How far a segment reaches: its length, or for a report about a segment the length of that."""
         return max(self.length, self.original_length)
 
+    @property
+    def delayed(self) -> bool:
+        """Whether it has an instant before which it is not to be available."""
+        return self.handling is not None and self.handling.not_before > 0
+
     def expired(self, now: float) -> bool:
         """Whether its time was up at `now` (wall-clock seconds)."""
         return self.deadline is not None and self.deadline <= now
@@ -206,6 +221,7 @@ class Entry:
             self.length,
             self.data,
             self.backout_count,
+            handling=b"" if self.handling is None else self.handling.pack(),
         )
 
     def _descriptor(self) -> bytes:
@@ -222,7 +238,7 @@ class Entry:
     @staticmethod
     def from_row(queue: MessageQueue, row: MessageRow, *, prepared: bool = False) -> Entry:
         """The entry that a store kept, as it was when it was committed. `prepared`: it belongs to a prepared unit."""
-        id, _, rank, persistence, descriptor, length, data, backout_count, hardened, _, _, place = row
+        id, _, rank, persistence, descriptor, length, data, backout_count, hardened, _, _, place, handling = row
         fields = msgpack.unpackb(descriptor, use_list=False)
         entry: Entry
         if len(fields) == _COMMON_FIELDS:
@@ -239,7 +255,9 @@ class Entry:
         if correl_id is not None:
             entry.correl_id = correl_id
         entry.persistence = persistence
-        entry.backout_count = backout_count + hardened
+        entry.backout_count = backout_count + (hardened == GOT)
+        if handling:
+            entry.handling = Handling.unpack(handling)
         return entry
 
     def share(self, common: dict[Any, Any]) -> None:
@@ -277,7 +295,8 @@ class FullEntry(Entry):
 
 class Piece(FullEntry):
     """A piece, but not the first, of a message that the queue manager cuts: the message counts one start, and each
-    piece would be one more. The store does not keep this: after a restart it is a segment like any other.
+    piece would be one more. The store does not keep this: after a restart it is a segment like any other. Trigger
+    messages, which start nothing themselves, are of this kind too.
     """
 
     __slots__ = ()

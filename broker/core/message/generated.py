@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 class GeneratedMessage(NamedTuple):
     """A message of the queue manager's own. Its descriptor is complete, but may leave priority and persistence to the
-    queue. `properties` are packed as on a queue. One without `dead_letter` is lost where it cannot be put.
+    queue. `properties` are packed as on a queue. One without `dead_letter` is lost where it cannot be put; one without
+    `triggers` starts nothing there.
     """
 
     q_name: str
@@ -23,6 +24,7 @@ class GeneratedMessage(NamedTuple):
     data: bytes
     properties: bytes = b""
     dead_letter: bool = True
+    triggers: bool = True
 
 
 class Lost(NamedTuple):

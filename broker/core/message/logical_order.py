@@ -48,6 +48,19 @@ ALONE = Item(NO_ID, 1, 0)
 """A message outside of groups, whole."""
 
 
+class Instant(NamedTuple):
+    """When a message is to be available: as the put has said it, on the wall clock, and on the monotonic one unless it
+    follows the wall clock. All 0: at once.
+    """
+
+    said: tuple[float, float] = (0.0, 0.0)
+    wall: float = 0.0
+    tick: float | None = None
+
+
+AT_ONCE = Instant()
+
+
 class Position(NamedTuple):
     """The last item of a handle, and what it left open."""
 
@@ -59,6 +72,7 @@ class Position(NamedTuple):
     persistence: int = 0
     in_unit: bool = False
     logical: bool = False  # the call named LOGICAL_ORDER
+    instant: Instant = AT_ONCE  # that of all that is put into what is open; last, and not kept by prepared units
 
     @property
     def open(self) -> bool:

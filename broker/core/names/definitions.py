@@ -39,12 +39,13 @@ class Define:
     """Store this definition, new or in place of the one of the same name; messages stay.
 
     `number` identifies the object to its messages in the store; the queue manager gives it. `alters`: there was a local
-    queue of this name and number when the change was made.
+    queue of this name and number when the change was made, which DEPTH had switched off `switch_offs` times.
     """
 
     definition: Definition
     number: int = 0
     alters: bool = False
+    switch_offs: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.message.generated import GeneratedMessage, Lost
     from broker.core.message.logical_order import Position
+    from broker.core.message.trigger_message import TriggerMessage
     from broker.core.queues.handles import Handle
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiter
+    from broker.mqi.errors import MQError
 
 
 class Move(NamedTuple):
@@ -57,12 +59,25 @@ class Effects:
     """What the steps of the core let happen outside, gathered until the engine carries it out (`Manager.drain`).
 
     `grants` are for gets that waited, `ended` are waits that end with a reason. `expired` messages are off their queues
-    and to be removed from the store, with a report where they ask for one. `generated` messages are to be put, `lost`
-    ones could not be. `posted`: trigger monitors have something to look at. `to_offer` are messages that those who wait
-    have not been offered yet: unlocked, or no longer behind another. That is left to the next `drain`.
+    and to be removed from the store, with a report where they ask for one. `triggered` trigger messages and `generated`
+    messages are to be put, `lost` ones could not be. `held` are dead letters that could not be put: of which queue,
+    where, how many, and why. `postponed` messages have come to wait: until when on the monotonic clock
+    (`postponing.postpone`). `posted`: trigger monitors have something to look at. `to_offer` are messages that those
+    who wait have not been offered yet: unlocked, or no longer behind another. That is left to the next `drain`.
     """
 
-    __slots__ = ("ended", "expired", "generated", "grants", "lost", "posted", "to_offer")
+    __slots__ = (
+        "ended",
+        "expired",
+        "generated",
+        "grants",
+        "held",
+        "lost",
+        "posted",
+        "postponed",
+        "to_offer",
+        "triggered",
+    )
 
     def __init__(self) -> None:
         self.grants: list[tuple[Waiter, Grant]] = []
@@ -70,12 +85,23 @@ class Effects:
         self.expired: list[Entry] = []
         self.generated: list[GeneratedMessage] = []
         self.lost: list[Lost] = []
+        self.held: list[tuple[str, str, int, MQError]] = []
         self.posted = False
+        self.postponed: list[tuple[Entry, float | None]] = []
         self.to_offer: list[Entry] = []
+        self.triggered: list[TriggerMessage] = []
 
     def __bool__(self) -> bool:
         return bool(
-            self.grants or self.ended or self.expired or self.generated or self.lost or self.posted or self.to_offer
+            self.grants
+            or self.ended
+            or self.expired
+            or self.generated
+            or self.triggered
+            or self.lost
+            or self.posted
+            or self.to_offer
+            or self.postponed
         )
 
     def take(self) -> Effects:
@@ -86,5 +112,7 @@ class Effects:
         taken.expired, self.expired = self.expired, taken.expired
         taken.generated, self.generated = self.generated, taken.generated
         taken.lost, self.lost = self.lost, taken.lost
+        taken.triggered, self.triggered = self.triggered, taken.triggered
         taken.posted, self.posted = self.posted, False
+        taken.postponed, self.postponed = self.postponed, taken.postponed
         return taken

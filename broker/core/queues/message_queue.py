@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.names.definitions import Definition
     from broker.core.queues.handles import Handle
+    from broker.core.queues.keys import Keys
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiters
 
@@ -31,7 +32,11 @@ class MessageQueue(Protocol):
     input_count: int
     depth: int
     pending_starts: int
-    first_triggered: float | None
+    keys: Keys | None
+    last_triggered: float | None
+    switched_off: bool
+    switch_offs: int
+    unwritten_switch_off: bool
 
     definition: Definition
     put_inhibited: bool
@@ -49,6 +54,7 @@ class MessageQueue(Protocol):
     hardens_backout: bool
     trigger_on: bool
     trigger_type: int
+    trigger_depth: int
     trigger_priority: int
     trigger_data: str
     process_name: str
@@ -125,6 +131,15 @@ class MessageQueue(Protocol):
 
     def drop(self, entries: Sequence[Entry]) -> None:
         """The unit of these messages is discarded."""
+
+    def delay(self, entry: Entry) -> None:
+        """A message that has just been placed is to be available only at an instant."""
+
+    def postpone(self, entry: Entry) -> None:
+        """A put with a delay is committed, or a message that was got goes back and must wait."""
+
+    def fall_due(self, entry: Entry) -> None:
+        """What a message waits for has come: it is available at its place."""
 
     # How many messages there are
 

@@ -4,9 +4,10 @@ Where a message is in its life is told by the methods that bring it from one sta
 which messages a get may be given, by the shelf that holds them.
 
 Invariants (`check_invariants`): those of the shelf and of the browse marks; `depth` counts PUT_PENDING, AVAILABLE,
-LOCKED, DAMAGED, CLAIMED and PREPARED (MQ's CURDEPTH), the first three by effective priority in `depths`; `uncommitted`
-counts PUT_PENDING and GET_PENDING, `claimed` CLAIMED, `prepared` PREPARED, which are on no shelf; no waiting getter
-would be given a message that is available.
+LOCKED, DAMAGED, CLAIMED, PREPARED and WAITING (MQ's CURDEPTH), the first three by effective priority in `depths`, but
+for those PUT_PENDING that will be WAITING;
+`uncommitted` counts PUT_PENDING and GET_PENDING, `claimed` CLAIMED, `prepared` PREPARED, which are on no shelf; no
+waiting getter would be given a message that is available.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from broker.core.message.entry import (
     MAX_PRIORITY,
     PREPARED,
     PUT_PENDING,
+    WAITING,
     Entry,
     order_key,
     rank_of,
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Definition
     from broker.core.queues.effects import Effects
     from broker.core.queues.handles import Handle
+    from broker.core.queues.keys import Keys
     from broker.core.queues.unit import Unit
 
 
@@ -71,7 +74,11 @@ class LocalQueue(LocalQueueAttributes):
         self.prepared_bytes = 0
         self.bytes = 0  # of the bodies of all messages
         self.pending_starts = 0  # TPF's TriggerPendingCount
-        self.first_triggered: float | None = None  # when FIRST last fired, monotonic seconds
+        self.last_triggered: float | None = None  # monotonic seconds: TRIGINT counts from then
+        self.switched_off = False  # DEPTH has fired, and nobody has changed triggering since
+        self.switch_offs = 0  # how often that has happened since the start
+        self.unwritten_switch_off = False  # the store does not know of the last time
+        self.keys: Keys | None = None  # of puts that had one
 
     # What its attributes mean for a message that is put
 
@@ -127,7 +134,10 @@ class LocalQueue(LocalQueueAttributes):
         """The put is backed out."""
         assert entry.state == PUT_PENDING
         self.uncommitted -= 1
-        self._count(entry, -1)
+        if entry.delayed:
+            self.depth -= 1
+        else:
+            self._count(entry, -1)
         self._forget(entry)
 
     def take(self, entry: Entry, unit: Unit) -> None:
@@ -266,6 +276,42 @@ class LocalQueue(LocalQueueAttributes):
         self.prepared -= len(entries)
         self.depth -= len(entries)
 
+    # Messages that wait for an instant
+
+    def delay(self, entry: Entry) -> None:
+        """A message that has just been placed is to be available only at an instant: it counts in the depth, not for
+        triggers.
+        """
+        assert entry.state == PUT_PENDING
+        self.depths[rank_of(entry.key)] -= 1
+
+    def postpone(self, entry: Entry) -> None:
+        """A put with a delay is committed, or a message that was got goes back and must wait: it counts in the depth,
+        not for triggers.
+        """
+        if entry.state == GET_PENDING:
+            self.depth += 1
+        else:
+            assert entry.state == PUT_PENDING
+        self.uncommitted -= 1
+        entry.unit = None
+        self.shelf.postpone(entry)
+
+    def fall_due(self, entry: Entry) -> None:
+        """What a message waits for has come, or it is to be removed or got: it is available at its place."""
+        assert entry.state == WAITING
+        self.shelf.fall_due(entry)
+        self.depths[rank_of(entry.key)] += 1
+        self._show_again(entry)
+
+    def load_waiting(self, entries: Sequence[Entry]) -> None:
+        """Messages that waited when the queue manager ended, and do still."""
+        for entry in entries:
+            self.shelf.entries[entry.key] = entry
+            self.shelf.postpone(entry)
+            self.bytes += entry.length
+        self.depth += len(entries)
+
     def load(self, entries: Sequence[Entry]) -> None:
         """Messages that were on the queue when the queue manager ended. There are no getters and no views yet."""
         self.shelf.load(entries)
@@ -301,14 +347,20 @@ class LocalQueue(LocalQueueAttributes):
         del shelf.entries[entry.key]
         if shelf.damaged:
             shelf.damaged.pop(entry.key, None)
+        if self.keys is not None:
+            self.keys.gone(entry)
         self.bytes -= entry.length
 
     # How many there are
 
     @property
     def message_count(self) -> int:
-        """How many messages are on it that somebody may be given now or later: not the damaged and the claimed ones."""
-        return len(self.shelf.entries) - len(self.shelf.damaged) - self.claimed
+        """How many messages are on it that somebody may be given now, or when a unit of work ends: not the damaged, the
+        claimed and the waiting ones.
+        """
+        shelf = self.shelf
+        waiting = sum(key not in shelf.damaged for key in shelf.waiting) if shelf.damaged else len(shelf.waiting)
+        return len(shelf.entries) - len(shelf.damaged) - self.claimed - waiting
 
     def count_available(self, priority: int) -> int:
         """How many available messages there are of this effective priority or higher."""
@@ -328,8 +380,9 @@ class LocalQueue(LocalQueueAttributes):
         self.browse_marks.check_invariants(entries)
         self.waiters.check_invariants()
         states = [entry.state for entry in entries]
-        counted = sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states)
-        besides = states.count(DAMAGED) + self.claimed + self.prepared
+        delayed = sum(entry.state == PUT_PENDING and entry.delayed for entry in entries)
+        counted = sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states) - delayed
+        besides = states.count(DAMAGED) + self.claimed + self.prepared + len(shelf.waiting) + delayed
         assert (self.depth, sum(self.depths)) == (counted + besides, counted)
         assert self.claimed == states.count(CLAIMED)
         assert self.uncommitted == sum(state in (PUT_PENDING, GET_PENDING) for state in states)

@@ -60,6 +60,7 @@ class LocalQueueAttributes(QueueAttributes):
         self.hardens_backout = bool(number["HARDENBO"])
         self.trigger_on = bool(number["TRIGGER"])
         self.trigger_type = int(number["TRIGTYPE"])
+        self.trigger_depth = int(number["TRIGDPTH"])
         self.trigger_priority = int(number["TRIGMPRI"])
         self.trigger_data = str(number["TRIGDATA"])
         self.process_name = str(number["PROCESS"])

@@ -57,6 +57,7 @@ class Request:
         "unmarked_by",
         "unmarks",
         "view",
+        "waiting",
         "whole",
         "with_mqmde",
     )
@@ -92,6 +93,7 @@ class Request:
         self.may_wait = False  # when no message is there
         self.under_cursor = False  # for the message under the browse cursor: it looks for none
         self.unlock = False  # for no message at all: it ends the lock of its handle
+        self.waiting = False  # messages that wait for an instant are seen as if it had come
 
     @property
     def narrow(self) -> bool:

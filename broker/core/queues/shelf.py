@@ -9,7 +9,7 @@ damaged is in `entries` but in none of them, so ten thousand uncommitted message
 Invariants (`check_invariants`): `entries` holds every message that is not GONE, by key; `available` holds exactly the
 keys of the AVAILABLE ones, and so do the indexes, each for the entries that have that identifier; a view holds those of
 them, up to its frontier, that it admits. `damaged` holds every message that is DAMAGED, and none that is AVAILABLE or
-LOCKED.
+LOCKED. `waiting` holds exactly the keys of the WAITING ones.
 """
 
 from __future__ import annotations
@@ -29,13 +29,14 @@ from broker.core.message.entry import (
     LOCKED,
     MAX_PRIORITY,
     PUT_PENDING,
+    WAITING,
     order_key,
 )
 from broker.core.queues.groups import Groups
 from broker.core.queues.identity_index import IdentityIndex
 from broker.core.queues.selection import Request, unmarked
 from broker.core.queues.sorted_keys import SortedKeys
-from broker.core.queues.views import GROUP_START, LOOKS_AT_ONCE, PART, WHOLE_GROUP, View, starts
+from broker.core.queues.views import GROUP_START, LOOKS_AT_ONCE, PART, START, WHOLE_GROUP, View, starts
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
@@ -66,6 +67,8 @@ class Shelf:
         "groups",
         "selectors",
         "views",
+        "waiting",
+        "waiting_by_msg_id",
     )
 
     def __init__(self, ids: Identifiers, entries: Sequence[Entry] = ()) -> None:
@@ -77,7 +80,9 @@ class Shelf:
         self.groups = Groups()
         self.views: dict[tuple[object, ...], View] = {}  # by what it is about
         self.selectors: dict[Selector, int] = {}  # of how many handles
-        self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of available and damaged
+        self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of available, damaged, waiting
+        self.waiting: SortedKeys[int] = SortedKeys()
+        self.waiting_by_msg_id = IdentityIndex()  # given ones
         self.damaged: dict[int, str] = {}  # by key, why: messages whose data is known not to be what was put
         self.load(entries)
 
@@ -155,6 +160,23 @@ class Shelf:
         if entry.deadline is not None:
             self.expiring.discard((entry.deadline, entry.key))
         self.show(entry)
+
+    def postpone(self, entry: Entry) -> None:
+        """A message on the shelf waits for an instant. In its time it expires all the same."""
+        entry.state = WAITING
+        self.waiting.add(entry.key)
+        if entry.given_msg_id is not None:
+            self.waiting_by_msg_id.add(entry.given_msg_id, entry.key)
+        if entry.deadline is not None:
+            self.expiring.add((entry.deadline, entry.key))
+
+    def fall_due(self, entry: Entry) -> None:
+        """It waits no longer: the caller shows it."""
+        self.waiting.discard(entry.key)
+        if entry.given_msg_id is not None:
+            self.waiting_by_msg_id.discard(entry.given_msg_id, entry.key)
+        if entry.deadline is not None:
+            self.expiring.discard((entry.deadline, entry.key))
 
     def _index(self, entry: Entry) -> Sequence[int]:
         """Let an available message be found; the keys of those whose completeness may have changed with it."""
@@ -236,15 +258,28 @@ class Shelf:
         made, given = self._made(msg_id), self.by_msg_id.after(msg_id, after)
         return given if made is None or made <= after else merge((made,), given)
 
-    def _made(self, msg_id: bytes) -> int | None:
-        """The key of the available message for which this MsgId was made: its number is in it, only not its rank."""
+    def with_waiting(self, request: Request, after: int) -> Iterable[int]:
+        """The keys behind `after` to which a request leads, of messages that are available or wait for an instant."""
+        if request.msg_id is not None:
+            return merge(self._with_msg_id(request.msg_id, after), self.waiting_with(request.msg_id, after))
+        return merge(self._source(request, after), self.waiting.after(after))
+
+    def waiting_with(self, msg_id: bytes, after: int = START) -> Iterable[int]:
+        """The keys behind `after` of messages with this MsgId that wait for an instant."""
+        made, given = self._made(msg_id, WAITING), self.waiting_by_msg_id.after(msg_id, after)
+        return given if made is None or made <= after else merge((made,), given)
+
+    def _made(self, msg_id: bytes, state: int = AVAILABLE) -> int | None:
+        """The key of the message in this state for which this MsgId was made: its number is in it, only not its
+        rank.
+        """
         number = self._ids.number_of(msg_id)
         if number is None or number >> ID_BITS:
             return None
         for key in range(order_key(0, number), -1, _TO_NEXT_RANK):
             entry = self.entries.get(key)
             if entry is not None:
-                return entry.key if entry.state == AVAILABLE and entry.given_msg_id is None else None
+                return entry.key if entry.state == state and entry.given_msg_id is None else None
         return None
 
     def admits(self, entry: Entry, start: int, whole: int) -> bool:
@@ -383,6 +418,11 @@ class Shelf:
         for view in self.views.values():
             assert list(view.keys) == [key for key in shown if view.has_passed(key) and view.admits(self.entries[key])]
         set_aside = [key for key, entry in self.entries.items() if entry.state == DAMAGED]
-        assert len(self.expiring) == sum(self.entries[key].deadline is not None for key in (*shown, *set_aside))
+        waiting = sorted(key for key, entry in self.entries.items() if entry.state == WAITING)
+        assert list(self.waiting) == waiting
+        waiting_ids = {key: self.entries[key].given_msg_id for key in waiting}
+        self.waiting_by_msg_id.check_invariants({key: id for key, id in waiting_ids.items() if id is not None})
+        expiring = (*shown, *set_aside, *waiting)
+        assert len(self.expiring) == sum(self.entries[key].deadline is not None for key in expiring)
         assert self.damaged.keys() >= set(set_aside)
         assert not any(self.entries[key].state in (AVAILABLE, LOCKED) for key in self.damaged)

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.message.logical_order import Position
     from broker.core.message.reports import Kind
+    from broker.core.message.trigger_message import TriggerEvent
     from broker.core.queues.handles import Handle, Hconn
-    from broker.core.queues.message_queue import MessageQueue
+    from broker.core.queues.unit_terms import UnitTerms
 
 ACTIVE, COMMITTING, BACKING_OUT, COMMITTED, BACKED_OUT, PREPARING, PREPARED, IN_DOUBT = range(8)
 STATE_NAMES = (
@@ -41,7 +42,6 @@ class Unit:
     __slots__ = (
         "bytes",
         "calls",
-        "firsts",
         "gets",
         "last_gets",
         "last_puts",
@@ -50,6 +50,8 @@ class Unit:
         "reports",
         "since",
         "state",
+        "terms",
+        "triggers",
     )
 
     def __init__(self) -> None:
@@ -60,10 +62,13 @@ class Unit:
         self.gets: dict[Entry, bool] = {}  # whether the message is the first, or only, that its call got
         self.bytes = 0  # of the bodies put
         self.calls = 0  # what counts towards MAXUMSGS: one a call, however many segments it puts or gets
-        self.firsts: list[MessageQueue] = []  # queues whose FIRST condition a put of this unit met
+        self.triggers: list[TriggerEvent] = []  # what its puts have triggered, for the time when it is over
         self.reports: dict[Entry, Kind] = {}  # to be made of these messages when the unit is committed
         self.last_puts: dict[Handle, Position] = {}  # from before the unit's first put with the handle
         self.last_gets: dict[Handle, Position] = {}  # and first get
+        self.terms: UnitTerms | None = (
+            None  # what its puts have said beside the options of the MQI; None for nearly all
+        )
 
     def confirm(self, entry: Entry, kind: Kind) -> None:
         """The message asks for a report on what this unit does with it. The report counts towards MAXUMSGS."""
@@ -73,6 +78,8 @@ class Unit:
     def forget(self, entry: Entry) -> None:
         """A message got leaves the unit."""
         self.calls -= self.gets.pop(entry) + (self.reports.pop(entry, None) is not None)
+        if self.terms is not None:
+            self.terms.forget(entry)
 
     def pass_on(self, entry: Entry, other: Unit) -> None:
         """A message got becomes part of another unit, and with it the report that it asks for."""
@@ -116,15 +123,17 @@ class Unit:
         assert state in TRANSITIONS[self.state], f"{STATE_NAMES[self.state]} -> {STATE_NAMES[state]}"
         self.state = state
 
-    def commit_rows(self) -> Rows:
-        """The rows of a commit: persistent messages put, persistent messages removed."""
-        rows = Rows()
+    def commit_rows(self, rows: Rows | None = None) -> Rows:
+        """The rows of a commit: persistent messages put, persistent messages removed; added to `rows`, if given."""
+        rows = Rows() if rows is None else rows
         for entry in self.puts:
             if entry.persistence:
                 rows.inserts.append(entry.row())
         for entry in self.gets:
             if entry.persistence:
                 rows.removals.append(entry.number or entry.key & ID_MASK)
+        if self.terms is not None:
+            self.terms.add_rows(rows)
         return rows
 
     def backout_rows(self) -> Rows:

@@ -1,0 +1,96 @@
+"""What a put may say beside the options of the MQI: when the message is to be available, and by which key a second put
+of the same is told (`docs/handlers.md`).
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from itertools import repeat
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from broker.clock import Clock
+from broker.mqi.handling import KEY_BYTES, NO_TERMS, SECONDS_MAX, WINDOW, PutTerms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_YEARS: Final = "more than ten years"
+
+
+class Terms(TypedDict, total=False):
+    """Of `delay` (seconds, or a timedelta) and `deliver_at` (a datetime with a zone, or seconds since 1970) at most one
+    is given; what is not to come is at once. `key` has 1 to 255 bytes; within `window` seconds of the delivery instant
+    of the first message with it, or with None for as long as that is on its queue, a put with the same key is answered
+    as made, and nothing is put.
+    """
+
+    delay: float | timedelta | None
+    deliver_at: float | datetime | None
+    key: str | bytes | None
+    window: float | None
+
+
+def put_terms(given: Terms) -> PutTerms:
+    """The terms of a put. Raises ValueError for both `delay` and `deliver_at`, a datetime without a zone, more than ten
+    years, a key or a window that cannot be; TypeError for another kind of value.
+    """
+    if not given:
+        return NO_TERMS
+    unknown = given.keys() - Terms.__optional_keys__
+    if unknown:
+        raise TypeError(f"{sorted(unknown)[0]}= is no option of a put")
+    delay, deliver_at = given.get("delay"), given.get("deliver_at")
+    if delay is not None and deliver_at is not None:
+        raise ValueError("delay= and deliver_at= are given: one of them says when the message is to be available")
+    key, window = _key(given.get("key")), given.get("window", WINDOW)
+    if "window" in given and not key:
+        raise ValueError("window= is given without key=, whose window it is")
+    if window is not None and not 0 < _number(window, "window") <= SECONDS_MAX:
+        raise ValueError(f"window={window}: a number of seconds above 0, at most ten years, or None")
+    terms = PutTerms(_delay(delay), _instant(deliver_at), key, window)
+    return NO_TERMS if terms == NO_TERMS else terms
+
+
+def each_put_terms(given: Terms, keys: Iterable[str | bytes | None] | None) -> Iterator[Terms]:
+    """The terms of each put of a batch, whose messages have these keys."""
+    return repeat(given) if keys is None else (Terms(**{**given, "key": key}) for key in keys)
+
+
+def _delay(delay: float | timedelta | None) -> float:
+    if delay is None:
+        return 0.0
+    seconds = delay.total_seconds() if isinstance(delay, timedelta) else _number(delay, "delay")
+    if not seconds <= SECONDS_MAX:
+        raise ValueError(f"delay={delay}: {_YEARS}")
+    return max(seconds, 0.0)
+
+
+def _instant(deliver_at: float | datetime | None) -> float:
+    if deliver_at is None:
+        return 0.0
+    if isinstance(deliver_at, datetime):
+        if deliver_at.utcoffset() is None:
+            raise ValueError(f"deliver_at={deliver_at} has no zone: it could be any of forty instants")
+        seconds = deliver_at.timestamp()
+    else:
+        seconds = _number(deliver_at, "deliver_at")
+    if not seconds <= Clock.time() + SECONDS_MAX:
+        raise ValueError(f"deliver_at={deliver_at}: {_YEARS} from now")
+    return max(seconds, 0.0)
+
+
+def _number(value: object, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{name} is a number of seconds, not {value!r}")
+    return float(value)
+
+
+def _key(key: str | bytes | None) -> bytes:
+    if key is None:
+        return b""
+    if not isinstance(key, str | bytes):
+        raise TypeError(f"key is text or bytes, not {key!r}")
+    encoded = key.encode() if isinstance(key, str) else key
+    if not 0 < len(encoded) <= KEY_BYTES:
+        raise ValueError(f"key has {len(encoded)} bytes: 1 to {KEY_BYTES}")
+    return encoded
