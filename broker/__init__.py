@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from broker.interface import ColumnMessage as ColumnMessage
     from broker.interface import Connection as Connection
     from broker.interface import Consumer as Consumer
+    from broker.interface import Delivered as Delivered
+    from broker.interface import Deliveries as Deliveries
+    from broker.interface import DeliveryConnection as DeliveryConnection
     from broker.interface import Message as Message
     from broker.interface import PendingQueue as PendingQueue
     from broker.interface import PutResult as PutResult
@@ -41,6 +44,9 @@ _MODULES = {
     "CommandFailedError": "mqi",
     "Connection": "interface",
     "Consumer": "interface",
+    "Deliveries": "interface",
+    "Delivered": "interface",
+    "DeliveryConnection": "interface",
     "MQError": "mqi",
     "Message": "interface",
     "PendingQueue": "interface",

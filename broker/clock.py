@@ -33,6 +33,10 @@ class Clock:
         """Run `callback` on the event loop in `delay` seconds."""
         return asyncio.get_running_loop().call_later(delay, callback)
 
+    def tell_steps(self, stepped: Callable[[], None]) -> bool:
+        """Have `stepped` called whenever the wall clock is set. False: nobody tells, who needs to know looks at it."""
+        return False
+
     async def sleep(self, delay: float) -> None:
         """Suspend the calling task for `delay` seconds; 0 gives the other tasks a turn."""
         await asyncio.sleep(delay)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -19,10 +20,15 @@ KIB: Final = 1024
 PAGE_WIDTH: Final = 100
 
 _IN_BYTES: Final = frozenset({"budget", "bytes", "free_bytes", "lag_bytes", "log_bytes", "log_bytes_max"})
-_LISTS: Final = {"queues": "queue", "consumers": "consumer", "prepared_units": "prepared unit"}
+_LISTS: Final = {"queues": "queue", "handlers": "handler", "consumers": "consumer", "prepared_units": "prepared unit"}
 """The figures that are lists, with what each element of them is."""
 
-_SELDOM: Final = ("damaged", "claimed", "prepared")
+_OF_HANDLERS: Final = ("started", "running", "succeeded", "failed")
+"""Columns of the handlers that are shown in any case; of the others those that have a figure."""
+
+_SELDOM: Final = (
+    "waiting", "next_release", "keys", "duplicates", "duplicates_with_other_data", "damaged", "claimed", "prepared"
+)  # fmt: skip
 """Columns of the queues that are shown only where one of them has a figure."""
 
 _IN_JSON_ONLY: Final = ("queues",)
@@ -60,7 +66,7 @@ async def _figures(connection: Connection) -> dict[str, Any]:
 
 def in_words(figures: Mapping[str, Any]) -> Iterator[str]:
     """The figures as lines: the queue manager, a section for each of its parts, then as tables the queues that hold,
-    did or await something, the consumers and the prepared units.
+    did or await something, the handlers with their last errors, the consumers and the prepared units.
     """
     parts = {name: value for name, value in figures.items() if isinstance(value, dict)}
     yield from _section(
@@ -72,6 +78,7 @@ def in_words(figures: Mapping[str, Any]) -> Iterator[str]:
     queues = [queue for queue in figures.get("queues", ()) if _worth_showing(queue)]
     empty = [name for name in _SELDOM if not any(queue.get(name) for queue in queues)]
     yield from _listed(_LISTS["queues"], queues, empty)
+    yield from _handlers(figures.get("handlers", ()))
     for list_name in ("consumers", "prepared_units"):
         elements = figures.get(list_name, ())
         nothing = [name for name in _IF_ANY if not any(each.get(name) for each in elements)]
@@ -84,6 +91,36 @@ def _listed(what: str, elements: Iterable[Mapping[str, Any]], without: Sequence[
     if shown:
         yield ""
         yield from narrow_table([_heads(what, shown[0]), *map(_cells, shown)])
+
+
+def _handlers(handlers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """What has become of the messages of each queue under each handler, and what went wrong last."""
+    counted = [name for name, value in (handlers[0] if handlers else {}).items() if isinstance(value, int)]
+    shown = [name for name in counted if name in _OF_HANDLERS or any(each.get(name) for each in handlers)]
+    times = {"waited": "wait", "ran": "run"}
+    rows = [
+        {
+            "name": _handler(each),
+            **{name: each[name] for name in shown},
+            **{times[name]: _mean(each[name]) for name in times},
+        }
+        for each in handlers
+    ]
+    yield from _listed(_LISTS["handlers"], rows, ())
+    for each in handlers:
+        if each["last_error"]:
+            at = datetime.fromtimestamp(each["last_error_at"], UTC)
+            error = str(each["last_error"]).partition("\n")[0]
+            yield f"last error of {_handler(each)}, {at:%Y-%m-%d %H:%M:%S} UTC: {error}"
+
+
+def _handler(figures: Mapping[str, Any]) -> str:
+    return f"{figures['queue']} {figures['handler']}".rstrip()
+
+
+def _mean(duration: Mapping[str, Any]) -> float:
+    """The mean of what took so many seconds in all."""
+    return float(duration["sum"]) / max(int(duration["count"]), 1)
 
 
 def _section(title: str, values: Mapping[str, Any]) -> Iterator[str]:

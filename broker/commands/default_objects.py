@@ -4,7 +4,8 @@ what it is not given, and the system queues that programs and tools expect.
 Names, kinds and attributes are those of a new queue manager of IBM MQ, with one exception: with the durable defaults
 a queue keeps its messages over a restart unless it is told not to (DEFPSIST(YES)). The queues of functions that this
 queue manager does not have (clusters, publish/subscribe, channels) are there for the programs that open them; nothing
-of its own reads or writes them, but for the two that event messages go to.
+of its own reads or writes them, but for the two that event messages go to. One is not IBM's, the queue of the audit
+messages with which tools record what administrators have done to messages.
 """
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ _NOTHING: Given = {}
 SYSTEM_QUEUES: Final[tuple[tuple[str, str, str, Given], ...]] = (
     ("QLOCAL", "SYSTEM.ADMIN.ACCOUNTING.QUEUE", "accounting messages", _RECORDS),
     ("QLOCAL", "SYSTEM.ADMIN.ACTIVITY.QUEUE", "activity reports", _NOTHING),
+    ("QLOCAL", "SYSTEM.ADMIN.AUDIT.QUEUE", "audit messages", {**_KEPT, **_UNTRIGGERED}),
     ("QLOCAL", "SYSTEM.ADMIN.CHANNEL.EVENT", "channel events", _SHORT_EVENTS),
     ("QLOCAL", "SYSTEM.ADMIN.COMMAND.EVENT", "command events", _EVENTS),
     ("QLOCAL", "SYSTEM.ADMIN.COMMAND.QUEUE", "commands in PCF", _COMMANDS),

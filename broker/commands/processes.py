@@ -8,7 +8,7 @@ from broker.mqi.attributes import MQCA, MQIA
 from broker.mqi.descriptor import MQAT
 
 # TPF comes before DEF: both are the same number, and DISPLAY prints the first word. By default handlers written in
-# Python serve a process, as on TPF; only an explicit UNIX asks for a command.
+# Python serve a process, as on TPF; only an explicit UNIX asks for a command, and only by way of an initiation queue.
 APPLICATION_TYPES = {
     "CICS": MQAT.CICS.value,
     "DOS": MQAT.DOS.value,
@@ -32,14 +32,7 @@ PROCESS = (
     Attribute("ALTDATE", MQCA.ALTERATION_DATE, Text(12), origin=Origin.KEPT),
     Attribute("ALTTIME", MQCA.ALTERATION_TIME, Text(8), origin=Origin.KEPT),
     Attribute("APPLICID", MQCA.APPL_ID, Text(256)),
-    Attribute(
-        "APPLTYPE",
-        MQIA.APPL_TYPE,
-        Integer(0, 999999999, APPLICATION_TYPES),
-        MQAT.TPF.value,
-        acts=Acts.NO,
-        instead="handlers in Python serve the process, whatever its type",
-    ),
+    Attribute("APPLTYPE", MQIA.APPL_TYPE, Integer(0, 999999999, APPLICATION_TYPES), MQAT.TPF.value),
     Attribute("DESCR", MQCA.PROCESS_DESC, Text(64), acts=Acts.PROGRAMS),
     Attribute("ENVRDATA", MQCA.ENV_DATA, Text(128)),
     Attribute("USERDATA", MQCA.USER_DATA, Text(128)),

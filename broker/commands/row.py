@@ -38,8 +38,8 @@ class Attribute:
     """An attribute of one kind of object: its MQSC keyword, its MQI selector and the form of its values.
 
     `settable`: MQSET may change it. `quiet`: DISPLAY ALL prints it only when it differs from its default; these are the
-    attributes that the recorded layouts of runmqsc lack. `acts` tells what setting it leads to; `idle` are values on
-    which nothing is done though the attribute acts, `instead` says what happens where nothing is done.
+    attributes that the recorded layouts of runmqsc lack. `acts` tells what setting it leads to, `instead` what happens
+    where nothing is done.
     """
 
     keyword: str
@@ -50,11 +50,10 @@ class Attribute:
     settable: bool = False
     quiet: bool = False
     acts: Acts = Acts.YES
-    idle: tuple[str, ...] = ()
     instead: str = ""
 
     def ignores(self, value: Value) -> bool:
         """Whether this value asks for something that is not done. A default never does."""
-        if self.acts is Acts.NO:
-            return value != self.default and self.form.plain(value) not in ASKS_FOR_NOTHING
-        return self.form.plain(value) in self.idle
+        if self.acts is not Acts.NO:
+            return False
+        return value != self.default and self.form.plain(value) not in ASKS_FOR_NOTHING

@@ -1,4 +1,4 @@
-"""What is shown of the state of things that no command defines: claims by consumers, and prepared units.
+"""What is shown of the state of things that no command defines: claims by consumers, handlers, and prepared units.
 
 A status is named by the noun of DISPLAY and a TYPE. Its figures stand in the order in which they are printed; the
 first is the name that a command asks for.
@@ -54,6 +54,32 @@ STATUSES: Final[dict[tuple[str, str], Status]] = {
         Figure("LAG", _ANY, "messages that are available on the queue"),
         Figure("LAGBYTES", _ANY, "their data, in bytes, with that of what is uncommitted at the moment"),
         Figure("LAGAGE", _ANY, "seconds since the oldest of them arrived"),
+    ),
+    ("QSTATUS", "HANDLER"): _status(
+        "AMQ8450I",
+        "Display queue status details.",
+        Figure("QUEUE", Name(), "a queue whose messages are handed to a handler"),
+        Figure("TYPE", Text(8), "HANDLER"),
+        Figure("HANDLER", Text(256), "the handler"),
+        Figure("PROCESS", Name(), "the process that the queue names"),
+        Figure(
+            "STARTED", _ANY, "messages that were handed to it, each attempt counted, since the queue manager started"
+        ),
+        Figure("RUNNING", _ANY, "of them, those that it has in its hands"),
+        Figure("SUCCEEDED", _ANY, "those that it has handled"),
+        Figure("FAILED", _ANY, "those on which it raised an exception or took too long"),
+        Figure("TIMEDOUT", _ANY, "of the failed, those that took too long"),
+        Figure("REJECTED", _ANY, "those that it gave up at once"),
+        Figure("UNREADABLE", _ANY, "those whose body it could not read"),
+        Figure("LATER", _ANY, "those that it put off"),
+        Figure("CRASHED", _ANY, "those whose worker was gone before they were settled"),
+        Figure("RETURNED", _ANY, "those that came back as if they had not been handed over"),
+        Figure("RETRIED", _ANY, "of the started, those that were not at their first attempt"),
+        Figure("DEADLETTERED", _ANY, "messages that were put to a dead-letter queue"),
+        Figure("HELD", _ANY, "times that this was not possible, and they were kept for it"),
+        Figure("EMPTY", _ANY, "starts for which there was no message any more"),
+        Figure("WAITING", _ANY, "messages of the queue that wait for an instant, to be tried again among others"),
+        Figure("LASTERROR", Text(1024), "the last exception, with its text"),
     ),
     ("THREAD", "INDOUBT"): _status(
         "EMQ0003I",

@@ -180,6 +180,13 @@ class LimitsConfig:
         default=60.0,
         metadata=about(Seconds(0.1), "How long a program may leave answers unread before its line is cut.", "seconds"),
     )
+    keys: int = field(
+        default=1_000_000,
+        metadata=about(
+            Whole(1, 100_000_000),
+            "Most keys of puts that are kept to tell duplicates, some 150 bytes each; a put with one more fails.",
+        ),
+    )
     script_bytes: int = field(
         default=4 * MIB,
         metadata=about(Whole(KIB, 1 << 30), "Longest text of commands in one call; a longer one fails.", "bytes"),
@@ -253,13 +260,35 @@ class TriggerMonitorConfig:
         default=5.0,
         metadata=about(
             Seconds(0.1),
-            "How often a new instance of the monitor takes over from the last. Handler modules are loaded once.",
+            "How often a new instance of the monitor takes over from the last, with handler modules that have changed.",
+            "seconds",
+        ),
+    )
+    sweep_interval: float = field(
+        default=60.0,
+        metadata=about(
+            Seconds(0.1),
+            "How often it is looked for messages that wait on EVERY queues though no handler is on the way to them.",
             "seconds",
         ),
     )
     max_tasks: int = field(default=1000, metadata=about(Whole(1, 1_000_000), "Most handlers running at a time."))
     max_handlers: int = field(
         default=100, metadata=about(Whole(1, 1_000_000), "Most handlers running at a time for one queue.")
+    )
+    commands: bool = field(
+        default=False,
+        metadata=about(
+            Switch(),
+            "Whether `evermq monitor` starts the commands of processes with APPLTYPE(UNIX). Whoever may define "
+            "processes, or put on its initiation queue, then runs commands as its user.",
+        ),
+    )
+    command_timeout: float = field(
+        default=3600.0, metadata=about(Seconds(0.0), "How long such a command may run; 0: for ever.", "seconds")
+    )
+    background_commands: int = field(
+        default=10, metadata=about(Whole(1, 10_000), "Most such commands in the background (with &) at a time.")
     )
 
 

@@ -4,8 +4,8 @@ It decides and returns what should happen outside as values. It never awaits, re
 or touches a file; time and identifiers are given to it. On its hot path it works with plain ints.
 
 Its rooms import each other one way only: message, selector <- queues <- names <- calls <- claims <- prepared <-
-explain <- manager. A noun is data; a verb form is steps on the manager. Here is what is where, in the order in which a
-put and a get meet it:
+deliveries <- explain <- manager. A noun is data; a verb form is steps on the manager. Here is what is where, in the
+order in which a put and a get meet it:
 
     manager             the state of a queue manager, and the entry to every step
     moment              the time of a step, given by the caller
@@ -33,6 +33,7 @@ put and a get meet it:
     message.segmentation    cutting a message that is too long
     message.transmission    messages for other queue managers: MQXQH
     message.entry       a message on a queue, and its states
+    message.handling    what handlers, or a delay, have left with it
     message.rows        what a store keeps of it
     identifiers         MsgIds and arrival numbers
     calls.batches       many puts, or gets, of the plainest kind at once
@@ -43,7 +44,11 @@ put and a get meet it:
     queues.shelf        the messages that can be found, and who may be given which
     queues.sorted_keys, queues.identity_index, queues.groups, queues.views
                         how they are found: by place, identifier, group, kind of get
-    queues.unit         a unit of work
+    calls.delaying, calls.keying
+                        a put with a delivery instant, or with a key
+    queues.keys         the keys of puts, by which a second one is told
+    queues.unit, queues.unit_terms
+                        a unit of work
     calls.settling      it is frozen, and settles
     calls.handoff       a put that meets a waiting get, without a write
 
@@ -55,7 +60,7 @@ put and a get meet it:
     queues.locking, queues.browse_marks
                         browse locks and browse marks
     message.assembly    put together from its segments
-    message.conversion, message.coding, message.code_pages, message.ebcdic, message.pcf
+    message.conversion, message.coding, message.pcf
                         MQGMO_CONVERT
     queues.waiters      gets that wait, found by what they wait for
     calls.dispatch      they are offered what has become available
@@ -65,14 +70,20 @@ put and a get meet it:
     calls.damage        messages whose data is damaged are set aside
     calls.expiring      expired messages leave their queues
     message.generated   messages that the queue manager puts itself
-    message.reports, message.dead_letter
-                        reports, dead letters
+    message.reports, message.dead_letter, message.trigger_message
+                        reports, dead letters, trigger messages
     calls.sending       they are put
     events              event messages
-    triggers            trigger conditions and counts
+    triggers            trigger events and counts
+    names.trigger_conditions
+                        whether a queue can trigger at all
     queues.effects      what the engine is to carry out
 
     calls.arriving      messages that become available outside any put
+    calls.postponing    messages come to wait for an instant
+    calls.releasing     it comes
+    queues.waits, queues.wheel
+                        which ones wait, in the order of their instants
     claims.consumer, claims.consumers
                         who claims messages durably, and where it stands
     claims.claiming, claims.ending
@@ -87,10 +98,21 @@ put and a get meet it:
     prepared.publishing, prepared.discarding
                         a batch is decided, and appears; what is not published goes
 
+    deliveries.deliveries, deliveries.service, deliveries.delivery
+                        messages that are handed to handlers: who serves which queue, what is in flight
+    deliveries.taking, deliveries.order
+                        what is handed out, and in which order
+    deliveries.ending, deliveries.steps, deliveries.failures, deliveries.backoff
+                        what becomes of it, and what is kept with a message that failed
+    deliveries.dead_lettering
+                        ... when its attempts are used up
+    deliveries.counts   figures
+
     calls.defining      definitions come, change and go
     explain.explaining, explain.findings
                         why a message is not given to a get
     explain.incomplete, explain.gaps, explain.passed_over
                         ... for what its group lacks, or is
     explain.holders     who has claimed it
+    explain.triggering  why it starts nothing
 """

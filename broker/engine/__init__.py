@@ -22,6 +22,8 @@ What is where, in the order in which a call meets it:
     bodies          which message bodies are in memory
     put_back        what was got and not taken goes back
     mark_expiry     browse marks end in time
+    releases        messages that wait for an instant are released when it comes
+    duplicates      a put that was made before is answered
     unit_of_work    MQBEGIN, MQCMIT, MQBACK
     rollback_only   a unit of work that can only be backed out
     claim_calls     consumers: claims, and queues read by number
@@ -38,7 +40,11 @@ What is where, in the order in which a call meets it:
     answers         how calls are answered
     mistakes        exceptions that are none of MQ's
 
+    handling_calls      deliveries, and messages that wait for an instant
+    deliveries          deliveries are handed out and taken back
+
     leases, monitors    trigger starts, and those who wait for one
+    switch_offs         triggering that DEPTH has switched off
     leaving         the end of a connection
 
     command_server  MQSC and ZMQSC

@@ -64,6 +64,7 @@ def placed(entry: Entry, reason: int) -> Placed:
         entry.priority,
         entry.persistence,
         reason,
+        deliver_at=entry.handling.not_before if entry.handling is not None else 0.0,
     )
 
 

@@ -40,7 +40,7 @@ class Changes:
     def _take_effect(self, change: Change) -> Exception | None:
         """Apply a change of definitions; the mistake that kept it from taking effect."""
         try:
-            self._core.apply(change)
+            self._core.apply(change, self._context.clock.monotonic())
             self._context.perform()
             if isinstance(change, Define) and change.definition.kind == "QMGR":
                 self._context.mark_expiry.rearm()
@@ -54,7 +54,7 @@ class Changes:
 
         def cleared(error: Exception | None) -> None:
             if error is not None:
-                self._core.triggers.recount(queue)
+                self._core.triggers.recount(queue, self._context.clock.monotonic())
             done(error)
 
         Clearing(self._context, queue, cleared).begin()

@@ -10,11 +10,14 @@ from broker.core.message.rows import Rows
 from broker.core.moment import Moment
 from broker.engine.answers import nobody
 from broker.engine.bodies import tell_damage
+from broker.engine.deliveries import DeliveryDesk
 from broker.engine.jobs import Jobs
 from broker.engine.mark_expiry import MarkExpiry
 from broker.engine.mistakes import mistake
 from broker.engine.monitors import Monitors
 from broker.engine.outbox import Outbox
+from broker.engine.releases import Releases
+from broker.engine.switch_offs import SwitchOffs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +45,8 @@ class EngineContext:
     """
 
     __slots__ = (
-        "_ended_waits", "bodies", "clock", "core", "jobs", "journal", "mark_expiry", "monitors", "outbox", "slices",
+        "_ended_waits", "bodies", "clock", "core", "deliveries", "jobs", "journal", "mark_expiry", "monitors", "outbox",
+        "releases", "slices", "switch_offs",
     )  # fmt: skip
 
     def __init__(self, core: Manager, clock: Clock, journal: Journal, bodies: Bodies, slices: Slices) -> None:
@@ -55,6 +59,9 @@ class EngineContext:
         self.monitors = Monitors(core.triggers)
         self.mark_expiry = MarkExpiry(self)
         self.jobs = Jobs(self)
+        self.deliveries = DeliveryDesk(self)
+        self.releases = Releases(self)
+        self.switch_offs = SwitchOffs(self)
         self._ended_waits: deque[tuple[Waiter, int]] = deque()  # gets that are to be told of it
 
     def moment(self) -> Moment:
@@ -75,6 +82,12 @@ class EngineContext:
                     self.bodies.settled(entry)
         else:
             self.bodies.trim()
+
+    def settle_removals(self, unit: Unit, now: float) -> None:
+        """Let the commit of a unit take effect that has put nothing. The caller performs what comes of it."""
+        self.core.settle(unit, committed=True, now=now)
+        for entry in unit.gets:
+            self.bodies.gone(entry)
 
     def settle_handoff(self, unit: Unit) -> None:
         """Let a put and the waiting get that takes its message take effect together (journal rule 5)."""
@@ -103,12 +116,23 @@ class EngineContext:
             effects = self.core.drain(self.clock.time())
             self._serve(effects)
             self.outbox.send(effects, caller)
+            if effects.postponed:
+                self.releases.keep(effects.postponed)
             posted = posted or effects.posted
+        if self.core.keys.freed:
+            self._free_keys()
         ids = self.core.ids
         if ids.last >= ids.low_at and self.journal.idle:
             self.journal.submit(Rows(), nobody)  # stores the mark, where all messages are nonpersistent
         if posted:
             self.monitors.wake()
+            self.deliveries.run()
+            self.switch_offs.write()
+
+    def _free_keys(self) -> None:
+        """Let the store forget the keys of messages that have gone, before anything is put with them again."""
+        freed, self.core.keys.freed = self.core.keys.freed, []
+        self.journal.submit(Rows(freed=freed), nobody)
 
     def _serve(self, effects: Effects) -> None:
         for waiter, grant in effects.grants:

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from broker.core.calls import distribution
 from broker.core.calls.distribution import DistributionList, ListPut
+from broker.core.calls.keying import Duplicate
 from broker.core.calls.putting import Put
 from broker.core.explain.explaining import Wanted
 from broker.core.names import dynamic
 from broker.core.queues.effects import Grant
 from broker.core.queues.handles import Hconn
 from broker.core.queues.views import Search
-from broker.engine import batches, leaving, put_back, slow_calls
+from broker.engine import batches, duplicates, leaving, put_back, slow_calls
 from broker.engine.answers import opened, placed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.call_order import CallOrder
@@ -26,6 +27,7 @@ from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
 from broker.engine.claim_calls import ClaimCalls
 from broker.engine.context import WAITS_AT_ONCE
 from broker.engine.delivery import Form, form_of
+from broker.engine.handling_calls import HandlingCalls
 from broker.engine.leases import Leases
 from broker.engine.objects import inquire
 from broker.engine.room import BOUNDLESS
@@ -44,6 +46,7 @@ from broker.interface.port import (
 )
 from broker.mqi import checks
 from broker.mqi.errors import MQError
+from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.mqi.options import MQGMO, MQOO
 from broker.mqi.reasons import MQRC
 
@@ -69,7 +72,7 @@ _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 
 
-class Conversation(ClaimCalls, SinkCalls):
+class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
     """One connection to the queue manager."""
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:
@@ -108,18 +111,35 @@ class Conversation(ClaimCalls, SinkCalls):
         issue = self.call_order.after_own_writes if options else self.call_order.in_order  # to delete, it looks
         return issue(Call(), self._close, hobj, options)
 
-    def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
-        return self.call_order.in_order(Call(), self._put, hobj, md, options, data)
+    def put(
+        self,
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+        terms: PutTerms = NO_TERMS,
+    ) -> Call[Placed]:
+        return self.call_order.in_order(Call(), self._put, hobj, md, options, data, terms)
 
     def put1(
-        self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
+        self,
+        descriptor: ObjectDescriptor,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+        terms: PutTerms = NO_TERMS,
     ) -> Call[Placed]:
-        return self.call_order.in_order(Call(), self._put1, descriptor, md, options, data)
+        return self.call_order.in_order(Call(), self._put1, descriptor, md, options, data, terms)
 
     def get(
-        self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
+        self,
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: GetMessageOptions,
+        max_length: int | None,
+        waiting: bool = False,
     ) -> Call[Delivery]:
-        return self.call_order.after_own_writes(GetCall(self), self._get, hobj, md, options, max_length)
+        return self.call_order.after_own_writes(GetCall(self), self._get, hobj, md, options, max_length, waiting)
 
     def put_many(
         self,
@@ -186,6 +206,9 @@ class Conversation(ClaimCalls, SinkCalls):
     def trigger_return(self, leases: Sequence[int]) -> None:
         self.leases.give_back(leases)
 
+    def trigger_sweep(self) -> Call[int]:
+        return self.call_order.in_order(Call(), self._trigger_sweep)
+
     def connect(self, appl_name: str) -> Call[Port]:
         return self.call_order.in_order(HeldCall(_break_unclaimed), self._connect, appl_name)
 
@@ -206,7 +229,8 @@ class Conversation(ClaimCalls, SinkCalls):
         if self.core.objects.opens_model(descriptor):
             self.call_order.change(call, slow_calls.open_model(self, call, descriptor, options))
         else:
-            call.set_result(opened(self.core.open(self.hconn, descriptor, options), self.core.name))
+            handle = self.core.open(self.hconn, descriptor, options, self.manager.clock.monotonic())
+            call.set_result(opened(handle, self.core.name))
 
     def _close(self, call: Call[int], hobj: int, options: int) -> None:
         handle, options = self.hconn.handle(hobj), checks.options(options)
@@ -259,21 +283,32 @@ class Conversation(ClaimCalls, SinkCalls):
     # Messages
 
     def _put(
-        self, call: Call[Placed], hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
+        self,
+        call: Call[Placed],
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+        terms: PutTerms,
     ) -> None:
         try:
             handle = self.hconn.handle(hobj)
             if isinstance(handle, DistributionList):
+                _check_no_terms(terms)
                 self._distribute(call, ListPut(handle, md, options, data))
             else:
-                self._place(call, Put(self.hconn, handle, handle.output_route(), md, options, data))
+                self._place(call, Put(self.hconn, handle, handle.output_route(), md, options, data, terms=terms))
         except MQError as error:
             self.unit_of_work.rollback_only.put_failed(options, error)
             raise
 
     def _place(self, call: Call[Placed], put: Put) -> None:
         """Put a message to a queue."""
-        entry, unit, reason = self.core.put(put, self.context.moment())
+        try:
+            entry, unit, reason = self.core.put(put, self.context.moment())
+        except Duplicate as duplicate:
+            duplicates.answer(self, call, put, duplicate)
+            return
         answer = placed(entry, reason)
         if put.handle is None:  # a program that opened the queue was told then where its name leads
             route = put.route
@@ -316,14 +351,16 @@ class Conversation(ClaimCalls, SinkCalls):
         md: MessageDescriptor | None,
         options: PutMessageOptions,
         data: bytes,
+        terms: PutTerms,
     ) -> None:
         try:
             handle = self.core.open(self.hconn, checks.object_descriptor(descriptor), MQOO.OUTPUT.value)
             try:
                 if isinstance(handle, DistributionList):
+                    _check_no_terms(terms)
                     self._distribute(call, ListPut(handle, md, options, data, once=True))
                 else:
-                    self._place(call, Put(self.hconn, None, handle.output_route(), md, options, data))
+                    self._place(call, Put(self.hconn, None, handle.output_route(), md, options, data, terms=terms))
             finally:
                 self.close_handle(handle)
         except MQError as error:
@@ -337,15 +374,16 @@ class Conversation(ClaimCalls, SinkCalls):
         md: MessageDescriptor | None,
         options: GetMessageOptions,
         max_length: int | None,
+        waiting: bool,
     ) -> None:
         handle, queue = self.hconn.queue(hobj)
-        found = self.core.get(handle, queue, md, options, max_length, self.manager.clock.time())
+        found = self.core.get(handle, queue, md, options, max_length, self.manager.clock.time(), waiting=waiting)
         if not (md is None and max_length is None) or options.options & _CONVERT:
             call.form = self.form(md, options, max_length)
         if isinstance(found, Grant):
             call.granted(found)
         elif isinstance(found, Search):
-            self.call_order.prepare(found.steps, call, self._get, hobj, md, options, max_length)
+            self.call_order.prepare(found.steps, call, self._get, hobj, md, options, max_length, waiting)
         else:
             self.wait(call, handle, queue, found, options)
 
@@ -390,10 +428,18 @@ class Conversation(ClaimCalls, SinkCalls):
         steps = slow_calls.explanation(self, call, route, wanted)
         self.call_order.look(call, steps, _LOOKED_AT_BYTES * len(route.queue.shelf.entries))
 
+    def _trigger_sweep(self, call: Call[int]) -> None:
+        self.call_order.look(call, self.leases.sweep(call))
+
     def _connect(self, call: Call[Port], appl_name: str) -> None:
         call.set_result(
             self.manager.converse(appl_name or self.hconn.appl_name, self.hconn.user, self.channel, self.room)
         )
+
+
+def _check_no_terms(terms: PutTerms) -> None:
+    if terms != NO_TERMS:
+        raise MQError(MQRC.OPTIONS_ERROR, "a put to a distribution list has no delivery instant, and no key")
 
 
 def _break_unclaimed(port: Port) -> None:

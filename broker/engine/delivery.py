@@ -130,6 +130,8 @@ def _plain(entry: Entry, reason: int, now: float) -> Delivery:
         entry.data or b"",
         entry.length,
         reason,
+        b"",
+        entry.handling.not_before if entry.handling is not None else 0.0,
     )
 
 

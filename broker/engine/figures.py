@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
-from broker.engine.holdings import consumer_figures, unit_figures
+from broker.engine.holdings import consumer_figures, handler_figures, unit_figures
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Generator, Iterator
 
+    from broker.core.queues.queue import LocalQueue
     from broker.engine.manager import QueueManager
+
+
+LOOKS_AT_ONCE: Final = 500
+"""At so many messages that wait in one step."""
 
 
 class Figures:
@@ -20,17 +25,26 @@ class Figures:
         self._queues: list[dict[str, Any]] = []
         self._consumers: list[dict[str, Any]] = []
         self._units: list[dict[str, Any]] = []
+        self._handlers: list[dict[str, Any]] = []
 
     def steps(self) -> Iterator[None]:
-        """Take down the figures of each queue, each consumer and each prepared unit."""
+        """Take down the figures of each queue, each handler, each consumer and each prepared unit."""
         queues, triggers = self._manager.core.objects.queues, self._manager.core.triggers
         for name in sorted(queues):
             queue = queues.get(name)
             if queue is not None:
+                next_release = yield from _next_release(queue)
+                keys = queue.keys
                 self._queues.append(
                     {
                         "name": name,
                         "depth": queue.depth,
+                        "available": len(queue.shelf.available),
+                        "waiting": len(queue.shelf.waiting),
+                        "next_release": next_release,
+                        "keys": 0 if keys is None else len(keys),
+                        "duplicates": 0 if keys is None else keys.duplicates,
+                        "duplicates_with_other_data": 0 if keys is None else keys.other_data,
                         "uncommitted": queue.uncommitted,
                         "claimed": queue.claimed,
                         "prepared": queue.prepared,
@@ -43,6 +57,9 @@ class Figures:
                         "trigger_running": triggers.leased(queue),
                     }
                 )
+            yield
+        for handler in handler_figures(self._manager.core):
+            self._handlers.append(handler)
             yield
         claim_age = self._manager.config.limits.claim_age
         for consumer in consumer_figures(self._manager.core, self._manager.clock.time(), claim_age):
@@ -57,7 +74,21 @@ class Figures:
         return {
             **self._manager.own_figures(),
             "queues": self._queues,
+            "handlers": self._handlers,
             "consumers": self._consumers,
             "prepared_units": self._units,
             **self._manager.part_figures(),
         }
+
+
+def _next_release(queue: LocalQueue) -> Generator[None, None, float | None]:
+    """The first of the instants (seconds since 1970) that messages of a queue wait for; None when none waits."""
+    first: float | None = None
+    for number, key in enumerate(list(queue.shelf.waiting), 1):
+        entry = queue.shelf.entries.get(key)
+        if entry is not None and entry.handling is not None and entry.delayed:
+            instant = entry.handling.not_before
+            first = instant if first is None else min(first, instant)
+        if number % LOOKS_AT_ONCE == 0:
+            yield
+    return first

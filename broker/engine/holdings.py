@@ -1,14 +1,22 @@
-"""Claims and prepared units in figures, for commands and for the status."""
+"""Claims, prepared units and handlers in figures, for commands and for the status."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.claims.claiming import refusal
 from broker.core.claims.lag import lag_of
 from broker.core.explain.holders import claimed, pairs
 from broker.core.queues.unit import STATE_NAMES
 from broker.mqi.reasons import MQRC
+
+_HANDLER_FIGURES: Final = {
+    "HANDLER": "handler", "PROCESS": "process", "STARTED": "started", "RUNNING": "running", "SUCCEEDED": "succeeded",
+    "FAILED": "failed", "TIMEDOUT": "timed_out", "REJECTED": "rejected", "UNREADABLE": "unreadable", "LATER": "later",
+    "CRASHED": "crashed", "RETURNED": "returned", "RETRIED": "retried", "DEADLETTERED": "dead_lettered",
+    "HELD": "held", "EMPTY": "empty", "WAITING": "waiting", "LASTERROR": "last_error",
+}  # fmt: skip
+"""By keyword."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,6 +67,14 @@ def thread_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] 
         }
 
 
+def handler_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] | None]:
+    """The figures of DISPLAY QSTATUS TYPE(HANDLER); None between two steps."""
+    for figures in handler_figures(core):
+        shown = {keyword: figures[name] for keyword, name in _HANDLER_FIGURES.items()}
+        shown["LASTERROR"] = shown["LASTERROR"].partition("\n")[0]
+        yield {"QUEUE": figures["queue"], "TYPE": "HANDLER", **shown}
+
+
 def _in_order(core: Manager) -> list[PreparedUnit]:
     return sorted(core.sinks.units.values(), key=lambda unit: unit.name)
 
@@ -78,6 +94,21 @@ def unit_figures(core: Manager, now: float) -> Iterator[dict[str, Any]]:
             "age": max(0.0, now - unit.since),
             "queues": _by_queue(unit),
         }
+
+
+def handler_figures(core: Manager) -> Iterator[dict[str, Any]]:
+    """What has become of the messages of each queue under each handler, by their names, for the status: one a step."""
+    for q_name, handler, counts in core.deliveries.counts():
+        queue = core.objects.queues.get(q_name)
+        if queue is not None:
+            process = queue.process_name
+            yield {
+                "queue": q_name,
+                "handler": handler,
+                "process": process,
+                "waiting": len(queue.shelf.waiting),
+                **counts.figures(),
+            }
 
 
 def consumer_figures(core: Manager, now: float, claim_age: float) -> Iterator[dict[str, Any]]:

@@ -81,6 +81,7 @@ def _leaving(conversation: Conversation, reason: MQRC) -> Work:
         yield
     conversation.context.monitors.leave(conversation, reason)
     conversation.leases.give_back_all()
+    yield from conversation.context.deliveries.leaving(conversation, reason)
     conversation.manager.forget(conversation)
 
 

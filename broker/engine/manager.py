@@ -18,9 +18,11 @@ from broker.clock import Clock
 from broker.commands.attributes import create
 from broker.commands.default_objects import default_objects
 from broker.config import DEFAULTS, DURABLE, Config, load
+from broker.core.calls import keying
 from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
 from broker.core.message.rows import Rows
+from broker.core.moment import Moment
 from broker.core.names.definitions import Define
 from broker.engine.afterwards import Afterwards
 from broker.engine.bodies import Bodies
@@ -173,6 +175,7 @@ class QueueManager:
             self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
             self._claim_watch = ClaimWatch(self.context, self.config.limits.claim_age)
             stack.callback(self._end)
+            self.context.perform()  # what the counts of the start have led to
             self._stack = stack.pop_all()
         logger.info("queue manager started name=%s queues=%d", self.name, len(self.core.objects.queues))
         return self
@@ -191,7 +194,9 @@ class QueueManager:
         logger.info("queue manager quiesces name=%s connections=%d", self.name, len(self._conversations))
         self.core.quiesce()
         self.context.perform()
-        self.monitors.end(MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing"))
+        quiescing = MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
+        self.monitors.end(quiescing)
+        self.context.deliveries.quiesce(quiescing)
         if self._conversations:
             self._empty = anyio.Event()
             timer = self.clock.call_later(timeout, self._empty.set)
@@ -266,15 +271,16 @@ class QueueManager:
         self.core = Manager(definition, now, high_water)
         self.core.unit_bytes_max = self.config.limits.unit_of_work_bytes
         self.core.sinks.bytes_max = self.config.limits.prepared_bytes
+        self.core.keys.maximum = self.config.limits.keys
         if kept is not None and kept.name != self.name:
             raise StoreUnusableError(
                 f"the data is that of queue manager {kept.name}, not of {self.name}: name it, or another directory"
             )
         for row in objects:
             self.core.load_object(row)
-        count = await load_messages(self._store, self.core)
+        count = await load_messages(self._store, self.core, Moment(now, self.clock.monotonic()))
         logger.info("messages loaded name=%s messages=%d", self.name, count)
-        self.core.start_triggers()
+        self.core.start_triggers(self.clock.monotonic())
         self.afterwards = Afterwards()
         self.journal = Journal(
             self._store, self.core.ids, self._fail, self.afterwards, self.config.journal.batch_rows_max
@@ -282,6 +288,7 @@ class QueueManager:
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
         self.slices = Slices(self.clock)
         self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices)
+        self.context.deliveries.marks_awaited_below = self.core.ids.last + 1
         self.monitors = self.context.monitors
         self.claims = ClaimJobs(self.context, self.random_bits)
         self.sinks = SinkJobs(self.context)
@@ -289,6 +296,7 @@ class QueueManager:
         decisions = Decisions(self.core, self.claims, self.sinks)
         self.commands = CommandServer(self.clock, self.catalog, decisions, self.config.limits.script_bytes)
         await self._create_objects(definition, new=not objects)
+        self.context.releases.arm()
 
     async def _create_objects(self, definition: Definition, *, new: bool) -> None:
         """Define what the store does not have: everything when the queue manager is new, else what an earlier version
@@ -342,6 +350,7 @@ class QueueManager:
         """
         self.sinks.tidy(self.config.limits.prepared_age)
         self.slices.run(self._discard_expired(), self._expired_discarded)
+        self.slices.run(keying.tidy(list(self.core.objects.queues.values()), self.clock.time()), _keys_forgotten)
 
     def _discard_expired(self) -> Iterator[None]:
         for _ in self.core.expiry(list(self.core.objects.queues.values()), self.clock.time()):
@@ -364,12 +373,20 @@ class QueueManager:
         self._expiry_timer.cancel()
         self._claim_watch.end()
         self.context.end_waits()
-        self.context.jobs.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
+        stopping = MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping")
+        self.context.jobs.end(stopping)
+        self.context.deliveries.quiesce(stopping)  # what one connection gives back is for nobody
         for conversation in list(self._conversations):
             conversation.break_(MQRC.Q_MGR_STOPPING, at_once=True)
         self.context.mark_expiry.end()
+        self.context.releases.end()
         self.slices.end()
-        self.monitors.end(MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping"))
+        self.monitors.end(stopping)
+
+
+def _keys_forgotten(error: Exception | None) -> None:
+    if error is not None:
+        logger.error("keys not forgotten", exc_info=error)
 
 
 def _store_for(config: Config, clock: Clock) -> Store:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from broker.commands.attributes import altered, by_selector, validate, value_of
 from broker.core.explain.holders import held_by
 from broker.core.names.definitions import Define, Definition
-from broker.engine.holdings import claim_status, thread_status
+from broker.engine.holdings import claim_status, handler_status, thread_status
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -26,6 +26,13 @@ _SET_ERRORS = {
     "TRIGTYPE": MQRC.TRIGGER_TYPE_ERROR,
     "PUT": MQRC.INHIBIT_VALUE_ERROR,
     "GET": MQRC.INHIBIT_VALUE_ERROR,
+}
+
+
+_STATUSES = {
+    ("QSTATUS", "CLAIM"): claim_status,
+    ("QSTATUS", "HANDLER"): handler_status,
+    ("THREAD", "INDOUBT"): thread_status,
 }
 
 
@@ -69,7 +76,7 @@ class LiveCatalog:
         return "" if queue is None else held_by(self._core, queue, self._clock.time())
 
     def statuses(self, noun: str, type: str) -> Iterator[Mapping[str, int | str] | None]:
-        return (claim_status if noun == "QSTATUS" else thread_status)(self._core, self._clock)
+        return _STATUSES[noun, type](self._core, self._clock)
 
 
 def inquire(catalog: Catalog, space: str, name: str, selectors: Sequence[int]) -> dict[int, int | str]:

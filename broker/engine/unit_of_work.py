@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from broker.engine.answers import when_written
 from broker.engine.rollback_only import RollbackOnly
 from broker.mqi.errors import MQError
+from broker.mqi.handling import unit_of_delivery
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -67,3 +68,20 @@ class UnitOfWork:
             backed_out(None)
         else:
             self._call_order.back_out(unit, backed_out)
+
+
+class DeliveryUnit(UnitOfWork):
+    """That of a connection whose unit of work is a delivery's: it ends with the delivery (handlers rule 1.6)."""
+
+    def take(self) -> Unit | None:
+        """It is not the connection that ends it."""
+        return None
+
+    def begin(self, call: Call[int]) -> None:
+        raise unit_of_delivery("MQBEGIN")
+
+    def commit(self, call: Call[int]) -> None:
+        raise unit_of_delivery("MQCMIT")
+
+    def backout(self, call: Call[int]) -> None:
+        raise unit_of_delivery("MQBACK")

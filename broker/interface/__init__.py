@@ -20,6 +20,9 @@ from broker.interface.columns import Columns as Columns
 from broker.interface.connection import Connection as Connection
 from broker.interface.consumer import ClaimedBatch as ClaimedBatch
 from broker.interface.consumer import Consumer as Consumer
+from broker.interface.deliveries import Delivered as Delivered
+from broker.interface.deliveries import Deliveries as Deliveries
+from broker.interface.delivery_connection import DeliveryConnection as DeliveryConnection
 from broker.interface.message import Message as Message
 from broker.interface.message import PutResult as PutResult
 from broker.interface.port import Call as Call
@@ -40,3 +43,4 @@ from broker.interface.staging import Staging as Staging
 from broker.interface.starts import TriggerStart as TriggerStart
 from broker.interface.starts import TriggerStarts as TriggerStarts
 from broker.interface.units import UnitOfWork as UnitOfWork
+from broker.mqi.handling import Settled as Settled

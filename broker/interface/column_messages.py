@@ -81,6 +81,7 @@ def _deliveries(columns: Columns) -> Iterator[Delivery]:
         (end - start for start, end in pairwise(integers(columns.body_offsets))),
         repeat(0),
         properties,
+        repeat(0.0),
         strict=False,
     )
     return map(Delivery._make, rows)

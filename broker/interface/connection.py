@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from asyncio import CancelledError
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from broker.interface.async_puts import AsyncPuts, AsyncStatus, asynchronous
 from broker.interface.claim_calls import Claims
 from broker.interface.consumer import Consumer
 from broker.interface.data import prepared
+from broker.interface.deliveries import Deliveries
 from broker.interface.message import PutResult, known_reason
 from broker.interface.options import answered_later, flags, get_options, put_options
 from broker.interface.port import answer
@@ -18,9 +19,11 @@ from broker.interface.properties import with_properties
 from broker.interface.queue import Queue
 from broker.interface.sinks import Sink, Sinks
 from broker.interface.starts import TriggerStarts
+from broker.interface.terms import put_terms
 from broker.interface.units import UnitOfWork, entered
 from broker.mqi.connections import MQSTAT
 from broker.mqi.errors import CommandFailedError, MQError
+from broker.mqi.handling import HandlingTerms
 from broker.mqi.options import MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from broker.interface.data import Data
     from broker.interface.port import Call, Opened, Port
     from broker.interface.read_ahead import ReadAhead
+    from broker.interface.terms import Terms
+    from broker.interface.units import Guard
     from broker.mqi.explanations import Explanation
     from broker.mqi.folders import Value
     from broker.mqi.replies import CommandReply
@@ -50,7 +55,8 @@ class Connection:
     (MQDISC), which commits the unit of work; leaving it by an exception backs it out.
 
     `before_backout` is for whoever gives a program its connection: a function to await before an exception, other than
-    a cancellation, backs out a unit of work for the first time. What the unit has got stays locked meanwhile.
+    a cancellation, backs out a unit of work for the first time. What the unit has got stays locked meanwhile. So is
+    `guard`, which sees what is got under syncpoint before the program does.
     """
 
     def __init__(self, port: Port) -> None:
@@ -61,6 +67,7 @@ class Connection:
         self.loops: set[ReadAhead] = set()  # `async for`, from the first step until it is left
         self.reading: set[ReadAhead] = set()  # those that have read something ahead
         self.before_backout: Callable[[], Awaitable[object]] | None = None
+        self.guard: Guard | None = None
 
     @property
     def q_mgr_name(self) -> str:
@@ -92,21 +99,24 @@ class Connection:
         *,
         persistence: int | None = None,
         properties: Mapping[str, Value] | None = None,
+        **terms: Unpack[Terms],
     ) -> PutResult:
         """Open, put one message, close (MQPUT1). What its queue has for defaults is not known before: a put that does
         not say ASYNC_RESPONSE is synchronous, and so is one outside syncpoint that does not say NOT_PERSISTENT.
+        `delay`, `deliver_at`, `key` and `window` are as with `Queue.put`.
         """
+        wanted = put_terms(terms)
         md, body = prepared(data, md, persistence)
         pmo = self.put_options(options)
         od = descriptor(name)
         sent, body = (md, body) if not properties else with_properties(md, body, properties)
         unit = self.unit
         if not asynchronous(int(pmo.options), md, by_default=False, persistent=True):
-            placed = await answer(self.port.put1(od, sent, pmo, body))
+            placed = await answer(self.port.put1(od, sent, pmo, body, wanted))
             if unit is not None:
                 unit.count_put(pmo.options, placed)
             return PutResult(md, placed)
-        call = self.port.put1(od, sent, answered_later(pmo), body)
+        call = self.port.put1(od, sent, answered_later(pmo), body, wanted)
         counter = None if unit is None else partial(unit.count_put, pmo.options)
         await self.async_puts.follow(call, od.object_name, len(body), counter)
         return PutResult(md, None)
@@ -129,7 +139,10 @@ class Connection:
         when it is durable. Raises BACKED_OUT (2003) when it was undone.
         """
         self._unit_ends()
-        return known_reason(await answer(self.port.commit()))
+        reason = known_reason(await answer(self.port.commit()))
+        if self.guard is not None:
+            self.guard.committed()
+        return reason
 
     async def backout(self) -> MQRC | int:
         """Back out the unit of work (MQBACK), which is the connection's."""
@@ -190,6 +203,36 @@ class Connection:
     def trigger_starts(self, processes: Collection[str] | None = None, limit: int = 1000) -> TriggerStarts:
         """Take trigger starts as leases, for the named process definitions or for all; at most `limit` at a time."""
         return TriggerStarts(self.port, processes, limit)
+
+    def deliveries(
+        self,
+        q_name: str,
+        *,
+        order_by: str | None = None,
+        total: int | None = None,
+        rate: float | None = None,
+        terms: HandlingTerms | None = None,
+    ) -> Deliveries:
+        """`async with connection.deliveries("ORDERS") as deliveries:` takes messages together with the trigger starts
+        that they count, each in a unit of work of its own; `order_by`, `total` and `rate` go before those of `terms`.
+        """
+        terms = terms or HandlingTerms()
+        return Deliveries(
+            self.port,
+            q_name,
+            terms._replace(
+                order_by=terms.order_by if order_by is None else order_by,
+                total=terms.total if total is None else total,
+                rate=terms.rate if rate is None else rate,
+            ),
+        )
+
+    async def release_waiting(self, q_name: str, msg_id: bytes | None = None) -> int:
+        """Let messages of a queue that wait for an instant be available now, as if it had come: the one with this
+        MsgId, or all. How many there were; returns when it is durable that they wait no longer. Raises
+        UNKNOWN_OBJECT_NAME (2085), STORAGE_MEDIUM_FULL (2192).
+        """
+        return await answer(self.port.release_waiting(q_name, msg_id))
 
     @property
     def claims(self) -> Claims:

@@ -12,6 +12,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from broker.interface.claim_port import ClaimPort
+from broker.interface.handling_port import HandlingPort
+from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.mqi.reasons import MQCC
 
 if TYPE_CHECKING:
@@ -163,6 +165,9 @@ class Placed(NamedTuple):
     resolved_q_name: str = ""
     resolved_q_mgr_name: str = ""
     distribution: Distribution = NO_LIST
+    deliver_at: float = 0.0
+    duplicate: bool = False
+    same_data: bool = True
 
 
 class PlacedMany(NamedTuple):
@@ -196,6 +201,7 @@ class Delivery(NamedTuple):
     length: int
     reason: int
     properties: bytes = b""
+    deliver_at: float = 0.0
 
 
 PUT_MANY_MAX: Final = 128
@@ -226,7 +232,7 @@ class Lease(NamedTuple):
     trigger: bytes
 
 
-class Port(ClaimPort, Protocol):
+class Port(ClaimPort, HandlingPort, Protocol):
     """The calls of one connection (Hconn). Each method makes its call at once; errors arrive in the answer, as
     MQError: those that its docstring names, and besides OPTIONS_ERROR (2046), the error of a structure that is given
     (MD_ERROR 2026, OD_ERROR 2044, PMO_ERROR 2173, GMO_ERROR 2186), HOBJ_ERROR (2019), HCONN_ERROR (2018) after the
@@ -262,23 +268,41 @@ class Port(ClaimPort, Protocol):
         (2055), and the handle is still open.
         """
 
-    def put(self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes) -> Call[Placed]:
+    def put(
+        self,
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+        terms: PutTerms = NO_TERMS,
+    ) -> Call[Placed]:
         """MQPUT of `data`, for whose descriptor None stands for the defaults. Outside syncpoint it is answered when the
         message is durable, if it is persistent. Q_FULL (2053), PUT_INHIBITED (2051), STORAGE_MEDIUM_FULL (2192) and
         others.
         """
 
     def put1(
-        self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
+        self,
+        descriptor: ObjectDescriptor,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+        terms: PutTerms = NO_TERMS,
     ) -> Call[Placed]:
         """MQPUT1: as `put`, to the queue that `descriptor` names; besides, what `open` raises."""
 
     def get(
-        self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
+        self,
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: GetMessageOptions,
+        max_length: int | None,
+        waiting: bool = False,
     ) -> Call[Delivery]:
         """MQGET into a buffer of `max_length` bytes, None for one that is long enough. With WAIT it is answered after
         WaitInterval milliseconds at the latest. NO_MSG_AVAILABLE (2033), TRUNCATED_MSG_FAILED (2080), GET_INHIBITED
-        (2016) and others. `abandon` ends the wait, or puts the message back at its place; it does not undo a browse.
+        (2016) and others. `waiting`: messages that wait for an instant are seen as if it had come. `abandon`
+        ends the wait, or puts the message back at its place; it does not undo a browse.
         """
 
     def put_many(
@@ -361,6 +385,11 @@ class Port(ClaimPort, Protocol):
 
     def trigger_return(self, leases: Sequence[int]) -> None:
         """These have not: they are pending again."""
+
+    def trigger_sweep(self) -> Call[int]:
+        """Let a start be pending for each trigger EVERY queue on the fast path that has messages and nobody on the way
+        to them: how many.
+        """
 
     def connect(self, appl_name: str) -> Call[Port]:
         """Another connection on the same line, with a unit of work of its own. `abandon` ends it."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from broker.interface.port import NO_LIST
 from broker.mqi.errors import MQError
@@ -22,9 +22,21 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from broker.interface.connection import Connection
+    from broker.interface.message import Message
     from broker.interface.port import Call, Delivery, Placed
 
 T = TypeVar("T")
+
+
+class Guard(Protocol):
+    """Looks at the messages that a program gets under syncpoint, for whoever gave it its connection."""
+
+    async def admits(self, message: Message) -> bool:
+        """Whether the program is given this message, which is in the unit of work; otherwise it is given the next."""
+
+    def committed(self) -> None:
+        """The program has committed the unit of work."""
+
 
 _PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _SYNCPOINT: Final = MQGMO.SYNCPOINT.value
@@ -65,8 +77,7 @@ class UnitOfWork:
 
     def count_get(self, options: int, delivery: Delivery) -> None:
         """A get with these options has brought this message."""
-        options = int(options)
-        if options & _SYNCPOINT or (options & _IF_PERSISTENT and delivery.persistence):
+        if in_unit(int(options), delivery):
             self.gets += 1
 
     def count_gets(self, options: int, deliveries: Sequence[Delivery]) -> None:
@@ -171,6 +182,11 @@ class UnitOfWork:
 
     def __repr__(self) -> str:
         return f"<UnitOfWork of {_counted(self.puts, 'put')} and {_counted(self.gets, 'get')}>"
+
+
+def in_unit(options: int, delivery: Delivery) -> bool:
+    """Whether a message that a get with these options has brought is in a unit of work."""
+    return bool(options & _SYNCPOINT or (options & _IF_PERSISTENT and delivery.persistence))
 
 
 def _open_ones() -> tuple[UnitOfWork, ...]:

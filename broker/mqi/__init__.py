@@ -29,6 +29,7 @@ from broker.mqi.attribute_values import MQUS as MQUS
 from broker.mqi.attribute_values import MQUSEDLQ as MQUSEDLQ
 from broker.mqi.attributes import MQCA as MQCA
 from broker.mqi.attributes import MQIA as MQIA
+from broker.mqi.code_pages import characters as characters
 from broker.mqi.connections import MQCNO as MQCNO
 from broker.mqi.connections import MQCSP as MQCSP
 from broker.mqi.connections import MQRD as MQRD
@@ -81,6 +82,13 @@ from broker.mqi.errors import MQError as MQError
 from broker.mqi.explanations import Cause as Cause
 from broker.mqi.explanations import Explanation as Explanation
 from broker.mqi.explanations import Finding as Finding
+from broker.mqi.handling import Became as Became
+from broker.mqi.handling import Failure as Failure
+from broker.mqi.handling import HandlingTerms as HandlingTerms
+from broker.mqi.handling import Outcome as Outcome
+from broker.mqi.handling import PutTerms as PutTerms
+from broker.mqi.handling import Settled as Settled
+from broker.mqi.handling import Settlement as Settlement
 from broker.mqi.identifiers import MQACT_NONE as MQACT_NONE
 from broker.mqi.identifiers import MQACTT as MQACTT
 from broker.mqi.identifiers import MQCI_NEW_SESSION as MQCI_NEW_SESSION

@@ -18,6 +18,7 @@ from broker.mqi import (
     MQPMO,
     MQRC,
     MQRO,
+    MQTM,
     GetMessageOptions,
     MessageDescriptor,
 )
@@ -259,12 +260,39 @@ async def test_first_does_not_count_claims(bench: Bench) -> None:
 
 
 async def test_claims_are_not_among_those_that_a_depth_is_reached_with(bench: Bench) -> None:
-    """K17: as far as there is no trigger type DEPTH."""
-    await put(bench, b"A", b"B")
-    archive = await reader(bench)
+    """K17."""
+    await bench.connection.mqsc(
+        "DEFINE PROCESS(P) APPLICID('x')\nDEFINE QLOCAL(T) TRIGGER TRIGTYPE(DEPTH) TRIGDPTH(3) PROCESS(P)"
+    )
+    queue = bench.manager.core.objects.queues["T"]
+    archive = await reader(bench, "ARCHIVE", "T")
+    async with bench.connection.open("T", MQOO.OUTPUT) as handle:
+        await handle.put(b"A")
+        await handle.put(b"B")
+        assert await archive.claim() == 2
+        await handle.put(b"C")
+        await handle.put(b"D")
+        assert (queue.trigger_on, queue.pending_starts) == (True, 0)
+        await handle.put(b"E")
+        assert (queue.trigger_on, queue.pending_starts) == (False, 1)
+
+
+async def test_claims_that_come_back_can_reach_a_depth(bench: Bench) -> None:
+    """K17."""
+    await bench.connection.mqsc(
+        "DEFINE PROCESS(P) APPLICID('x')\nDEFINE QLOCAL(I)\n"
+        "DEFINE QLOCAL(T) TRIGTYPE(DEPTH) TRIGDPTH(3) PROCESS(P) INITQ(I)"
+    )
+    queue = bench.manager.core.objects.queues["T"]
+    for data in (b"A", b"B", b"C"):
+        await bench.connection.put1("T", data)
+    archive = await reader(bench, "ARCHIVE", "T")
     await archive.claim()
-    await put(bench, b"C", b"D")
-    assert bench.manager.core.objects.queues["Q"].qualifying() == 2
+    async with bench.connection.open("I", MQOO.INPUT_SHARED) as monitor:
+        await bench.connection.mqsc("ALTER QLOCAL(T) TRIGGER")
+        assert queue.trigger_on
+        await archive.release()
+        assert (queue.trigger_on, MQTM.from_bytes((await monitor.get()).data).q_name) == (False, "T")
 
 
 async def test_every_counts_a_message_that_comes_back(bench: Bench) -> None:

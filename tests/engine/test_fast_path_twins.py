@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
     from broker import Connection, Queue
+    from broker.interface.terms import Terms
 
 SEEDS = 40
 STEPS = 100
@@ -93,6 +94,9 @@ GETS = (
     MQGMO.BROWSE_NEXT | MQGMO.LOCK,
     MQGMO.LOGICAL_ORDER,
 )
+
+
+TERMS: tuple[Terms, ...] = ({"delay": 1.5}, {"delay": 0.004}, {"key": "a"}, {"key": "b", "window": None, "delay": 1})
 
 
 def descriptors() -> list[MessageDescriptor | None]:
@@ -185,6 +189,9 @@ class Programs:
         if chance < 0.6:
             if habit.md is not None and self._random.random() < 0.1:
                 habit.md.priority = self._random.randrange(10)
+            if self._random.random() < 0.05:
+                terms = self._random.choice(TERMS)
+                return queue.put(self._data(), habit.md, habit.pmo, **terms)
             again = self._random.choice((1, 1, 4))
             if self._random.random() < 0.5:
                 return queue.put_many([self._data() for _ in range(2 * again)], habit.md, habit.pmo)
@@ -393,7 +400,7 @@ async def test_the_short_cuts_are_taken(monkeypatch: pytest.MonkeyPatch) -> None
     counted(batches, "put_run", bool)
     counted(batches, "get_run", lambda outcome: bool(outcome[0]))  # type: ignore[index]
     counted(handoff, "awaited", bool)
-    for seed in range(20):
+    for seed in range(30):
         await seen(seed)
     assert len(taken) == 5
     assert min(taken.values()) > 20, taken

@@ -97,7 +97,8 @@ class PreparedUnit:
         """What the store keeps of it beside its messages."""
         fields = {
             "name": self.name, "query": self.query, "since": self.since, "touched": self.touched, "rows": self.rows,
-            "entries": len(self.entries), "closed": self.closed, "positions": self.positions,
+            "entries": len(self.entries), "closed": self.closed,
+            "positions": {q_name: position[:-1] for q_name, position in self.positions.items()},
         }  # fmt: skip
         attributes: bytes = msgpack.packb(fields)
         return ObjectRow(SPACE, self.name.text, self.number, SPACE, attributes)

@@ -1,0 +1,44 @@
+"""For how long a message waits before its next attempt, and when there is none (handlers rules 1.3, 2.1)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+from zlib import crc32
+
+from broker.mqi.handling import ATTEMPTS
+
+if TYPE_CHECKING:
+    from broker.core.queues.message_queue import MessageQueue
+    from broker.mqi.handling import HandlingTerms
+
+REFUSED_MIN: Final = 1.0
+REFUSED_MAX: Final = 60.0
+"""Seconds that a message waits which the store, or the dead-letter queue, has refused: the first time, and at most."""
+
+
+def attempts(terms: HandlingTerms, queue: MessageQueue) -> int | None:
+    """After how many charged attempts a message is given up; None: never."""
+    if terms.attempts != 0:
+        return terms.attempts
+    return int(queue.definition.attributes["BOTHRESH"]) or ATTEMPTS
+
+
+def wait_after(terms: HandlingTerms, charged: int, msg_id: bytes) -> float:
+    """The seconds before the next attempt, after so many charged ones. The jitter is the same each time it is asked
+    for: a hash of the MsgId and the attempt.
+    """
+    table = terms.backoff
+    if terms.doubles:
+        least, most = table[0], table[-1]
+        doublings = charged - 1
+        wait = most if doublings > 60 else min(most, least * 2.0**doublings)
+    else:
+        wait = table[min(charged, len(table)) - 1]
+    if terms.jitter:
+        wait *= 0.5 + crc32(msg_id + charged.to_bytes(8, "big")) / 2**33
+    return wait
+
+
+def refused(tries: int) -> float:
+    """The seconds before the next try, after so many that were refused."""
+    return min(REFUSED_MAX, REFUSED_MIN * 2.0 ** min(tries - 1, 10))

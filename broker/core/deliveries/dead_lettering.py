@@ -1,0 +1,123 @@
+"""Dead letters: messages whose attempts are used up, or that nobody can handle, go to another queue (handlers rule 7).
+
+It stays what it is, but that it does not expire any more; properties of the folder `evermq` say what has happened.
+Everywhere but on the queue's own BOQNAME, where programs look for the message itself, an MQDLH stands before the data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from broker.core.calls import sending
+from broker.core.message import properties, report_options, reports
+from broker.core.message.dead_letter import dead_letter
+from broker.core.message.generated import GeneratedMessage
+from broker.mqi import folders, rfh2
+from broker.mqi.errors import MQError
+from broker.mqi.packing import unpack_md
+from broker.mqi.reasons import MQRC
+from broker.mqi.structures import MessageDescriptor
+
+if TYPE_CHECKING:
+    from broker.core.manager import Manager
+    from broker.core.message.entry import Entry
+    from broker.core.message.handling import FailureRecord
+    from broker.core.moment import Moment
+    from broker.core.queues.message_queue import MessageQueue
+    from broker.core.queues.unit import Unit
+    from broker.mqi.folders import Value
+    from broker.mqi.handling import HandlingTerms
+
+FOLDER: Final = "evermq"
+REPLAYS: Final = "evermq.replays"
+"""How often the message was put back to its queue from a dead-letter queue: kept, unlike all else in the folder."""
+
+_REASONS: Final = {"unreadable": int(MQRC.FORMAT_ERROR)}
+_REASON: Final = int(MQRC.BACKOUT_THRESHOLD_REACHED)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where dead letters of a queue go, and whether an MQDLH stands before them."""
+
+    q_name: str
+    headed: bool
+
+
+def target_of(manager: Manager, queue: MessageQueue, terms: HandlingTerms) -> Target:
+    """What the terms say, else BOQNAME, else DEADQ, else the last resort of the terms (handlers rule 7.1)."""
+    if terms.dead_letter:
+        return Target(terms.dead_letter, headed=True)
+    backout_q_name = str(queue.definition.attributes["BOQNAME"])
+    if backout_q_name:
+        return Target(backout_q_name, headed=False)
+    return Target(str(manager.objects.definition.attributes["DEADQ"]) or terms.last_dead_letter, headed=True)
+
+
+def put(manager: Manager, target: Target, entry: Entry, record: FailureRecord, unit: Unit, moment: Moment) -> None:
+    """Put the dead letter that is made of a message, whose body is in memory, and the exception report that it asks
+    for, as part of a unit. Raises why the target takes it not.
+    """
+    source = entry.queue.name
+    if not target.q_name:
+        raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{source} has no BOQNAME, and the queue manager no DEADQ")
+    if target.q_name == source:
+        raise MQError(MQRC.OBJECT_IN_USE, f"{source} cannot be its own dead-letter queue")
+    if entry.data is None:
+        raise MQError(MQRC.OBJECT_DAMAGED, f"the data of the message on {source} cannot be read")
+    reason = record.feedback or _REASONS.get(record.why, _REASON)
+    md = _descriptor(entry)
+    letter = GeneratedMessage(target.q_name, "", md, entry.data, _properties(entry, record, moment))
+    if target.headed:
+        origin = letter._replace(q_name=source)
+        letter = dead_letter(origin, target.q_name, reason, manager.ids, moment.wall)
+    before = len(unit.puts)
+    sending.put(manager, letter, unit, moment)
+    for placed in unit.puts[before:]:
+        if placed in unit.reports:  # it has arrived long ago
+            unit.reports.pop(placed)
+            unit.calls -= 1
+    kind = reports.Kind(reason, report_options.EXCEPTION)
+    if reports.asked(entry, kind):
+        sending.send(manager, reports.report_on(entry, kind, manager.ids, moment.wall), unit, moment)
+
+
+def _descriptor(entry: Entry) -> MessageDescriptor:
+    md = MessageDescriptor(
+        msg_id=entry.msg_id,
+        correl_id=entry.correl_id,
+        group_id=entry.group_id,
+        msg_seq_number=entry.msg_seq_number,
+        offset=entry.offset,
+        msg_flags=entry.msg_flags,
+        original_length=entry.original_length,
+        priority=entry.priority,
+        persistence=entry.persistence,
+        expiry=-1,
+    )
+    unpack_md(entry.packed_md, md)
+    return md
+
+
+def _properties(entry: Entry, record: FailureRecord, moment: Moment) -> bytes:
+    """The properties of the message, with what has happened to it."""
+    texts = rfh2.unpack(properties.folders_of(entry.properties)) if entry.properties else []
+    own = [text for text in texts if folders.read(text).name == FOLDER]
+    told: dict[str, Value] = {
+        "evermq.why": record.why,
+        "evermq.queue": entry.queue.name,
+        "evermq.handler": record.handler,
+        "evermq.worker": record.worker,
+        "evermq.attempts": entry.backout_count,
+        "evermq.crashes": record.crashes,
+        "evermq.first_failed": record.first_failed,
+        "evermq.last_failed": record.last_failed,
+        "evermq.exception": record.exception,
+        "evermq.error": record.error,
+        "evermq.traceback": record.traceback,
+        "evermq.put_expiry": entry.expiry_left(moment.wall),
+    }
+    told |= {name: value for name, value in folders.decode(own).items() if name == REPLAYS}
+    kept = [text for text in texts if folders.read(text).name != FOLDER]
+    return rfh2.pack([*kept, *folders.encode(told)])

@@ -1,0 +1,368 @@
+"""The services, workers and deliveries of a queue manager (handlers rules 1 and 6)."""
+
+from __future__ import annotations
+
+from calendar import timegm
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import msgpack
+
+from broker.core.deliveries import backoff, ending, taking
+from broker.core.deliveries.counts import HandlerCounts
+from broker.core.deliveries.delivery import Worker
+from broker.core.deliveries.order import Order
+from broker.core.deliveries.service import VIEW, Service, Taker
+from broker.core.message.entry import AVAILABLE, WAITING
+from broker.mqi.attribute_values import MQTT
+from broker.mqi.errors import MQError
+from broker.mqi.packing import PACKED_FIELDS
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from broker.core.deliveries.delivery import Delivery
+    from broker.core.deliveries.steps import Ending, Step
+    from broker.core.deliveries.taking import HandOut
+    from broker.core.manager import Manager
+    from broker.core.message.entry import Entry
+    from broker.core.message.rows import Rows
+    from broker.core.moment import Moment
+    from broker.core.queues.handles import Hconn
+    from broker.core.queues.queue import LocalQueue
+    from broker.mqi.handling import HandlingTerms, Settlement
+
+_INDEXED_A_STEP = 200
+_PUT_DATE = PACKED_FIELDS.index("put_date")
+_PUT_TIME = PACKED_FIELDS.index("put_time")
+
+
+class Deliveries:
+    """Who serves which queue, and what is in flight. `own_process`: the connections in it are of the queue manager's
+    own process (handlers rule 1.5).
+    """
+
+    def __init__(self, manager: Manager) -> None:
+        self._manager = manager
+        self._services: dict[LocalQueue, Service] = {}
+        self._workers: dict[Hconn, Worker] = {}
+        self._counts: dict[tuple[str, str], HandlerCounts] = {}
+        self._last_id = 0
+        self._last_service = 0
+        self._due: list[Entry] = []  # held for a dead-letter queue, and to be tried again
+        self.burying: set[Entry] = set()  # those, until they have been: they count no start
+
+    # Who serves
+
+    def check(self, queue: LocalQueue | None, q_name: str, terms: HandlingTerms) -> None:
+        """Raise why a queue cannot be served: UNKNOWN_OBJECT_NAME (2085), OPTION_NOT_VALID_FOR_TYPE (2045),
+        OBJECT_IN_USE (2042) for another order.
+        """
+        if queue is None or queue.deleted:
+            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no local queue {q_name}")
+        wrong = _unfit(queue, queue.process_name in self._manager.objects.processes)
+        if wrong:
+            raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{q_name} {wrong}")
+        service = self._services.get(queue)
+        if service is not None and service.workers and service.terms.order_by != terms.order_by:
+            raise MQError(
+                MQRC.OBJECT_IN_USE,
+                f"{q_name} is served by {service.terms.handler or 'others'} with order_by={service.terms.order_by!r}, "
+                f"not {terms.order_by!r}",
+            )
+
+    def serve(self, hconn: Hconn, queue: LocalQueue, terms: HandlingTerms) -> tuple[int, Iterator[None]]:
+        """A connection serves a queue that `check` has found fit: the number of the service there, and work that is to
+        be done, in steps, before anything is taken.
+        """
+        self.check(queue, queue.name, terms)
+        worker = self._workers.get(hconn)
+        if worker is None:
+            worker = self._workers[hconn] = Worker(hconn)
+        service = self._services.get(queue)
+        if service is None:
+            service = self._services[queue] = Service(queue, terms, self._counts_of(queue, terms))
+        service.terms = terms
+        service.counts = self._counts_of(queue, terms)
+        service.workers[worker] = service.workers.get(worker, 0) + 1
+        self._last_service += 1
+        worker.services[self._last_service] = service
+        return self._last_service, self._ordered(service)
+
+    def _ordered(self, service: Service) -> Iterator[None]:
+        """Have the order by key that the terms want. The messages that are there are looked at in steps."""
+        by = service.terms.order_by
+        if service.order is not None and service.order.by == by:
+            return
+        shelf = service.queue.shelf
+        service.order = None
+        shelf.views.pop((VIEW,), None)
+        if not by:
+            return
+        order = Order(by)
+        shelf.views[VIEW,] = order
+        for delivery in service.in_flight.values():
+            delivery.order_value = ending.hold_first(order, delivery)
+        for count, key in enumerate((*shelf.waiting, *shelf.available), 1):
+            entry = shelf.entries.get(key)
+            if entry is not None and entry.state == AVAILABLE:
+                order.refresh(entry)
+            elif entry is not None and entry.state == WAITING and entry.handling and entry.handling.failure:
+                order.hold_retried(entry)
+            if not count % _INDEXED_A_STEP:
+                yield
+        service.order = order
+
+    def _counts_of(self, queue: LocalQueue, terms: HandlingTerms) -> HandlerCounts:
+        return self._counts.setdefault((queue.name, terms.handler), HandlerCounts())
+
+    def stop_serving(self, hconn: Hconn, number: int) -> list[Taker]:
+        """A connection takes no more from a queue: who waited for that. Raises HOBJ_ERROR (2019)."""
+        worker = self.worker(hconn)
+        service = self.service(hconn, number)
+        del worker.services[number]
+        service.workers[worker] -= 1
+        if not service.workers[worker]:
+            del service.workers[worker]
+        if service not in worker.services.values():
+            waiting = [taker for taker in service.takers if taker.worker is worker]
+            for taker in waiting:
+                service.takers.remove(taker)
+            self._drain_another(service, worker)
+            self._forget_idle(service)
+            return waiting
+        return []
+
+    def worker(self, hconn: Hconn) -> Worker:
+        """Raises HOBJ_ERROR (2019) for a connection that serves nothing."""
+        worker = self._workers.get(hconn)
+        if worker is None:
+            raise MQError(MQRC.HOBJ_ERROR, "this connection serves no queue")
+        return worker
+
+    def service(self, hconn: Hconn, number: int) -> Service:
+        """A service of a connection; raises HOBJ_ERROR (2019)."""
+        service = self.worker(hconn).services.get(number)
+        if service is None:
+            raise MQError(MQRC.HOBJ_ERROR, f"this connection has no service {number}")
+        return service
+
+    def find(self, queue: LocalQueue) -> Service | None:
+        """The service of a queue, if somebody serves it or something of it is in flight."""
+        return self._services.get(queue)
+
+    def _drain_another(self, service: Service, worker: Worker) -> None:
+        if service.drained is worker:
+            service.drained = None
+        if worker.drained_for is service:
+            worker.drained_for = None
+
+    def _forget_idle(self, service: Service) -> None:
+        if not service.workers and not service.in_flight:
+            service.queue.shelf.views.pop((VIEW,), None)
+            self._services.pop(service.queue, None)
+
+    # What they take
+
+    def next_id(self) -> int:
+        """The number of a delivery."""
+        self._last_id += 1
+        return self._last_id
+
+    def wanted(self) -> list[Service]:
+        """The services that somebody waits for, and whose queues have starts."""
+        return [
+            service
+            for service in self._services.values()
+            if service.takers and (service.queue.pending_starts > 0 or service.queue.deleted)
+        ]
+
+    def services(self) -> list[Service]:
+        """All of them."""
+        return list(self._services.values())
+
+    def wait(self, hconn: Hconn, service: Service, count: int, call: object) -> Taker:
+        """Somebody waits for deliveries."""
+        taker = Taker(self.worker(hconn), count, call)
+        service.takers.append(taker)
+        return taker
+
+    def stop_waiting(self, taker: Taker) -> None:
+        """They wait no more; harmless when they have been served."""
+        for service in self._services.values():
+            if taker in service.takers:
+                service.takers.remove(taker)
+
+    def takers_of(self, hconn: Hconn) -> list[Taker]:
+        """What a connection waits for."""
+        worker = self._workers.get(hconn)
+        return [each for service in self._services.values() for each in service.takers if each.worker is worker]
+
+    def next_look(self, tick: float) -> float | None:
+        """In how many seconds a rate, or a batch that waits for more, may allow what it does not allow now."""
+        waits = []
+        for service in self.wanted():
+            if service.batch_due is not None:
+                waits.append(max(service.batch_due - tick, 0.0))
+            token = service.next_token(tick)
+            if token is not None:
+                waits.append(token)
+        return min(waits, default=None)
+
+    def arrived(self, entries: Iterable[Entry]) -> None:
+        """Messages that waited are available: those that are held for a dead-letter queue are tried again."""
+        for entry in entries:
+            if entry.handling is not None and entry.handling.failure is not None and entry.handling.failure.dead:
+                self._due.append(entry)
+                self.burying.add(entry)
+
+    def waits_again(self, entry: Entry) -> None:
+        """A message that was got has come to wait: after an attempt it holds back those of its key."""
+        service = self._services.get(entry.queue)  # type: ignore[call-overload]  # who has WAITING messages is local
+        if service is not None and service.order is not None and entry.handling and entry.handling.failure:
+            service.order.hold_retried(entry)
+
+    def held_and_due(self) -> list[Entry]:
+        """Messages that are to be put to their dead-letter queue again."""
+        due, self._due = self._due, []
+        return due
+
+    def hand_out(self, service: Service, moment: Moment) -> list[HandOut]:
+        """Serve those who wait for deliveries of a queue."""
+        return taking.hand_out(self._manager, service, moment)
+
+    def begin(self, delivery: Delivery, moment: Moment) -> None:
+        """A delivery is in flight."""
+        service, worker = delivery.service, delivery.worker
+        delivery.since = moment.tick
+        service.in_flight[delivery.id] = delivery
+        worker.deliveries[delivery.id] = delivery
+        failures = [entry.handling.failure for entry in delivery.entries if entry.handling is not None]
+        if failures:
+            delivery.suspect = any(failure is not None and failure.suspect for failure in failures)
+            worker.suspects += delivery.suspect
+
+    def started(self, deliveries: list[Delivery], moment: Moment) -> None:
+        """Deliveries are on their way to a worker."""
+        for delivery in deliveries:
+            counts, first = delivery.service.counts, delivery.entries[0]
+            counts.started += len(delivery.entries)
+            counts.running += len(delivery.entries)
+            counts.retried += len([entry for entry in delivery.entries if entry.backout_count])
+            counts.waited.add(self.waited(first, moment.wall))
+
+    @staticmethod
+    def waited(entry: Entry, now: float) -> float:
+        """For how many seconds a message has been there, by its PutDate and PutTime."""
+        return max(0.0, now - (_put_at(entry.packed_md) or now))
+
+    def delivery(self, hconn: Hconn, id: int) -> Delivery | None:
+        """What a connection has in flight under this number and has not settled."""
+        worker = self._workers.get(hconn)
+        delivery = None if worker is None else worker.deliveries.get(id)
+        return None if delivery is None or delivery.pending else delivery
+
+    # What becomes of it
+
+    def settle(self, delivery: Delivery, settlement: Settlement, moment: Moment, rows: Rows | None = None) -> Ending:
+        """What is to be made durable for a delivery to end so; `rows` as `ending.end` has them."""
+        return ending.end(self._manager, delivery, settlement, moment, rows)
+
+    def give_back(self, delivery: Delivery) -> Ending:
+        """A delivery that nobody takes ends as if it had not been taken."""
+        return ending.give_back(self._manager, delivery)
+
+    def bury(self, delivery: Delivery, moment: Moment) -> Ending:
+        """A message whose attempts are used up goes to the dead-letter queue."""
+        return ending.bury(self._manager, delivery, moment)
+
+    def bury_again(self, entry: Entry, moment: Moment) -> Ending | None:
+        """A message that is held is tried again; None when others have got it meanwhile."""
+        self.burying.discard(entry)
+        if entry.state != AVAILABLE:
+            return None
+        return ending.bury_again(self._manager, entry, moment)
+
+    def refuse(self, step: Step, end: Ending, moment: Moment) -> Rows:
+        """The store has no room for a step that commits: what is to be written in its place."""
+        return ending.refuse(step, end, moment)
+
+    def settled(self, end: Ending, step: Step, moment: Moment, *, undone: bool) -> None:
+        """A step has settled."""
+        ending.settled(self._manager, end, step, moment, undone=undone)
+
+    def limit(self, delivery: Delivery) -> int:
+        """The number of the last attempt of a delivery; 0: there is none."""
+        return backoff.attempts(delivery.service.terms, delivery.service.queue) or 0
+
+    def gone(self, hconn: Hconn, moment: Moment, *, crashed: bool) -> list[Ending]:
+        """A connection has ended: what it had in flight ends too (handlers rule 1.4)."""
+        worker = self._workers.pop(hconn, None)
+        if worker is None:
+            return []
+        for number in list(worker.services):
+            service = worker.services.pop(number)
+            service.workers.pop(worker, None)
+            service.takers = type(service.takers)(taker for taker in service.takers if taker.worker is not worker)
+            self._drain_another(service, worker)
+            self._forget_idle(service)
+        left = [delivery for delivery in worker.deliveries.values() if not delivery.pending]
+        if crashed:
+            return ending.crash(self._manager, left, moment)
+        return [ending.give_back(self._manager, delivery) for delivery in left]
+
+    def over(self, delivery: Delivery) -> None:
+        """All that a delivery led to has settled."""
+        service, worker = delivery.service, delivery.worker
+        service.in_flight.pop(delivery.id, None)
+        worker.deliveries.pop(delivery.id, None)
+        worker.suspects -= delivery.suspect
+        if service.alone is delivery:
+            service.alone = None
+        if worker.alone is delivery:
+            worker.alone = None
+        if service.order is not None and delivery.order_value is not None:
+            service.order.free(delivery.order_value)
+        self._forget_idle(service)
+
+    def load_marked(self, marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
+        """Messages that handlers in this process had in their hands when the queue manager ended uncleanly, and whether
+        each was alone: what is to be written of it.
+        """
+        return ending.charge_marked(marked, now)
+
+    # Figures
+
+    def counts(self) -> list[tuple[str, str, HandlerCounts]]:
+        """By queue and handler, in the order of their names."""
+        return [(q_name, handler, self._counts[q_name, handler]) for q_name, handler in sorted(self._counts)]
+
+    def in_flight(self, queue: LocalQueue) -> int:
+        """How many messages of a queue are under handlers now."""
+        service = self._services.get(queue)
+        return 0 if service is None else sum(len(delivery.entries) for delivery in service.in_flight.values())
+
+
+@lru_cache(maxsize=1024)  # messages that were put within a hundredth of a second share it
+def _put_at(packed_md: bytes) -> float:
+    """When a message was put, in seconds since 1970, as its descriptor says; 0 where it says nothing."""
+    fields = msgpack.unpackb(packed_md)
+    date, time = fields[_PUT_DATE], fields[_PUT_TIME]
+    if not (len(date) == len(time) == 8 and date.isdecimal() and time.isdecimal()):
+        return 0.0
+    seconds = timegm((int(date[:4]), int(date[4:6]), int(date[6:]), int(time[:2]), int(time[2:4]), int(time[4:6])))
+    return seconds + int(time[6:]) / 100
+
+
+def _unfit(queue: LocalQueue, process_exists: bool) -> str:
+    """What keeps a queue from being served; "" when nothing does."""
+    if queue.initiation_q_name:
+        return f"has an initiation queue, INITQ({queue.initiation_q_name}): ALTER QLOCAL({queue.name}) INITQ(' ')"
+    if queue.trigger_type != MQTT.EVERY.value:
+        return f"is not TRIGTYPE(EVERY): ALTER QLOCAL({queue.name}) TRIGTYPE(EVERY) TRIGGER"
+    if not queue.process_name:
+        return f"names no process: ALTER QLOCAL({queue.name}) PROCESS(name)"
+    if not process_exists:
+        return f"names process {queue.process_name}, which does not exist: DEFINE PROCESS({queue.process_name})"
+    return ""

@@ -1,0 +1,70 @@
+"""Deliveries and those who take them (handlers, the words at the head)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from broker.core.deliveries.service import Service
+    from broker.core.message.entry import Entry
+    from broker.core.queues.handles import Hconn
+    from broker.core.queues.unit import Unit
+
+
+class Worker:
+    """A connection that takes deliveries. `alone` is the delivery beside which it is given nothing else; `drained_for`
+    the service that waits for it to run empty (handlers rule 1.4).
+    """
+
+    __slots__ = ("alone", "deliveries", "drained_for", "hconn", "services", "suspects")
+
+    def __init__(self, hconn: Hconn) -> None:
+        self.hconn = hconn
+        self.deliveries: dict[int, Delivery] = {}
+        self.services: dict[int, Service] = {}
+        self.suspects = 0  # deliveries of messages that are suspects
+        self.alone: Delivery | None = None
+        self.drained_for: Service | None = None
+
+    @property
+    def name(self) -> str:
+        """Who it is, for people."""
+        hconn = self.hconn
+        return f"{hconn.appl_name} {hconn.channel}".strip()
+
+
+class Delivery:
+    """Messages under a handler, in a unit of work of their own. `entries` are in delivery order.
+
+    `parts` is how many of the messages each piece of them has that the handler sees as one: None where that is one
+    each; a logical message in segments is one piece.
+    """
+
+    __slots__ = ("entries", "id", "order_value", "parts", "pending", "service", "since", "suspect", "unit", "worker")
+
+    def __init__(self, id: int, service: Service, worker: Worker, pieces: list[list[Entry]], unit: Unit) -> None:
+        self.id = id
+        self.service = service
+        self.worker = worker
+        self.entries = [entry for piece in pieces for entry in piece]
+        self.parts = None if len(self.entries) == len(pieces) else [len(piece) for piece in pieces]
+        self.unit = unit
+        self.since = 0.0  # taken, monotonic seconds
+        self.suspect = False
+        self.order_value: object = None
+        self.pending = 0  # units that are to settle before it is over; 0 while its handler runs
+
+    @property
+    def in_flight(self) -> bool:
+        """Whether it has not ended."""
+        return self.service.in_flight.get(self.id) is self
+
+    def pieces(self) -> list[list[Entry]]:
+        """The messages as the handler sees them, each with its segments."""
+        if self.parts is None:
+            return [[entry] for entry in self.entries]
+        pieces, start = [], 0
+        for length in self.parts:
+            pieces.append(self.entries[start : start + length])
+            start += length
+        return pieces

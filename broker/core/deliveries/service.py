@@ -1,0 +1,75 @@
+"""A queue whose messages are handled: who takes them, on which terms, and how many there are in flight."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from broker.core.deliveries.counts import HandlerCounts
+    from broker.core.deliveries.delivery import Delivery, Worker
+    from broker.core.deliveries.order import Order
+    from broker.core.queues.queue import LocalQueue
+    from broker.mqi.handling import HandlingTerms
+
+VIEW: Final = "deliveries"
+"""Names the order by key among the views of a shelf."""
+
+
+class Taker:
+    """Somebody who waits for up to `count` deliveries. `call` is whom to give them to."""
+
+    __slots__ = ("call", "count", "worker")
+
+    def __init__(self, worker: Worker, count: int, call: object) -> None:
+        self.worker = worker
+        self.count = count
+        self.call = call
+
+
+class Service:
+    """`drained` is the worker that is let run empty for a suspect, `alone` the delivery of that suspect."""
+
+    def __init__(self, queue: LocalQueue, terms: HandlingTerms, counts: HandlerCounts) -> None:
+        self.queue = queue
+        self.terms = terms
+        self.counts = counts
+        self.workers: dict[Worker, int] = {}  # how often each serves it
+        self.takers: deque[Taker] = deque()
+        self.in_flight: dict[int, Delivery] = {}
+        self.order: Order | None = None
+        self.drained: Worker | None = None
+        self.alone: Delivery | None = None
+        self.refusals: dict[int, int] = {}  # by key: how often the store refused the commit
+        self.batch_due: float | None = None  # when an incomplete batch is given all the same, monotonic
+        self._tokens = 0.0
+        self._filled: float | None = None  # when the tokens were counted, monotonic
+
+    def room(self, tick: float) -> int:
+        """How many deliveries may begin now, by `total` and `rate`."""
+        terms = self.terms
+        room = terms.total - len(self.in_flight) if terms.total > 0 else 1 << 30
+        if terms.rate > 0:
+            self._fill(tick)
+            room = min(room, int(self._tokens + 1e-9))
+        return room
+
+    def began(self, count: int) -> None:
+        """So many deliveries have begun."""
+        if self.terms.rate > 0:
+            self._tokens -= count
+
+    def next_token(self, tick: float) -> float | None:
+        """In how many seconds the rate allows the next delivery; None when it allows one now."""
+        if self.terms.rate <= 0:
+            return None
+        self._fill(tick)
+        return None if self._tokens >= 1 - 1e-9 else (1 - self._tokens) / self.terms.rate
+
+    def _fill(self, tick: float) -> None:
+        most = max(self.terms.burst, 1)
+        if self._filled is None:
+            self._tokens = float(most)
+        else:
+            self._tokens = min(float(most), self._tokens + (tick - self._filled) * self.terms.rate)
+        self._filled = tick

@@ -1,0 +1,225 @@
+"""The steps with which a delivery ends, each a unit of work: frozen, made durable, and settled as any unit is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from broker.core.deliveries import backoff, dead_lettering
+from broker.core.deliveries.failures import TEXT_MAX, failure_of
+from broker.core.message.handling import FailureRecord
+from broker.core.message.rows import Rows
+from broker.core.queues import unit as units
+from broker.core.queues.unit import Unit
+from broker.mqi.errors import MQError
+from broker.mqi.handling import Became, Settled
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from broker.core.deliveries.delivery import Delivery
+    from broker.core.manager import Manager
+    from broker.core.message.entry import Entry
+    from broker.core.message.handling import FailureRecord
+    from broker.core.moment import Moment
+    from broker.mqi.handling import HandlingTerms
+
+
+class Fate(Enum):
+    """What a step does with its messages."""
+
+    COMMITTED = "committed"
+    WAITS = "waits"
+    RETURNED = "returned"
+    DEAD = "dead"
+    UNDONE = "undone"  # of other queues: got, or put, by the handler
+
+
+@dataclass(slots=True)
+class Step:
+    """A frozen unit of work: what it writes, and what it does with which messages of the delivery."""
+
+    fate: Fate
+    unit: Unit
+    rows: Rows
+    entries: list[Entry]
+
+    @property
+    def committed(self) -> bool:
+        """Whether it is a commit; else a backout."""
+        return self.fate in (Fate.COMMITTED, Fate.DEAD)
+
+
+@dataclass(slots=True)
+class Ending:
+    """The steps with which a delivery ends, and the answer to who settled it. `delivery` is None for a message that was
+    held for the dead-letter queue.
+    """
+
+    delivery: Delivery | None
+    steps: list[Step] = field(default_factory=list)
+    answer: Settled = Settled(0, Became.GONE)  # noqa: RUF009  # a tuple
+
+
+def judge(manager: Manager, ending: Ending, entries: list[Entry], moment: Moment, unit: Unit) -> None:
+    """Messages that have been charged wait, or their attempts are used up; a group as a whole."""
+    delivery = ending.delivery
+    assert delivery is not None
+    service = delivery.service
+    attempts = backoff.attempts(service.terms, service.queue)
+    used_up = [entry for entry in entries if attempts is not None and entry.backout_count >= attempts]
+    if service.terms.groups and used_up:
+        used_up = entries
+    left = [entry for entry in entries if entry not in used_up]
+    back_off(left, service.terms, moment)
+    part(manager, ending, left, used_up, moment, unit)
+
+
+def back_off(entries: Iterable[Entry], terms: HandlingTerms, moment: Moment) -> None:
+    """Messages wait as the terms want it; those of a group as long as its first."""
+    wait = 0.0
+    for number, entry in enumerate(entries):
+        if not number or not terms.groups:
+            wait = backoff.wait_after(terms, entry.backout_count, entry.msg_id)
+        assert entry.handling is not None
+        expired = entry.deadline is not None and entry.expired(moment.wall)
+        entry.handling.not_before = 0.0 if expired else moment.wall + wait
+
+
+def part(
+    manager: Manager,
+    ending: Ending,
+    waiting: list[Entry],
+    dead: list[Entry],
+    moment: Moment,
+    unit: Unit | None = None,
+) -> None:
+    """What waits and what is dead become steps of their own; what the handler has put is undone."""
+    delivery = ending.delivery
+    held: list[Entry] = []
+    if unit is None:
+        assert delivery is not None
+        unit = delivery.unit
+    if dead:
+        held = _bury(manager, ending, dead, unit, moment)
+    if waiting or held:
+        first = (held or waiting)[0]
+        let_wait(ending, unit, [*waiting, *held], Became.HELD if held else Became.WAITING)
+        ending.answer = ending.answer._replace(attempts=first.backout_count)
+    elif delivery is not None:
+        _undo_rest(ending, unit)
+    if delivery is not None:
+        ending.answer = ending.answer._replace(id=delivery.id)
+        delivery.pending = len(ending.steps)
+
+
+def _bury(manager: Manager, ending: Ending, dead: list[Entry], unit: Unit, moment: Moment) -> list[Entry]:
+    """Dead letters in place of these messages, in one unit of work; the messages, when they must be held instead."""
+    grave = Unit()
+    delivery = ending.delivery
+    for entry in dead:
+        unit.pass_on(entry, grave)
+        if grave.reports.pop(entry, None) is not None:
+            grave.calls -= 1
+    try:
+        for entry in dead:
+            record = failure_of(entry)
+            target = _target(manager, delivery, entry, record)
+            record.target, record.headed = target.q_name, target.headed
+            dead_lettering.put(manager, target, entry, record, grave, moment)
+    except MQError as error:
+        _take_back(manager, grave)
+        for entry in dead:
+            grave.pass_on(entry, unit)
+            record = failure_of(entry)
+            record.dead = True
+            record.tries += 1
+            record.refusal = f"{error}"[:TEXT_MAX]
+            assert entry.handling is not None
+            entry.handling.not_before = moment.wall + backoff.refused(record.tries)
+        if delivery is not None:
+            delivery.service.counts.held += len(dead)
+        manager.effects.held.append((dead[0].queue.name, failure_of(dead[0]).target, len(dead), error))
+        return dead
+    rows = manager.commit(grave, moment)
+    ending.steps.append(Step(Fate.DEAD, grave, rows, list(dead)))
+    ending.answer = Settled(0, Became.DEAD, attempts=dead[0].backout_count)
+    if delivery is not None:
+        counts, record = delivery.service.counts, failure_of(dead[0])
+        counts.last_error, counts.last_error_at = f"{record.exception}: {record.error}", moment.wall
+    return []
+
+
+def _target(manager: Manager, delivery: Delivery | None, entry: Entry, record: FailureRecord) -> dead_lettering.Target:
+    service = manager.deliveries.find(entry.queue) if delivery is None else delivery.service  # type: ignore[arg-type]
+    if service is None:
+        return dead_lettering.Target(record.target, headed=record.headed)
+    return dead_lettering.target_of(manager, entry.queue, service.terms)
+
+
+def _take_back(manager: Manager, grave: Unit) -> None:
+    """What was put into the unit leaves it."""
+    for put in grave.puts:
+        put.queue.withdraw(put)
+    manager.triggers.over(grave.triggers, committed=False)
+    grave.puts.clear()
+    grave.triggers.clear()
+    grave.reports.clear()
+
+
+def let_wait(ending: Ending, unit: Unit, entries: list[Entry], became: Became) -> None:
+    """Messages go back, to wait until the instant that they have; the rest of what was in the unit is undone."""
+    unit = own_unit(ending, entries, unit)
+    rows = Rows()
+    for entry in entries:
+        entry.hardened = False
+        assert entry.handling is not None
+        if entry.persistence:
+            rows.handled.append((entry.id, entry.backout_count, entry.handling.pack()))
+    fate = Fate.RETURNED if became is Became.RETURNED else Fate.WAITS
+    freeze(ending, fate, unit, entries, rows)
+    handling = entries[0].handling
+    next_at = 0.0 if handling is None else handling.not_before
+    ending.answer = Settled(
+        0 if ending.delivery is None else ending.delivery.id, became, 0, entries[0].backout_count, next_at
+    )
+
+
+def own_unit(ending: Ending, entries: list[Entry], unit: Unit) -> Unit:
+    """A unit with these messages alone: what else the handler got and put is backed out in a step before it."""
+    if not unit.puts and len(unit.gets) == len(entries):
+        return unit
+    own = Unit()
+    for entry in entries:
+        unit.pass_on(entry, own)
+    _undo_rest(ending, unit)
+    return own
+
+
+def _undo_rest(ending: Ending, unit: Unit) -> None:
+    """What the handler got and put is backed out."""
+    if unit.puts or unit.gets or unit.last_puts or unit.last_gets:
+        unit.become(units.BACKING_OUT)
+        unit.restore()
+        for entry in unit.gets:
+            entry.backout_count += 1
+        ending.steps.append(Step(Fate.UNDONE, unit, unit.backout_rows(), []))
+
+
+def freeze(ending: Ending, fate: Fate, unit: Unit, entries: list[Entry], rows: Rows) -> None:
+    unit.become(units.BACKING_OUT)
+    unit.restore()
+    ending.steps.append(Step(fate, unit, rows, list(entries)))
+    if ending.delivery is not None:
+        ending.delivery.pending = len(ending.steps)
+
+
+def softened(entries: Iterable[Entry]) -> Rows:
+    """What takes back on disk that messages are in somebody's hands."""
+    rows = Rows()
+    for entry in entries:
+        if entry.hardened:
+            entry.hardened = False
+            rows.backouts.append((entry.id, entry.backout_count))
+    return rows

@@ -1,0 +1,188 @@
+"""The words about delayed messages and about deliveries (`docs/handlers.md`).
+
+A delivery is a lease on trigger starts together with their messages, in a unit of work of its own. Whoever takes one
+settles it: with what the handler has done, the queue manager decides what becomes of the messages.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum, unique
+from typing import Final, NamedTuple
+
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
+WINDOW: Final = 300.0
+"""Seconds for which a key suppresses duplicates, by default."""
+
+KEY_BYTES: Final = 255
+"""The longest key."""
+
+SECONDS_MAX: Final = 10 * 366 * 86400.0
+"""The longest delay, and the longest window of a key: ten years."""
+
+BATCH_MAX: Final = 1000
+"""The most messages of one delivery of a batch."""
+
+SETTLE_MAX: Final = 500
+FAILURES_MAX: Final = 1000
+"""The most settlements in one call, and the most failures that these name."""
+
+EXCEPTION_BYTES: Final = 256
+ERROR_BYTES: Final = 1024
+TRACEBACK_BYTES: Final = 4096
+"""How much is kept of the fields of a failure, in UTF-8."""
+
+
+class PutTerms(NamedTuple):
+    """What a put says beside the options of the MQI; at most one of `delay` and `deliver_at` is above 0.
+
+    `delay` is in seconds, and follows the monotonic clock; `deliver_at` in seconds since 1970, of the wall clock. `key`
+    has up to 255 bytes, and is remembered for `window` seconds after the first message's delivery instant; None: for as
+    long as that is on its queue.
+    """
+
+    delay: float = 0.0
+    deliver_at: float = 0.0
+    key: bytes = b""
+    window: float | None = WINDOW
+
+
+NO_TERMS: Final = PutTerms()
+
+
+class HandlingTerms(NamedTuple):
+    """How those who take deliveries of a queue want its messages handled (handlers rules 1.3, 2.1, 6, 7.1).
+
+    - `handler`: who handles them, for people: `module:function`.
+    - `attempts`: after how many charged attempts a message is given up; 0: BOTHRESH of the queue where it is above 0,
+      else 6; None: never.
+    - `backoff`: seconds to wait after a charged attempt: with `doubles` the least and the most, else a table whose last
+      value repeats. `jitter`: times 0.5 to 1, by MsgId and attempt.
+    - `crashes`: after how many charged crashes a message is given up.
+    - `dead_letter`: where a message goes then; "": BOQNAME, else DEADQ, else `last_dead_letter`.
+    - `traceback`: how many bytes of the traceback a dead letter bears.
+    - `batch`: how many messages make a delivery at most, waiting for `batch_wait` seconds for as many; 1: each its own.
+    - `groups`: a delivery is a whole group, or a logical message with all its segments.
+    - `whole`: the segments of a logical message are put together, each delivery one message.
+    - `order_by`: deliveries of one value of this property follow one another; also "correl_id", "group_id", "*": the
+      whole queue. "": as they come.
+    - `total`: how many deliveries of the queue there may be at a time, whoever has taken them; 0: any number.
+    - `rate`: deliveries a second, for all who take them, with up to `burst` at once; 0: any number.
+    - `retry_unreadable`: whether what no handler can read is a failure like any other, and no dead letter at once.
+    """
+
+    handler: str = ""
+    attempts: int | None = 0
+    backoff: tuple[float, ...] = (0.1, 60.0)
+    doubles: bool = True
+    jitter: bool = True
+    crashes: int = 3
+    dead_letter: str = ""
+    last_dead_letter: str = ""
+    traceback: int = 4096
+    batch: int = 1
+    batch_wait: float = 0.05
+    groups: bool = False
+    whole: bool = False
+    order_by: str = ""
+    total: int = 0
+    rate: float = 0.0
+    burst: int = 0
+    retry_unreadable: bool = False
+
+
+ATTEMPTS: Final = 6
+"""The attempts of a message whose terms and whose queue say nothing."""
+
+
+@unique
+class Outcome(IntEnum):
+    """How a handler, or who was to call it, says that a delivery ends."""
+
+    DONE = 0  # the handler has returned: commit
+    FAILED = 1  # it raised: charged, and tried again after the backoff, unless that was the last attempt
+    REJECTED = 2  # it raised Reject, or what is never tried again: a dead letter at once
+    UNREADABLE = 3  # nobody could read it: a dead letter at once, unless the terms say otherwise
+    LATER = 4  # it raised Later
+    RETURNED = 5  # it did not begin, or was cancelled by a stop: nothing has happened
+
+
+class Failure(NamedTuple):
+    """What was wrong, as far as it is kept with the message: the exception's type (up to 256 bytes), its text (1 KiB),
+    the end of the traceback (4 KiB).
+    """
+
+    exception: str = ""
+    error: str = ""
+    traceback: str = ""
+
+    @property
+    def kept(self) -> Failure:
+        """What is kept of it."""
+        if len(self.exception) + len(self.error) + len(self.traceback) <= _SHORT and "".join(self).isascii():
+            return self
+        exception, error, traceback = (each.encode(errors="replace") for each in self)
+        fields = exception[:EXCEPTION_BYTES], error[:ERROR_BYTES], traceback[-TRACEBACK_BYTES:]
+        return Failure(*(each.decode(errors="ignore") for each in fields))
+
+
+_SHORT: Final = 256
+"""Texts of so many characters in all are short enough, if they are ASCII."""
+
+
+NO_FAILURE: Final = Failure()
+
+
+class Settlement(NamedTuple):
+    """How the delivery `id` ends.
+
+    `failure` is for FAILED, REJECTED and UNREADABLE; `timed_out` for FAILED. `feedback` is the reason of the dead
+    letter of REJECTED (65536 to 999999999; 0: BACKOUT_THRESHOLD_REACHED, 2362). `seconds` and `counted` are for LATER.
+    `failed` are the messages of a batch, by their places, that failed alone: the others are committed. `ran` is for how
+    many seconds the handler ran.
+    """
+
+    id: int
+    outcome: int
+    failure: Failure = NO_FAILURE
+    timed_out: bool = False
+    feedback: int = 0
+    seconds: float = 0.0
+    counted: bool = False
+    failed: tuple[tuple[int, Failure], ...] = ()
+    ran: float = 0.0
+
+
+@unique
+class Became(IntEnum):
+    """What became of the messages of a delivery."""
+
+    GONE = 0  # committed
+    WAITING = 1  # on their queue, until `next_at`
+    DEAD = 2  # on the dead-letter queue
+    HELD = 3  # to go there, which is not possible now: on their queue
+    RETURNED = 4  # on their queue, as if they had not been taken
+    EXPIRED = 5  # their time was up
+
+
+class Settled(NamedTuple):
+    """The answer for one delivery. `reason` is 0, or why a commit was undone, such as STORAGE_MEDIUM_FULL (2192) or
+    Q_FULL (2053); HOBJ_ERROR (2019) for a delivery that this connection does not hold any more. `next_at` is in seconds
+    since 1970.
+    """
+
+    id: int
+    became: int
+    reason: int = 0
+    attempts: int = 0
+    next_at: float = 0.0
+
+
+def unit_of_delivery(call: str) -> MQError:
+    """ENVIRONMENT_ERROR (2012) for a call that would end or begin a unit of work, on the connection of a delivery."""
+    return MQError(
+        MQRC.ENVIRONMENT_ERROR,
+        f"{call}: the unit of work is that of the delivery, which is committed when its handler returns and backed out "
+        "when it raises; for another one take connection.connect()",
+    )
