@@ -1,7 +1,9 @@
 """The client: a connection to a queue manager in another process, with the interface of an embedded one.
 
-`address` reads URLs, `dial` opens a line and a conversation on it, `line` is the client's end of a socket, `port` the
-calls of one conversation, `calls` their answers to come. There is no task here: bytes that arrive end futures.
+`address` reads URLs, `reaching` opens a line, `dial` a conversation on it, `line` is the client's end of a socket,
+`port` the calls of one conversation, `calls` their answers to come. Bytes that arrive end futures, without a task. The
+one task is that of `redial`, while a line is down that is to be made again; `reconnecting` is the port that outlives
+its lines.
 """
 
 from broker.client.dial import connect as connect

@@ -7,9 +7,11 @@ so there CANCEL is all.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from broker.interface.handling import Serving, Taken
 from broker.interface.port import Call, Lease, Opened, PlacedMany, Port, T
+from broker.mqi.handling import Settled
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.wire import answers
 
@@ -20,10 +22,19 @@ if TYPE_CHECKING:
     from broker.wire.frames import Frame
 
 
+LINE: Final = 1 << 40
+"""Numbers of the queue manager are below it. What is above it in one that a program has is that of the line which it is
+of, where its connection has had others (`broker.client.reconnecting`).
+"""
+
+
 class RemoteCall(Call[T]):
     """A call that a frame has asked for."""
 
     __slots__ = ("line", "number", "port", "verb")
+
+    of_unit = False
+    """Whether it joins the unit of work, where somebody has to know."""
 
     def __init__(self, line: Line, verb: int, number: int, port: RemotePort) -> None:
         Call.__init__(self, loop=line.loop)  # super() would cost as much as all of the rest
@@ -38,6 +49,8 @@ class RemoteCall(Call[T]):
 
     def answered(self, result: T) -> None:
         """ANSWER has come."""
+        if self.of_unit:
+            self.port.works = True
         if self.done():
             self.unclaimed(result)
         else:
@@ -76,7 +89,7 @@ class RemoteWait(RemoteRead[int]):
 
 
 class RemoteGet(RemoteCall[T]):
-    """GET and GET_MANY. The messages are the queue manager's until TAKEN has told it otherwise."""
+    """GET, GET_MANY and TAKE. The messages are the queue manager's until TAKEN has told it otherwise."""
 
     __slots__ = ()
 
@@ -109,9 +122,13 @@ class RemoteOpen(RemoteCall[Opened]):
 
     __slots__ = ()
 
+    def result_of(self, frame: Frame) -> Opened:
+        opened: Opened = answers.result(self.verb, frame)
+        return opened._replace(hobj=opened.hobj + self.port.base) if self.port.base else opened
+
     def unclaimed(self, result: Opened) -> None:
         if not self.port.broken:
-            self.port.close(result.hobj, 0).drop()
+            self.port.close(result.hobj - self.port.base, 0).drop()
 
 
 class RemoteTake(RemoteCall[list[Lease]]):
@@ -119,8 +136,53 @@ class RemoteTake(RemoteCall[list[Lease]]):
 
     __slots__ = ()
 
+    def result_of(self, frame: Frame) -> list[Lease]:
+        base = self.port.base
+        return [Lease(lease.id + base, lease.trigger) for lease in answers.result(self.verb, frame)]
+
     def unclaimed(self, result: list[Lease]) -> None:
         self.port.trigger_return([lease.id for lease in result])
+
+
+class RemoteServe(RemoteCall[Serving]):
+    """SERVE, which leaves a service."""
+
+    __slots__ = ()
+
+    def result_of(self, frame: Frame) -> Serving:
+        serving: Serving = answers.result(self.verb, frame)
+        return Serving(serving.service + self.port.base)
+
+    def unclaimed(self, result: Serving) -> None:
+        if not self.port.broken:
+            self.port.stop_serving(result.service - self.port.base).drop()
+
+
+class RemoteTakeDeliveries(RemoteGet[Taken]):
+    """TAKE, whose deliveries bear the number of their line."""
+
+    __slots__ = ()
+
+    def result_of(self, frame: Frame) -> Taken:
+        taken: Taken = answers.result(self.verb, frame)
+        base = self.port.base
+        if not base:
+            return taken
+        return Taken(taken.trigger, [each._replace(id=each.id + base) for each in taken.deliveries])
+
+
+class RemoteSettle(RemoteCall[list[Settled]]):
+    """SETTLE: `ids` are the deliveries as the program has them."""
+
+    __slots__ = ("ids",)
+
+    ids: list[int]
+
+    def result_of(self, frame: Frame) -> list[Settled]:
+        settled: list[Settled] = answers.result(self.verb, frame)
+        if not self.port.base:
+            return settled
+        return [each._replace(id=id) for id, each in zip(self.ids, settled, strict=True)]
 
 
 class RemoteScript(RemoteCall[list[CommandReply]]):
@@ -137,7 +199,7 @@ class RemoteScript(RemoteCall[list[CommandReply]]):
 
 
 class RemoteConnect(RemoteCall[Port]):
-    """CONNECT, which leaves a conversation: `port` is the one that it opens."""
+    """CONNECT and DELIVERY_CONNECT, which leave a conversation: `port` is the one that they open."""
 
     __slots__ = ()
 
@@ -152,6 +214,15 @@ class RemoteConnect(RemoteCall[Port]):
     def unclaimed(self, result: Port) -> None:
         if not self.port.broken:
             self.port.disconnect(commit=False).drop()
+
+
+class RemoteDeliveryConnect(RemoteConnect):
+    """DELIVERY_CONNECT. Its conversation ends with its delivery, and not before."""
+
+    __slots__ = ()
+
+    def unclaimed(self, result: Port) -> None:
+        """It stays, for who asks for it again."""
 
 
 class RemoteDisconnect(RemoteCall[int]):

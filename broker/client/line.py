@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from broker.client.calls import RemoteCall, RemoteConnect, RemoteScript
+from broker.client.calls import RemoteCall, RemoteConnect, RemoteDeliveryConnect, RemoteScript
 from broker.client.port import RemotePort
 from broker.clock import cancel_timer
 from broker.mqi.errors import MQError
@@ -20,6 +20,7 @@ from broker.wire import answers, frames
 from broker.wire.frames import HEARTBEAT_SECONDS, Frame, Verb, WireError
 from broker.wire.liveness import TICKS_AN_INTERVAL, Beat, Liveness
 from broker.wire.protocol import Endpoint, Role
+from broker.wire.structures import sendable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -123,9 +124,13 @@ class Line(asyncio.Protocol):
             early = MQRC.Q_MGR_NOT_AVAILABLE if reason == MQRC.CONNECTION_BROKEN else reason
             self.welcomed.set_exception(MQError(early, f"{self._where}: {why}"))
         calls, self._calls = self._calls, {}
+        told = {call.port for call in calls.values() if call.of_unit}
         for call in calls.values():
             call.port.end_reported = True
             call.failed(MQError(reason, f"the line to {self._where} is broken: {why}"))
+        for port in list(self._ports.values()):
+            if port.lost is not None:
+                port.lost(port in told, MQError(reason, why))
 
     # Life and death.
 
@@ -189,10 +194,22 @@ class Line(asyncio.Protocol):
 
     def converse(self, q_mgr_name: str, appl_name: str, user: str) -> RemoteConnect:
         """Open another conversation."""
-        self._last_conversation += 1
-        port = RemotePort(self, self._last_conversation, appl_name, user)
-        self._ports[port.conversation] = port
+        port = self._another(appl_name, user)
         return self.request(RemoteConnect, port, Verb.CONNECT, q_mgr_name, appl_name, user)
+
+    def converse_for(self, taker: RemotePort, delivery: int, appl_name: str) -> RemoteDeliveryConnect:
+        """Open that of a delivery which the conversation of `taker` has taken."""
+        if taker.ended:
+            return self.request(RemoteDeliveryConnect, taker, Verb.DELIVERY_CONNECT)  # which fails
+        port = self._another(appl_name, taker.user)
+        port.q_mgr_name = taker.q_mgr_name
+        items = taker.conversation, sendable(delivery), sendable(appl_name)
+        return self.request(RemoteDeliveryConnect, port, Verb.DELIVERY_CONNECT, *items)
+
+    def _another(self, appl_name: str, user: str) -> RemotePort:
+        self._last_conversation += 1
+        port = self._ports[self._last_conversation] = RemotePort(self, self._last_conversation, appl_name, user)
+        return port
 
     def tell(self, port: RemotePort, verb: Verb, *items: object) -> None:
         """Say what needs no answer."""
@@ -282,4 +299,7 @@ class Line(asyncio.Protocol):
     def _ended(self, frame: Frame) -> None:
         port = self._ports.get(frame[1])
         if port is not None:
+            _, _, _, reason, detail = frame
             port.end()
+            if port.lost is not None:
+                port.lost(False, MQError(reason, detail))  # noqa: FBT003  # no call of it is under way

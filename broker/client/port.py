@@ -16,6 +16,8 @@ from broker.client.calls import (
     RemoteWait,
 )
 from broker.client.claims import C, ClaimCalls
+from broker.client.handling import HandlingCalls, put_fields
+from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.wire import answers
 from broker.wire.arguments import AS_BEFORE
 from broker.wire.frames import HEAD_BYTES, IDS_MAX, Verb
@@ -28,10 +30,11 @@ from broker.wire.structures import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from broker.client.line import Line
     from broker.interface.port import Call, Delivery, Opened, PendingStarts, Placed, PlacedMany
+    from broker.mqi.errors import MQError
     from broker.mqi.explanations import Explanation
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
@@ -39,7 +42,7 @@ _PUT: Final = Verb.PUT.value
 _GET: Final = Verb.GET.value
 
 
-class RemotePort(ClaimCalls):
+class RemotePort(ClaimCalls, HandlingCalls):
     """One conversation. It implements `broker.interface.Port`; the queue manager answers.
 
     Each method sends its frame with all others of the same turn of the event loop. The queue manager checks what is in
@@ -54,6 +57,12 @@ class RemotePort(ClaimCalls):
         self.q_mgr_name = ""  # until the answer to CONNECT
         self.ended = False
         self.end_reported = False  # a call has failed because it ended
+        self.base = 0  # what numbers of this line have above those of the queue manager
+        self.works = False  # a call that joins the unit of work, and says so, has succeeded
+        self.lost: Callable[[bool, MQError], None] | None = None
+        """Told when the line breaks or the conversation is ended, and whether a call of its unit has failed by that."""
+        self.of_deliveries: dict[int, RemotePort] = {}
+        """The connections of deliveries that this one has taken, until these are settled."""
         self._packed = DescriptorPacker().pack
 
     @property
@@ -71,6 +80,8 @@ class RemotePort(ClaimCalls):
         if not self.ended:
             self.ended = True
             self.line.ended(self)
+            for port in list(self.of_deliveries.values()):
+                port.end()
 
     def _request(self, kind: type[C], verb: int, *fields: object) -> C:
         return self.line.request(kind, self, verb, *fields)
@@ -82,21 +93,39 @@ class RemotePort(ClaimCalls):
         return self.line.request(RemoteCall[int], self, Verb.CLOSE, hobj, sendable(options))
 
     def put(
-        self, hobj: int, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
+        self,
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+        terms: PutTerms = NO_TERMS,
     ) -> RemoteCall[Placed]:
+        if terms is not NO_TERMS:
+            fields = hobj, self._packed(md), packed_put_options(options), *put_fields(terms), data
+            return self.line.request(RemoteCall, self, _PUT, *fields)
         return self.line.request(RemoteCall, self, _PUT, hobj, self._packed(md), packed_put_options(options), data)
 
     def put1(
-        self, descriptor: ObjectDescriptor, md: MessageDescriptor | None, options: PutMessageOptions, data: bytes
+        self,
+        descriptor: ObjectDescriptor,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+        terms: PutTerms = NO_TERMS,
     ) -> RemoteCall[Placed]:
-        fields = object_fields(descriptor), self._packed(md), packed_put_options(options), data
+        fields = object_fields(descriptor), self._packed(md), packed_put_options(options), *put_fields(terms), data
         return self.line.request(RemoteCall, self, Verb.PUT1, *fields)
 
     def get(
-        self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None
+        self,
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: GetMessageOptions,
+        max_length: int | None,
+        waiting: bool = False,
     ) -> RemoteGet[Delivery]:
         fields = hobj, self._packed(md), packed_get_options(options), max_length and sendable(max_length)
-        return self.line.request(RemoteGet, self, _GET, *fields)
+        return self.line.request(RemoteGet, self, _GET, *fields, *([True] if waiting else []))
 
     def put_many(
         self,
@@ -162,6 +191,9 @@ class RemotePort(ClaimCalls):
     def trigger_return(self, leases: Sequence[int]) -> None:
         self._tell_leases(Verb.TRIGGER_RETURN, leases)
 
+    def trigger_sweep(self) -> RemoteCall[int]:
+        return self.line.request(RemoteCall, self, Verb.TRIGGER_SWEEP)
+
     def connect(self, appl_name: str) -> RemoteConnect:
         if self.ended:
             return self.line.request(RemoteConnect, self, Verb.CONNECT)  # which fails
@@ -171,6 +203,8 @@ class RemotePort(ClaimCalls):
         return self.line.request(RemoteDisconnect, self, Verb.DISCONNECT, commit)
 
     def _tell_leases(self, verb: Verb, leases: Sequence[int]) -> None:
+        if self.base:
+            leases = [lease - self.base for lease in leases if lease >= self.base]
         for start in range(0, len(leases), IDS_MAX):
             self.line.tell(self, verb, list(leases[start : start + IDS_MAX]))
 

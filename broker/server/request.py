@@ -28,13 +28,14 @@ KNOWN_BYTES: Final = 1024
 
 _UNPACKED: Final = 16  # times as long as msgpack a small structure is as objects
 _TEXT: Final = 4  # times as long as UTF-8 a text may be as an object
-WAITING: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value, Verb.TRIGGER_WAIT.value})
+WAITING: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value, Verb.TRIGGER_WAIT.value, Verb.TAKE.value})
 """The calls that may wait for another call to end their wait."""
 
 _PUTS: Final = frozenset({Verb.PUT.value, Verb.PUT1.value})
 _PUT_MANY: Final = Verb.PUT_MANY.value
 _MQSC: Final = Verb.MQSC.value
 _STAGE: Final = Verb.STAGE.value
+_SETTLE: Final = Verb.SETTLE.value
 
 
 class ServedPort(Port, Protocol):
@@ -58,6 +59,7 @@ class Request:
         "answered",
         "call",
         "conversation",
+        "delivery",
         "number",
         "receipt",
         "verb",
@@ -76,6 +78,7 @@ class Request:
         self.weight = 0
         self.answer = 0  # of it: a long answer that is not written yet
         self.waits = False
+        self.delivery = 0, 0  # of DELIVERY_CONNECT: the conversation that has taken it, and its number
 
     def parted(self) -> None:
         """There are command replies to write, before the answer."""
@@ -114,6 +117,9 @@ def weight_of(frame: Frame, length: int) -> int:
         return _CALL_WEIGHT * (len(frame) // 2) + length + _TEXT * (length - data_bytes)
     if verb == _STAGE:
         return _CALL_WEIGHT * (1 + messages_in(frame[-1])) + 2 * length
+    if verb == _SETTLE:
+        settlements = frame[3] if len(frame) > 3 else None
+        return _CALL_WEIGHT * (1 + len(settlements) if type(settlements) is list else 1) + _TEXT * length
     if verb == _MQSC:
         return _CALL_WEIGHT + sys.getsizeof(frame[-1]) + UNREAD_BYTES
     return _CALL_WEIGHT + _UNPACKED * length
@@ -139,6 +145,7 @@ LONG_ANSWERS: Final[dict[int, Callable[[Any], int]]] = {
     Verb.GET_MANY: lambda deliveries: sum(
         [len(each.data) + len(each.packed_md) + len(each.properties) for each in deliveries]
     ),
+    Verb.TAKE: lambda taken: sum([1024 + sum(map(_delivery_weight, each.messages)) for each in taken.deliveries]),
     Verb.PUT_MANY: lambda result: sum(len(placed.packed_md) for placed in result.placed),
     Verb.STATUS: lambda figures: 1024 * len(figures.get("queues", ())),
     Verb.TRIGGER_PENDING: lambda pending: 512 * len(pending.queues),

@@ -13,7 +13,7 @@ from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.server.request import KNOWN_BYTES, WAITING, Request, script_of, weight_of
-from broker.wire import answers, arguments
+from broker.wire import answers, arguments, handling
 from broker.wire.frames import Frame, Verb, WireError
 
 if TYPE_CHECKING:
@@ -28,8 +28,10 @@ CALLS_MAX: Final = 100_000
 """The most calls of one line at a time that have no answer, or an answer not yet confirmed."""
 
 _PUT_MANY: Final = Verb.PUT_MANY.value
-_TO_TAKE: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value})
+_TO_TAKE: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value, Verb.TAKE.value})
 _DISCONNECT: Final = Verb.DISCONNECT.value
+_DELIVERY_CONNECT: Final = Verb.DELIVERY_CONNECT.value
+_SETTLE: Final = Verb.SETTLE.value
 _MQSC: Final = Verb.MQSC.value
 
 
@@ -46,6 +48,9 @@ class ServedCalls:
         self._calls: dict[int, Request] = {}
         self._stopped: set[int] = set()  # PUT_MANYs of which a message was not put, until CANCEL
         self._disconnecting: set[int] = set()  # conversations whose DISCONNECT has no final frame yet: it ends them
+        self._connecting: set[int] = set()  # conversations whose DELIVERY_CONNECT has none yet: it begins them
+        self._of_deliveries: dict[int, dict[int, set[int]]] = {}
+        """Conversations of deliveries, by the conversation that has taken them and the deliveries' numbers."""
 
     def start(self, frame: Frame) -> None:
         verb, conversation, number = frame[:3]
@@ -117,18 +122,48 @@ class ServedCalls:
         else:
             self._session.replies.send(Verb.ANSWER, conversation, number, self._manager.name)
 
+    def delivery_connect(self, frame: Frame) -> None:
+        """The connection of a delivery: a conversation from when the call is answered, until the delivery ends."""
+        verb, conversation, number = frame[:3]
+        try:
+            self._check_number(number)
+            taker, delivery, appl_name = handling.delivery_connection_arguments(frame)
+            self._check_conversation(conversation)
+            port = self.ports.get(taker)
+            if port is None:
+                raise MQError(MQRC.HCONN_ERROR, "the connection has ended")
+            call = port.delivery_connection(delivery, appl_name)
+        except WireError:
+            raise
+        except Exception as error:
+            fields = answers.error_fields(error if isinstance(error, MQError) else mistake(error, Verb(verb).name))
+            self._session.replies.send(Verb.FAILED, conversation, number, *fields)
+            return
+        self._connecting.add(conversation)
+        request = self._calls[number] = Request(self._session.replies, verb, conversation, number, call)
+        request.delivery = taker, delivery
+        if call.done():
+            self._session.replies.finished(request)
+            return
+        request.weight = weight_of(frame, self._endpoint.length)
+        self._flow.add(request.weight)
+        call.told = partial(self._session.replies.finished, request)
+
     def _converse(self, conversation: int, q_mgr_name: str, appl_name: str, user: str) -> None:
-        if conversation == 0 or conversation in self.ports:
-            raise WireError(f"{conversation} is not the number of a new conversation")
+        self._check_conversation(conversation)
         if q_mgr_name not in ("", self._manager.name):
             raise MQError(MQRC.Q_MGR_NAME_ERROR, f"{q_mgr_name} is not here; this is {self._manager.name}")
-        if len(self.ports) >= self._limits.conversations:
-            raise MQError(
-                MQRC.MAX_CONNS_LIMIT_REACHED, f"{self._limits.conversations} conversations are open on this line"
-            )
         self.ports[conversation] = self._manager.converse(
             appl_name=appl_name, user=user, channel=self._session.peer, room=self._flow
         )
+
+    def _check_conversation(self, conversation: int) -> None:
+        if conversation == 0 or conversation in self.ports or conversation in self._connecting:
+            raise WireError(f"{conversation} is not the number of a new conversation")
+        if len(self.ports) + len(self._connecting) >= self._limits.conversations:
+            raise MQError(
+                MQRC.MAX_CONNS_LIMIT_REACHED, f"{self._limits.conversations} conversations are open on this line"
+            )
 
     def trigger_done(self, frame: Frame) -> None:
         leases = arguments.numbers(frame)
@@ -164,6 +199,8 @@ class ServedCalls:
             self._session.replies.send(Verb.CANCELLED, request.conversation, number)
         if request.verb == _DISCONNECT:
             self._disconnecting.discard(request.conversation)
+        elif request.verb == _DELIVERY_CONNECT:
+            self._connecting.discard(request.conversation)
         request.withdraw()
 
     def _release(self, request: Request) -> None:
@@ -184,15 +221,47 @@ class ServedCalls:
             self._stop(request.number)
         del self._calls[request.number]
         request.call.take()
-        if request.verb == _DISCONNECT:
+        if request.verb == _SETTLE:
+            self._settled(request)
+        elif request.verb == _DELIVERY_CONNECT:
+            self._connected(request)
+        elif request.verb == _DISCONNECT:
             self._disconnecting.discard(request.conversation)
             self.ports.pop(request.conversation, None)
+            self._end_of_deliveries(request.conversation)
+
+    def _connected(self, request: Request) -> None:
+        """The connection of a delivery is a conversation from now on."""
+        self._connecting.discard(request.conversation)
+        self.ports[request.conversation] = request.call.result()
+        taker, delivery = request.delivery
+        self._of_deliveries.setdefault(taker, {}).setdefault(delivery, set()).add(request.conversation)
+
+    def _settled(self, request: Request) -> None:
+        """Deliveries have ended: so have their conversations, and no call has to tell the client."""
+        deliveries = self._of_deliveries.get(request.conversation)
+        if deliveries:
+            for settled in request.call.result():
+                self._forget(deliveries.pop(settled.id, ()))
+
+    def _end_of_deliveries(self, taker: int) -> None:
+        """A conversation has ended, and its deliveries with it."""
+        for conversations in self._of_deliveries.pop(taker, {}).values():
+            self._forget(conversations)
+
+    def _forget(self, conversations: Iterable[int]) -> None:
+        """These have ended with their deliveries."""
+        for conversation in conversations:
+            if port := self.ports.pop(conversation, None):
+                port.break_()
 
     def failed(self, request: Request) -> None:
         """The call is answered with an error."""
         del self._calls[request.number]
         if request.verb == _PUT_MANY:
             self._stop(request.number)
+        elif request.verb == _DELIVERY_CONNECT:
+            self._connecting.discard(request.conversation)
 
     def ended(self, request: Request) -> bool:
         """Whether a call that has failed tells the end of its conversation, which is not its own doing."""
@@ -202,6 +271,7 @@ class ServedCalls:
         if port is None or not port.broken or request.conversation in self._disconnecting:
             return False
         del self.ports[request.conversation]
+        self._end_of_deliveries(request.conversation)
         return True
 
     def end(self) -> Work:

@@ -3,12 +3,13 @@
 Bytes become frames, frames become calls on ports, the outcome of a call becomes its final frame. There is no task here:
 a call is a future.
 
-1. A message that answered a GET or GET_MANY is taken when the client says TAKEN. CANCEL gives it back, or withdraws the
+1. What answered a GET, GET_MANY or TAKE is taken when the client says TAKEN. CANCEL gives it back, or withdraws the
    get, whether it waits, is being written or has been answered. An answer to any other call counts as taken when it is
    written.
 2. When the line breaks, what was not answered is abandoned and every conversation is broken: the queue manager backs
    out its unit of work. A get that was answered and not confirmed counts as delivered: under syncpoint it is backed out
-   with its unit, outside syncpoint it is delivered at most once (journal rule 11).
+   with its unit, outside syncpoint it is delivered at most once (journal rule 11). Deliveries that answered a TAKE are
+   in the hands of who is gone.
 3. What a client can make the session hold is bounded (`flow`), and so is the time for which its frames hold the event
    loop.
 
@@ -72,6 +73,7 @@ class Session(asyncio.Protocol):
             Verb.HELLO: self._hello,
             Verb.HEARTBEAT: lambda frame: None,
             Verb.CONNECT: self.calls.connect,
+            Verb.DELIVERY_CONNECT: self.calls.delivery_connect,
             Verb.TRIGGER_DONE: self.calls.trigger_done,
             Verb.TRIGGER_RETURN: self.calls.trigger_return,
             Verb.GIVE_BACK: self.calls.give_back,

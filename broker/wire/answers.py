@@ -25,7 +25,7 @@ from broker.mqi.explanations import Explanation, Finding
 from broker.mqi.reasons import MQCC
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.mqi.structures import ResponseRecord
-from broker.wire import claims
+from broker.wire import claims, handling
 from broker.wire.frames import Frame, Verb, WireError
 
 if TYPE_CHECKING:
@@ -35,23 +35,44 @@ if TYPE_CHECKING:
 # The queue manager's end.
 
 
-def _distributed(result: Opened | Placed) -> tuple[Any, ...]:
+def _distributed(result: Opened) -> tuple[Any, ...]:
     """The distribution comes last, and only of a distribution list."""
-    return result[:-1] if result[-1] is NO_LIST else result
+    return result[:-1] if result.distribution is NO_LIST else result
 
 
 _PUT_FIELDS: Final = Placed._fields.index("resolved_q_name")
 """How many fields of Placed a put by a handle sends: what its name resolved to was said when it was opened."""
 
+_PUT1_FIELDS: Final = Placed._fields.index("distribution")
+"""How many a put without a handle sends."""
+
+_USUAL: Final = tuple(Placed._field_defaults[name] for name in Placed._fields[_PUT1_FIELDS:])
+_TERMS: Final = len(_USUAL) - 1
+"""How many more each of them sends of a message that waits for an instant, or is a duplicate."""
+
 
 def _put(result: Placed) -> tuple[Any, ...]:
     fields = result[:_PUT_FIELDS]
-    return fields if result.distribution is NO_LIST else (*fields, result.distribution)
+    return fields if result[_PUT1_FIELDS:] == _USUAL else (*fields, *_rest(result))
+
+
+def _put1(result: Placed) -> tuple[Any, ...]:
+    fields = result[:_PUT1_FIELDS]
+    return fields if result[_PUT1_FIELDS:] == _USUAL else (*fields, *_rest(result))
+
+
+def _rest(result: Placed) -> tuple[Any, ...]:
+    """What comes behind the other fields where it is not usual: the distribution, or what became of the terms."""
+    return (result.distribution,) if result.distribution is not NO_LIST else result[-_TERMS:]
 
 
 def _placed_many(result: PlacedMany) -> tuple[Any, ...]:
-    placed = [each[:_PUT_FIELDS] for each in result.placed]  # batches are not for lists
+    placed = [each[:_PUT_FIELDS] if each[_PUT1_FIELDS:] == _USUAL else _put(each) for each in result.placed]
     return placed, None if result.error is None else error_fields(result.error)
+
+
+def _delivered_many(result: Sequence[Delivery]) -> tuple[Any, ...]:
+    return ([handling.delivered(each) for each in result],)
 
 
 def _single(result: object) -> tuple[Any, ...]:
@@ -93,10 +114,10 @@ FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.OPEN: _distributed,
     Verb.CLOSE: _single,
     Verb.PUT: _put,
-    Verb.PUT1: _distributed,
+    Verb.PUT1: _put1,
     Verb.PUT_MANY: _placed_many,
-    Verb.GET: tuple,
-    Verb.GET_MANY: _single,
+    Verb.GET: handling.delivered,
+    Verb.GET_MANY: _delivered_many,
     Verb.BEGIN: _single,
     Verb.COMMIT: _single,
     Verb.BACKOUT: _single,
@@ -107,9 +128,11 @@ FIELDS: Final[dict[int, Callable[[Any], tuple[Any, ...]]]] = {
     Verb.TRIGGER_PENDING: tuple,
     Verb.TRIGGER_WAIT: _single,
     Verb.TRIGGER_TAKE: _single,
+    Verb.TRIGGER_SWEEP: _single,
     Verb.EXPLAIN: _explanation,
     Verb.BACKUP: _single,
     **claims.FIELDS,
+    **handling.FIELDS,
 }
 """By verb: from what a call has come to, to the items of its ANSWER."""
 
@@ -121,7 +144,7 @@ def fields(verb: int, result: Any) -> tuple[Any, ...]:
 
 def error_fields(error: MQError) -> tuple[Any, ...]:
     """The items of the FAILED for an error."""
-    partial = tuple(error.message) if isinstance(error.message, tuple) else None
+    partial = handling.delivered(error.message) if isinstance(error.message, Delivery) else None
     fields = error.reason, error.completion, error.detail, partial
     return (*fields, error.records) if error.records else fields
 
@@ -199,23 +222,36 @@ def _opened(items: Frame) -> Opened:
 
 
 def _placed(items: Frame) -> Placed:
-    if len(items) == _PUT_FIELDS:
-        return Placed(*items)
-    *fields, distribution = _with_distribution(items, _PUT_FIELDS + 1)
-    return Placed(*fields)._replace(distribution=distribution)
+    return Placed(*items) if len(items) == _PUT_FIELDS else _with_rest(items, _PUT_FIELDS)
 
 
 def _placed_once(items: Frame) -> Placed:
-    return Placed(*_with_distribution(items, len(Placed._fields)))
+    return Placed(*items) if len(items) == _PUT1_FIELDS else _with_rest(items, _PUT1_FIELDS)
+
+
+def _with_rest(items: Frame, count: int) -> Placed:
+    """A put with something behind its first fields: what became of its terms, or its distribution."""
+    placed = Placed(*items[:count])
+    if len(items) == count + _TERMS:
+        deliver_at, duplicate, same_data = items[count:]
+        return placed._replace(deliver_at=deliver_at, duplicate=duplicate, same_data=same_data)
+    if len(items) != count + 1:
+        raise TypeError(f"a put is not answered with {len(items)} items")
+    *_, distribution = _with_distribution(items, count + 1)
+    return placed._replace(distribution=distribution)
 
 
 def _all_placed(items: Frame) -> PlacedMany:
     placed, failure = items
-    return PlacedMany([Placed(*fields) for fields in placed], failure and _error(failure))
+    return PlacedMany([_placed(fields) for fields in placed], failure and _error(failure))
+
+
+def _delivery(items: Frame) -> Delivery:
+    return Delivery(*items)
 
 
 def _deliveries(items: Frame) -> list[Delivery]:
-    return list(map(Delivery._make, _only(items, list)))
+    return [Delivery(*fields) for fields in _only(items, list)]
 
 
 def _with_distribution(items: Frame, length: int) -> Frame:
@@ -238,7 +274,7 @@ _RESULTS: Final[dict[int, Callable[[Frame], Any]]] = {
     Verb.PUT: _placed,
     Verb.PUT1: _placed_once,
     Verb.PUT_MANY: _all_placed,
-    Verb.GET: Delivery._make,
+    Verb.GET: _delivery,
     Verb.GET_MANY: _deliveries,
     Verb.BEGIN: _number,
     Verb.COMMIT: _number,
@@ -250,9 +286,11 @@ _RESULTS: Final[dict[int, Callable[[Frame], Any]]] = {
     Verb.TRIGGER_PENDING: _pending,
     Verb.TRIGGER_WAIT: _number,
     Verb.TRIGGER_TAKE: _leases,
+    Verb.TRIGGER_SWEEP: _number,
     Verb.EXPLAIN: _explained,
     Verb.BACKUP: _number,
     **claims.RESULTS,
+    **handling.RESULTS,
 }
 
 

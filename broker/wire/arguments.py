@@ -14,10 +14,10 @@ from broker.mqi.checks import PADDING, TOKEN_LENGTH
 from broker.mqi.errors import MQError
 from broker.mqi.names import NAME_LENGTH
 from broker.mqi.reasons import MQRC
-from broker.wire import claims
+from broker.wire import claims, handling
 from broker.wire.frames import CALL_MAX, IDS_MAX, Frame, Verb, WireError
 from broker.wire.structures import descriptor, get_options, object_descriptor, put_options
-from broker.wire.values import data, long, text
+from broker.wire.values import data, flag, long, text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _LABEL_MAX: Final = 256
 _LEASES_MAX: Final = 10_000
 _PUT_MANY: Final = Verb.PUT_MANY.value
+_SETTLE: Final = Verb.SETTLE.value
 PUT_MANY_HEAD: Final = 6
 """How many items of a PUT_MANY come before the messages."""
 
@@ -53,19 +54,27 @@ def _close(port: Port, hobj: Any, options: Any) -> Call[Any]:
     return port.close(_handle(hobj), options)
 
 
-def _put(port: Port, hobj: Any, md: Any, options: Any, body: Any) -> Call[Any]:
+def _put(port: Port, hobj: Any, md: Any, options: Any, body: Any, *behind: Any) -> Call[Any]:
     md = None if md is None else descriptor(md)
     hobj = hobj if type(hobj) is int else _handle(hobj)
+    if behind:  # what weighs a frame looks at its last item
+        return port.put(hobj, md, put_options(options), data(*behind), handling.put_terms(body))
     return port.put(hobj, md, put_options(options), body if type(body) is bytes else data(body))
 
 
-def _put1(port: Port, od: Any, md: Any, options: Any, body: Any) -> Call[Any]:
+def _put1(port: Port, od: Any, md: Any, options: Any, body: Any, *behind: Any) -> Call[Any]:
+    if behind:
+        terms = handling.put_terms(body)
+        return port.put1(object_descriptor(od), descriptor(md), put_options(options), data(*behind), terms)
     return port.put1(object_descriptor(od), descriptor(md), put_options(options), data(body))
 
 
-def _get(port: Port, hobj: Any, md: Any, options: Any, max_length: Any) -> Call[Any]:
+def _get(port: Port, hobj: Any, md: Any, options: Any, max_length: Any, *behind: Any) -> Call[Any]:
     md = None if md is None else descriptor(md)
     hobj = hobj if type(hobj) is int else _handle(hobj)
+    if behind:
+        (waiting,) = behind
+        return port.get(hobj, md, get_options(options), max_length, flag(waiting, "GET", "to see messages that wait"))
     return port.get(hobj, md, get_options(options), max_length)
 
 
@@ -137,20 +146,22 @@ _MAKERS: Final[dict[int, tuple[int, _Maker]]] = {  # by verb: how many items its
     Verb.BACKOUT: (3, lambda port: port.backout()),
     Verb.INQUIRE: (5, _inquire),
     Verb.SET: (5, _set),
-    Verb.MQSC: (5, _mqsc),
+    Verb.MQSC: (4, _mqsc),
     Verb.STATUS: (3, lambda port: port.status()),
     Verb.TRIGGER_PENDING: (3, lambda port: port.trigger_pending()),
     Verb.TRIGGER_WAIT: (4, _trigger_wait),
     Verb.TRIGGER_TAKE: (5, _trigger_take),
+    Verb.TRIGGER_SWEEP: (3, lambda port: port.trigger_sweep()),
     Verb.EXPLAIN: (7, _explain),
     Verb.BACKUP: (4, _backup),
     **claims.MAKERS,
+    **handling.MAKERS,
 }
 
-_OPTIONAL: Final = {int(Verb.MQSC): 1}
-"""How many of its items a client may leave out."""
+_OPTIONAL: Final = {int(Verb.PUT): 1, int(Verb.PUT1): 1, int(Verb.GET): 1, int(Verb.MQSC): 1}
+"""How many items more it may have."""
 
-STARTED: Final = frozenset([*_MAKERS, Verb.PUT_MANY])
+STARTED: Final = frozenset([*_MAKERS, Verb.PUT_MANY, Verb.SETTLE])
 """The verbs that `start` makes a call of."""
 
 
@@ -161,8 +172,10 @@ def start(port: Port, frame: Frame, earlier: Earlier) -> Call[Any]:
     """
     if frame[0] == _PUT_MANY:
         return _put_many(port, frame, earlier)
+    if frame[0] == _SETTLE:
+        return handling.settle(port, frame)
     length, make = _MAKERS[frame[0]]
-    if len(frame) != length and len(frame) != length - _OPTIONAL.get(frame[0], 0):
+    if len(frame) != length and len(frame) != length + _OPTIONAL.get(frame[0], 0):
         raise WireError(f"{Verb(frame[0]).name} has {len(frame)} items, not {length}")
     return make(port, *frame[3:])
 

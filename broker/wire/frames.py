@@ -6,10 +6,10 @@ other items depend on the verb; the comments below list them.
 - A *line* is a socket. It carries many *conversations*: each is one connection (Hconn) of a program. The client numbers
   them, from 1; 0 is the line itself.
 - A *call* is a request that gets exactly one final frame: ANSWER, FAILED or CANCELLED. The client numbers the calls,
-  from 1; a number is unique on the line while the call has no final frame and, for GET and GET_MANY, until TAKEN or
-  CANCEL. 0 is no call.
+  from 1; a number is unique on the line while the call has no final frame and, for GET, GET_MANY and TAKE, until
+  TAKEN or CANCEL. 0 is no call.
 - The calls of one conversation take effect in the order in which they are sent. Final frames come in any order.
-- A message that a GET or GET_MANY answered stays the queue manager's until the client says TAKEN, or gives it back with
+- What a GET, GET_MANY or TAKE answered stays the queue manager's until the client says TAKEN, or gives it back with
   CANCEL. So a program that goes away at any moment, and a line that breaks at any byte, leave every message in one
   place.
 - A batch of puts is as many PUT_MANY as it takes. Each names the one before it, which may have no final frame yet: when
@@ -61,9 +61,12 @@ class Verb(IntEnum):
     DISCONNECT = 17  # whether to commit -> reason
     OPEN = 18  # object descriptor, options -> the fields of Opened
     CLOSE = 19  # handle, options -> reason
-    PUT = 20  # handle, descriptor or nil, put message options, data -> the fields of Placed up to the reason
-    PUT1 = 21  # object descriptor, descriptor or nil, put message options, data -> the fields of Placed
-    GET = 22  # handle, descriptor or nil, get message options, max length or nil -> the fields of Delivery
+    PUT = 20  # handle, descriptor or nil, put message options, the fields of PutTerms or nothing, data -> the fields of
+    # Placed up to the reason; its last three where the message waits for an instant or is a duplicate
+    PUT1 = 21  # object descriptor, descriptor or nil, put message options, the fields of PutTerms or nothing, data ->
+    # the fields of Placed, the last three as those of PUT
+    GET = 22  # handle, descriptor or nil, get message options, max length or nil, whether messages that wait are seen
+    # or nothing -> the fields of Delivery, the last where the message waits or waited for an instant
     BEGIN = 23  # nothing -> reason
     COMMIT = 24  # nothing -> reason
     BACKOUT = 25  # nothing -> reason
@@ -99,9 +102,19 @@ class Verb(IntEnum):
     PUBLISH = 55  # sink, batch, query or nil, the winners in one byte string: batch int64, partition int32, attempt of
     # 16 bytes, rows int64 each -> messages, whether it was published already
     DISCARD = 56  # sinks, the units in one byte string: place of the sink int16, then as a winner -> how many
+    TRIGGER_SWEEP = 38  # nothing -> how many starts were made pending
+    RELEASE_WAITING = 39  # queue name, MsgId or nil -> how many
+    SERVE = 58  # queue name, the fields of HandlingTerms -> service
+    STOP_SERVING = 59  # service -> 0
+    TAKE = 60  # service, count -> trigger message or empty, the fields of each Handed
+    SETTLE = 61  # of each settlement: delivery, outcome, seconds, and unless that is all the failure, the fields of
+    # Settlement behind it and each failed message with its failure; then the failures, each the msgpack of its fields:
+    # they are named by their places, from 1; 0 is none -> the fields of each Settled, the first two where that is all
+    DELIVERY_CONNECT = 62  # conversation, delivery, application name -> queue manager name; that of the frame is a new
+    # one, which ends when the delivery is settled
     BROWSE_CUTS = 57  # queue name; arrival numbers: after, last; messages, bytes -> the cuts, as those of PIN
 
-    TAKEN = 48  # numbers of GETs and GET_MANYs whose answers have reached the program; conversation 0, call 0
+    TAKEN = 48  # numbers of GETs, GET_MANYs and TAKEs whose answers have reached the program; conversation 0, call 0
     CANCEL = 49  # nothing: the program has gone away from this call; CANCELLED follows unless a final frame has crossed
 
     ANSWER = 64  # the items after "->" above

@@ -13,7 +13,7 @@ class Proxy:
     """Passes bytes between clients and the server at `target`.
 
     `cut_after(up, down)` cuts the next line when so many bytes have passed from the client and to it; what is beyond is
-    not passed on. `cut` cuts all lines now.
+    not passed on. `cut_under_way` does that to lines that there are, `cut` cuts all now.
     """
 
     def __init__(self, target: str) -> None:
@@ -35,6 +35,11 @@ class Proxy:
 
     def cut_after(self, *, up: int | None = None, down: int | None = None) -> None:
         self._up, self._down = up, down
+
+    def cut_under_way(self, *, up: int | None = None, down: int | None = None) -> None:
+        """Cut the lines that there are when so many more bytes have passed on one of them."""
+        for half in self._halves:
+            half.budget = up if half.way == "up" else down
 
     def cut(self) -> None:
         for half in self._halves:
@@ -72,8 +77,8 @@ class _Half(asyncio.Protocol):
         self.other: _Half
         self.transport: asyncio.Transport | None = None
         self._proxy = proxy
-        self._way = way
-        self._budget = budget
+        self.way = way
+        self.budget = budget
         self._waiting = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -87,12 +92,12 @@ class _Half(asyncio.Protocol):
         if self.other.transport is None or self.transport is None or self.transport.is_closing():
             return
         data, self._waiting = self._waiting, b""
-        if self._budget is not None:
-            data, over = data[: self._budget], len(data) >= self._budget
-            self._budget -= len(data)
+        if self.budget is not None:
+            data, over = data[: self.budget], len(data) >= self.budget
+            self.budget -= len(data)
         else:
             over = False
-        self._proxy.passed[self._way] += len(data)
+        self._proxy.passed[self.way] += len(data)
         self.other.transport.write(data)
         if over:
             self._proxy.cut()

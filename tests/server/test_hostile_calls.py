@@ -13,11 +13,21 @@ from broker.config import LimitsConfig, ListenerConfig
 from broker.interface.claims import UnitName, Winner
 from broker.interface.columns import unpack
 from broker.interface.staging import Row, frames
-from broker.mqi import MQRC, MessageDescriptor, ObjectDescriptor, ObjectRecord, PutMessageOptions, PutMessageRecord
+from broker.mqi import (
+    MQOO,
+    MQRC,
+    MessageDescriptor,
+    ObjectDescriptor,
+    ObjectRecord,
+    PutMessageOptions,
+    PutMessageRecord,
+)
+from broker.mqi.handling import Failure, HandlingTerms, Outcome, Settlement
 from broker.server import Server
 from broker.server.session import Session
 from broker.wire import Endpoint, Role, Verb
 from broker.wire.claims import packed_units, packed_winners
+from broker.wire.handling import packed_settlements
 from broker.wire.structures import object_fields, packed_put_options
 from tests.server.fakes import FakeTransport
 from tests.wire.ends import HELLO
@@ -41,9 +51,17 @@ class Chaos:
         self._makers: dict[Verb, Callable[[], tuple[Any, ...]]] = {
             Verb.OPEN: lambda: (self._object(), self._options()),
             Verb.CLOSE: lambda: (self._handle(), pick([0, 0, *BITS])),
-            Verb.PUT: lambda: (self._handle(), self._descriptor(), self._pmo(), self._data()),
-            Verb.PUT1: lambda: (self._object(), self._descriptor(), self._pmo(), self._data()),
-            Verb.GET: lambda: (self._handle(), self._descriptor(), self._gmo(), pick([None, None, 0, 3, 2**31])),
+            Verb.PUT: lambda: (self._handle(), self._descriptor(), self._pmo(), *self._terms(), self._data()),
+            Verb.PUT1: lambda: (self._object(), self._descriptor(), self._pmo(), *self._terms(), self._data()),
+            Verb.GET: lambda: (
+                self._handle(), self._descriptor(), self._gmo(), pick([None, None, 0, 3, 2**31]),
+                *pick([[], [True], [False]]),
+            ),
+            Verb.RELEASE_WAITING: lambda: (pick(["T", *NAMES]), pick([None, None, ID])),
+            Verb.SERVE: lambda: (pick(["T", "T", *NAMES]), list(self._handling())),
+            Verb.STOP_SERVING: lambda: (pick([0, 1, 2, 3, -1]),),
+            Verb.TAKE: lambda: (pick([1, 1, 2, 3, 0]), pick([1, 1, 5, 10**9, 0, -1])),
+            Verb.SETTLE: lambda: packed_settlements([self._settlement() for _ in range(pick([1, 3, 600]))]),
             Verb.PUT_MANY: self._put_many,
             Verb.GET_MANY: lambda: (self._handle(), self._descriptor(), self._gmo(), pick([1, 5, 300, 0, -1])),
             Verb.BEGIN: tuple,
@@ -86,6 +104,34 @@ class Chaos:
     def call(self) -> tuple[Verb, tuple[Any, ...]]:
         verb = self._random.choice(list(self._makers))
         return verb, self._makers[verb]()
+
+    def _terms(self) -> list[Any]:
+        pick = self._random.choice
+        key = pick([b"", b"key", b"other", bytes(256)])
+        terms = [pick([0.0, 0.0, 1.0, 10.0**9, -1.0]), pick([0.0, 0.0, 1.8e9, 1e300]), key, pick([300.0, None, 1e-9])]
+        return pick([[], [], [terms]])
+
+    def _handling(self) -> HandlingTerms:
+        pick = self._random.choice
+        return HandlingTerms(
+            attempts=pick([0, None, 1, 3, -1]),
+            backoff=pick([(0.0,), (0.1, 60.0), (), (1e300,)]),
+            dead_letter=pick(["", "R", "T", "NONE"]),
+            batch=pick([1, 1, 2, 0]),
+            groups=pick([False, False, True]),
+            whole=pick([False, True]),
+            order_by=pick(["", "", "correl_id", "*", "no.such"]),
+            total=pick([0, 1, 2**62]),
+            rate=pick([0.0, 1e300, 0.5]),
+        )
+
+    def _settlement(self) -> Settlement:
+        pick = self._random.choice
+        why = Failure("E", pick(["", "e", "\0"]), "t")
+        return Settlement(
+            self._random.randrange(40), pick(list(Outcome)), why, pick([True, False]), pick([0, 65536, 2**62]),
+            pick([0.0, 1.0, 1e300]), pick([True, False]), pick([(), (), ((0, why),), ((7, why), (2**62, why))]), 0.5,
+        )  # fmt: skip
 
     def _put_many(self) -> tuple[Any, ...]:
         descriptors = [self._random.choice([True, self._descriptor()]) for _ in range(self._random.randrange(1, 5))]
@@ -196,6 +242,10 @@ async def test_any_call_is_answered_and_none_is_a_mistake_of_the_queue_manager(
     seed: int, manager: QueueManager, caplog: pytest.LogCaptureFixture
 ) -> None:
     chaos = Chaos(seed)
+    async with manager.connect() as connection:
+        await connection.mqsc("DEFINE PROCESS(P)\nDEFINE QLOCAL(T) TRIGGER TRIGTYPE(EVERY) PROCESS(P)", check=True)
+        async with connection.open("T", MQOO.OUTPUT) as queue:
+            await queue.put_many(["a"] * 30)
     session = Session(Server(manager, ListenerConfig(), LimitsConfig()))
     transport = FakeTransport()
     session.connection_made(cast("asyncio.Transport", transport))

@@ -312,7 +312,7 @@ async def test_a_message_is_taken_when_the_client_says_so() -> None:
     client = await connected()
     client.say(Verb.GET, 1, 2, *GET)
     client.last.set_result(DELIVERY)
-    assert await client.hears() == [[Verb.ANSWER, 1, 2, *DELIVERY]]
+    assert await client.hears() == [[Verb.ANSWER, 1, 2, *DELIVERY[:-1]]]
     assert client.last.fate == ""
     client.say(Verb.TAKEN, 0, 0, [2])
     assert client.last.fate == "taken "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from broker.interface.claims import (
@@ -16,6 +17,7 @@ from broker.interface.claims import (
     Winner,
 )
 from broker.interface.columns import NO_MESSAGES, pack
+from broker.interface.handling import Handed, Serving, Taken
 from broker.interface.port import (
     Delivery,
     Distribution,
@@ -46,9 +48,19 @@ from broker.mqi import (
     PutMessageRecord,
     ResponseRecord,
 )
+from broker.mqi.handling import (
+    Became,
+    Failure,
+    HandlingTerms,
+    Outcome,
+    PutTerms,
+    Settled,
+    Settlement,
+)
 from broker.mqi.replies import CommandReply, ReplyPart
 from broker.wire import Verb
 from broker.wire.claims import packed_units, packed_winners
+from broker.wire.handling import packed_settlements
 
 ID = bytes(range(24))
 TOKEN = bytes(range(16))
@@ -66,6 +78,16 @@ UUID = "4c6f7c52-8a6e-4b0e-9a3d-6c1f0f1f2d3e"
 LINEAGE = "9f86d081884c7d65"
 UNIT = UnitName("IMPORT", 7, 3, TOKEN)
 COLUMNS = pack(NO_MESSAGES)
+TERMS = HandlingTerms(
+    handler="shop:ship", attempts=None, backoff=(1.0, 10.0), doubles=False, dead_letter="ORDERS.DEAD", rate=50.0
+)
+FAILURE = Failure("ValueError", "no such order", "Traceback ...")
+SETTLEMENTS = [
+    Settlement(1, Outcome.DONE, ran=0.25),
+    Settlement(2, Outcome.FAILED, FAILURE, timed_out=True, ran=30.0),
+    Settlement(3, Outcome.LATER, seconds=60.0, counted=True),
+    Settlement(4, Outcome.DONE, failed=((3, FAILURE), (5, Failure("KeyError"))), ran=0.5),
+]
 
 CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.DISCONNECT: ("disconnect", (True,)),
@@ -101,6 +123,12 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.PUBLISH: ("publish", ("IMPORT", 7, "query", [Winner(UNIT, 5000), Winner(UNIT._replace(partition=4), 0)])),
     Verb.DISCARD: ("discard", ([UNIT, UNIT._replace(partition=4), UNIT._replace(sink="OTHER")],)),
     Verb.BROWSE_CUTS: ("browse_cuts", ("ORDERS", 2**50, 2**51, 1000, 2**31)),
+    Verb.RELEASE_WAITING: ("release_waiting", ("ORDERS", ID)),
+    Verb.SERVE: ("serve", ("ORDERS", TERMS)),
+    Verb.STOP_SERVING: ("stop_serving", (3,)),
+    Verb.TAKE: ("take_deliveries", (3, 20)),
+    Verb.SETTLE: ("settle_deliveries", (SETTLEMENTS,)),
+    Verb.TRIGGER_SWEEP: ("trigger_sweep", ()),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments."""
 
@@ -149,6 +177,20 @@ RESULTS: dict[Verb, Any] = {
     Verb.PUBLISH: Publication(5000, False),
     Verb.DISCARD: 3,
     Verb.BROWSE_CUTS: [Cut(2**50 + 7, 7, 0)],
+    Verb.RELEASE_WAITING: 5,
+    Verb.SERVE: Serving(3),
+    Verb.STOP_SERVING: 0,
+    Verb.TAKE: Taken(
+        b"TMC    2",
+        [Handed(17, 1, 6, 0.5, [DELIVERY]), Handed(18, 2, 0, 0.0, [DELIVERY, DELIVERY._replace(deliver_at=1.8e9)])],
+    ),
+    Verb.SETTLE: [
+        Settled(1, Became.GONE),
+        Settled(2, Became.WAITING, 0, 3, 1.8e9),
+        Settled(3, Became.GONE, int(MQRC.STORAGE_MEDIUM_FULL)),
+    ],
+    Verb.DELIVERY_CONNECT: SimpleNamespace(q_mgr_name="QM1"),
+    Verb.TRIGGER_SWEEP: 2,
 }
 """What calls return, by verb."""
 
@@ -157,11 +199,37 @@ ITEMS: dict[Verb, tuple[Any, ...]] = {
     Verb.STAGE: (*UNIT, "query", 4096, 0, True, COLUMNS),
     Verb.PUBLISH: ("IMPORT", 7, "query", packed_winners(CALLS[Verb.PUBLISH][1][3])),
     Verb.DISCARD: packed_units(CALLS[Verb.DISCARD][1][0]),
+    Verb.SERVE: ("ORDERS", list(TERMS)),
+    Verb.SETTLE: packed_settlements(SETTLEMENTS),
 }
 """The items of the frames of calls whose arguments do not go as they are, one by one."""
 
 CHECKED = (True, "DISPLAY QLOCAL(*)")
 """The items of an MQSC whose script is to end at its first failure."""
+
+PUT_TERMS = PutTerms(delay=30.0, key=b"42", window=None)
+TERMED_CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
+    Verb.PUT: ("put", (7, MD, PMO, b"hello", PUT_TERMS)),
+    Verb.PUT1: ("put1", (OD, None, PMO, b"hello", PUT_TERMS)),
+    Verb.GET: ("get", (7, None, GMO, 100, True)),
+}
+"""The calls that can say something beside the options of the MQI: their frames are longer then."""
+
+TERMED_ITEMS: dict[Verb, tuple[Any, ...]] = {
+    Verb.PUT: (7, MD, PMO, list(PUT_TERMS), b"hello"),
+    Verb.PUT1: (OD, None, PMO, list(PUT_TERMS), b"hello"),
+    Verb.GET: (7, None, GMO, 100, True),
+}
+"""The items of these frames."""
+
+TERMED_RESULTS: dict[Verb, Any] = {
+    Verb.PUT: PLACED._replace(deliver_at=1.8e9),
+    Verb.PUT1: PLACED._replace(resolved_q_name="ORDERS", resolved_q_mgr_name="QM1", duplicate=True, same_data=False),
+    Verb.PUT_MANY: PlacedMany([PLACED._replace(duplicate=True), PLACED]),
+    Verb.GET: DELIVERY._replace(deliver_at=1.8e9),
+    Verb.GET_MANY: [DELIVERY, DELIVERY._replace(deliver_at=1.8e9)],
+}
+"""What these return then."""
 
 WARNED = [CommandReply(code="AMQ8006I", text="AMQ8006I: ...", warnings=("EMQ0002W: ...",))]
 """The replies to a script that sets an attribute which does not act."""
@@ -197,6 +265,7 @@ ERRORS = [
     MQError(9999),
     MQError(MQRC.TRUNCATED_MSG_FAILED, "5 bytes", message=DELIVERY),
     MQError(MQRC.MULTIPLE_REASONS, "two reasons", records=RECORDS),
+    MQError(MQRC.TRUNCATED_MSG_FAILED, "5 bytes", message=DELIVERY._replace(deliver_at=1.8e9)),
 ]
 
 PARTS = [

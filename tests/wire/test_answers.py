@@ -13,7 +13,7 @@ from broker.mqi.replies import joined
 from broker.wire import Verb, WireError, answers
 from broker.wire.frames import CALLS
 from tests.wire.ends import Pair, received
-from tests.wire.samples import ERRORS, LIST_RESULTS, PARTS, RESULTS, STOPPED, WARNED
+from tests.wire.samples import ERRORS, LIST_RESULTS, PARTS, RESULTS, STOPPED, TERMED_RESULTS, WARNED
 
 if TYPE_CHECKING:
     from broker.mqi import MQError
@@ -31,7 +31,7 @@ def test_every_call_has_a_sample() -> None:
     assert RESULTS.keys() == ANSWERED
 
 
-@pytest.mark.parametrize("verb", RESULTS)
+@pytest.mark.parametrize("verb", RESULTS.keys() - {Verb.DELIVERY_CONNECT})
 def test_a_result_comes_out_as_it_went_in(verb: Verb) -> None:
     frame = across(Verb.ANSWER, *answers.fields(verb, RESULTS[verb]))
     found = answers.result(verb, frame)
@@ -44,6 +44,24 @@ def test_what_became_of_a_distribution_list_comes_out_as_it_went_in(verb: Verb) 
     found = answers.result(verb, across(Verb.ANSWER, *answers.fields(verb, LIST_RESULTS[verb])))
     assert found == LIST_RESULTS[verb]
     assert type(found.distribution.records[0].reason) is MQRC
+
+
+def test_a_connection_of_a_delivery_is_answered_with_the_name_of_its_queue_manager() -> None:
+    fields = answers.fields(Verb.DELIVERY_CONNECT, RESULTS[Verb.DELIVERY_CONNECT])
+    assert answers.result(Verb.DELIVERY_CONNECT, across(Verb.ANSWER, *fields)) == "QM1"
+
+
+@pytest.mark.parametrize("verb", TERMED_RESULTS)
+def test_what_became_of_a_delayed_message_or_a_duplicate_comes_out_as_it_went_in(verb: Verb) -> None:
+    frame = across(Verb.ANSWER, *answers.fields(verb, TERMED_RESULTS[verb]))
+    assert answers.result(verb, frame) == TERMED_RESULTS[verb]
+
+
+def test_a_put_with_an_item_that_no_put_is_answered_with_breaks_the_line() -> None:
+    plain = answers.fields(Verb.PUT, RESULTS[Verb.PUT])
+    for more in ([5, 5], [5, 5, 5, 5]):
+        with pytest.raises(WireError, match="the answer to PUT makes no sense"):
+            answers.result(Verb.PUT, across(Verb.ANSWER, *plain, *more))
 
 
 def test_warnings_of_commands_come_out_as_they_went_in() -> None:

@@ -14,13 +14,29 @@ from broker import QueueManager
 from broker.engine.batches import PutManyCall
 from broker.interface.port import PlacedMany, Port
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor, PutMessageOptions
+from broker.mqi.handling import Failure, Outcome, Settlement
+from broker.server.request import weight_of
 from broker.testing import VirtualClock
-from broker.wire import Verb, WireError, answers, arguments
+from broker.wire import Verb, WireError, answers, arguments, handling
+from broker.wire.handling import packed_settlements
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 from tests.conformance.expect import ALL
 from tests.wire.ends import Pair, received
 from tests.wire.recorder import RecordingPort
-from tests.wire.samples import CALLS, CHECKED, COLUMNS, ITEMS, LIST_CALLS, MD, TOKEN, UUID
+from tests.wire.samples import (
+    CALLS,
+    CHECKED,
+    COLUMNS,
+    FAILURE,
+    ITEMS,
+    LIST_CALLS,
+    MD,
+    TERMED_CALLS,
+    TERMED_ITEMS,
+    TERMS,
+    TOKEN,
+    UUID,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -84,6 +100,12 @@ async def test_a_call_for_a_distribution_list_reaches_the_port_as_it_was_made(ve
     assert start(sent(verb, arguments_of_call)) == [(name, *arguments_of_call)]
 
 
+@pytest.mark.parametrize("verb", TERMED_CALLS)
+async def test_what_a_call_says_beside_its_options_reaches_the_port(verb: Verb) -> None:
+    name, arguments_of_call = TERMED_CALLS[verb]
+    assert start(sent(verb, TERMED_ITEMS[verb])) == [(name, *arguments_of_call)]
+
+
 async def test_a_script_that_ends_at_its_first_failure_reaches_the_port_as_one() -> None:
     assert start([Verb.MQSC, 1, 1, *CHECKED]) == [("mqsc", CHECKED[1], True)]
 
@@ -93,10 +115,10 @@ def test_every_call_that_start_makes_has_a_sample() -> None:
     assert all(hasattr(Port, name) for name, _ in CALLS.values())
 
 
-@pytest.mark.parametrize("verb", CALLS)
+@pytest.mark.parametrize("verb", CALLS.keys() - {Verb.SETTLE})  # which has any number of items
 @pytest.mark.parametrize("change", ["an item too many", "an item too few"])
 def test_a_call_with_another_number_of_items_breaks_the_line(verb: Verb, change: str) -> None:
-    most = CHECKED if verb == Verb.MQSC else CALLS[verb][1]  # MQSC may leave out its last item
+    most = {Verb.MQSC: CHECKED, **TERMED_ITEMS}.get(verb, CALLS[verb][1])  # some may leave out an item
     frame = sent(verb, most if change == "an item too many" else CALLS[verb][1])
     frame = [*frame, None] if change == "an item too many" else frame[:-1]
     with pytest.raises(WireError, match=f"{verb.name} has {len(frame)} items"):
@@ -114,6 +136,20 @@ def od(**fields: object) -> list[Any]:
 
 
 LIST = [*od(), [["Q", ""]]]
+
+
+def terms(**changes: object) -> list[Any]:
+    """HandlingTerms as a frame brings them, with these values in them."""
+    wanted = TERMS._replace(**changes)  # type: ignore[arg-type]  # wrong ones too
+    return [list(each) if isinstance(each, tuple) else each for each in wanted]
+
+
+def failure(exception: object = "E", error: object = "", traceback: object = "") -> bytes:
+    """Why a handler failed, as a frame brings it."""
+    return packed(exception, error, traceback)
+
+
+LONG: list[Any] = list(range(1000))
 IDS = [bytes(24)] * 3
 
 
@@ -197,6 +233,68 @@ def packed(*fields: object) -> bytes:
         (Verb.EXPLAIN, ["Q", None, None, 7], MQRC.GROUP_ID_ERROR),
         (Verb.TRIGGER_TAKE, [5, 1], MQRC.OBJECT_NAME_ERROR),
         (Verb.TRIGGER_TAKE, ["Q", None], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, None, b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, [0.0, 0.0, b""], b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, ["1", 0.0, b"", 300.0], b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, [-1.0, 0.0, b"", 300.0], b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, [float("inf"), 0.0, b"", 300.0], b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, [0.0, float("nan"), b"", 300.0], b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, [0.0, True, b"", 300.0], b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, [0.0, 0.0, "key", 300.0], b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, [0.0, 0.0, bytes(256), 300.0], b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, [0.0, 0.0, b"key", -1.0], b""], MQRC.OPTIONS_ERROR),
+        (Verb.PUT, [1, None, PMO, [0.0, 0.0, b"key", None], "text"], MQRC.BUFFER_ERROR),
+        (Verb.PUT1, [od(), None, PMO, {}, b""], MQRC.OPTIONS_ERROR),
+        (Verb.RELEASE_WAITING, [5, None], MQRC.OBJECT_NAME_ERROR),
+        (Verb.RELEASE_WAITING, ["Q", bytes(23)], MQRC.MSG_ID_ERROR),
+        (Verb.SERVE, [5, terms()], MQRC.OBJECT_NAME_ERROR),
+        (Verb.SERVE, ["Q" * 49, terms()], MQRC.OBJECT_NAME_ERROR),
+        (Verb.SERVE, ["Q", {}], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms()[:-1]], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(handler=b"h")], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(handler="h" * 257)], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(attempts=-1)], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(backoff=[])], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(backoff=[1.0, "2"])], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(backoff=[0.0] * 1001)], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(jitter=1)], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(crashes=True)], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(dead_letter="Q" * 49)], MQRC.OBJECT_NAME_ERROR),
+        (Verb.SERVE, ["Q", terms(traceback=4097)], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(batch=0)], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(batch=1001)], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(rate=float("nan"))], MQRC.OPTIONS_ERROR),
+        (Verb.SERVE, ["Q", terms(total=2**64 - 1)], MQRC.OPTIONS_ERROR),
+        (Verb.STOP_SERVING, [-1], MQRC.OPTIONS_ERROR),
+        (Verb.TAKE, [1, 0], MQRC.OPTIONS_ERROR),
+        (Verb.TAKE, [1, -1], MQRC.OPTIONS_ERROR),
+        (Verb.TAKE, ["1", 1], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [None], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0]] * 501], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[5]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[["1", 0, 0.0]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[-1, 0, 0.0]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 6, 0.0]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, True, 0.0]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, -1.0]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 1, 0.0, 1, False, 0, 0.0, False, []]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 1, 0.0, 0, 0, 0, 0.0, False, []]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 1, 0.0, 0, False, -1, 0.0, False, []]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 1, 0.0, 0, False, 0, "1", False, []]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 1, 0.0, 0, False, 0, 0.0, False, {}]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 1, 0.0, 0, False, 0, 0.0, False, [[1]]]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 1, 0.0, 0, False, 0, 0.0, False, [[1, 2]]]], failure()], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 1, 0.0, 0, False, 0, 0.0, False, [[0, 0], *LONG]]]], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0]], "failure"], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0]], b"\xc1"], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0]], packed("E", "")], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0]], failure(exception=b"E")], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0]], failure(exception="E" * 257)], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0]], failure(error="\u20ac" * 342)], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0]], failure(traceback="T" * 4097)], MQRC.OPTIONS_ERROR),
+        (Verb.SETTLE, [[[1, 0, 0.0]], *[failure()] * 1001], MQRC.OPTIONS_ERROR),
         (Verb.CONSUMER, ["C" * 49, []], MQRC.OBJECT_NAME_ERROR),
         (Verb.CONSUMER, [None, []], MQRC.OBJECT_NAME_ERROR),
         (Verb.CONSUMER, ["C", "Q"], MQRC.OBJECT_NAME_ERROR),
@@ -264,6 +362,8 @@ async def test_a_wrong_argument_is_the_error_of_the_call(
         (Verb.MQSC, ["DISPLAY", True]),
         (Verb.MQSC, [True, True, "DISPLAY"]),
         (Verb.TRIGGER_WAIT, ["1"]),
+        (Verb.GET, [1, None, GMO, None, 1]),
+        (Verb.SETTLE, []),
         (Verb.REGISTER, [UUID, None, None, None, 1]),
         (Verb.CLAIM, [UUID, 7, 0, 1, 1, None, None]),
         (Verb.STAGE, ["S", 1, 0, TOKEN, None, 0, 0, 1, COLUMNS]),
@@ -377,6 +477,47 @@ def test_a_list_of_numbers_holds_numbers() -> None:
     for items in ([], [5], [[1], 2], [["1"]], [[True]], [[-1]], [[2**63]]):
         with pytest.raises(WireError):
             arguments.numbers([Verb.TAKEN, 0, 0, *items])
+
+
+async def test_the_longest_settlements_reach_the_port_as_they_were_made() -> None:
+    """What is in a frame beside bytes and texts is short, however much is settled in one."""
+    longest = Failure("E" * 256, "e" * 1024, "t" * 4096)
+    alone = tuple((place, longest._replace(error=f"{place}")) for place in range(1000))
+    many = [Settlement(2**62 + number, Outcome.FAILED, FAILURE, ran=0.1) for number in range(500)]
+    for settlements in (many, [Settlement(2**62, Outcome.DONE, failed=alone, ran=0.1)]):
+        pair = Pair()
+        (frame,) = received(pair.server, pair.client.send(Verb.SETTLE, 1, 1, *packed_settlements(settlements)))
+        assert start(frame) == [("settle_deliveries", settlements)]
+        assert weight_of(frame, 10**6) < 10**7
+
+
+async def test_terms_like_these_are_taken() -> None:
+    """So that each of the wrong ones above is wrong for one reason."""
+    assert start([Verb.SERVE, 1, 1, "Q", terms()]) == [("serve", "Q", TERMS)]
+
+
+def test_a_failure_is_kept_as_far_as_there_is_room_for_it() -> None:
+    short = Failure("ValueError", "no", "Traceback")
+    assert short.kept is short
+    long = Failure("E" * 300, "\u20ac" * 400, "first" + "\u20ac" * 1500 + "last")
+    kept = long.kept
+    assert (kept.exception, kept.error) == ("E" * 256, "\u20ac" * 341)
+    assert kept.traceback.endswith("\u20aclast")
+    assert len(kept.traceback.encode()) in range(4094, 4097)
+    assert kept.kept == kept
+    assert Failure("E", "\udc80").kept == Failure("E", "?")
+
+
+def test_the_arguments_of_a_connection_for_a_delivery_are_checked() -> None:
+    assert handling.delivery_connection_arguments([Verb.DELIVERY_CONNECT, 2, 1, 1, 17, "a"]) == (1, 17, "a")
+    wrong: list[list[Any]] = [[1, 17], ["1", 17, "a"], [1, 17, "a", None]]
+    for items in wrong:
+        with pytest.raises(WireError):
+            handling.delivery_connection_arguments([Verb.DELIVERY_CONNECT, 2, 1, *items])
+    wrong = [[1, -1, "a"], [1, None, "a"], [1, 17, "a" * 257], [1, 17, 5]]
+    for items in wrong:
+        with pytest.raises(MQError):
+            handling.delivery_connection_arguments([Verb.DELIVERY_CONNECT, 2, 1, *items])
 
 
 values = st.recursive(

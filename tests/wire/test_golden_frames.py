@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker.mqi import MQOO
-from broker.wire import Endpoint, Role, Verb, answers, claims
+from broker.wire import Endpoint, Role, Verb, answers, claims, handling
 from broker.wire.arguments import AS_BEFORE
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 from tests.wire.ends import HELLO, WELCOME, Pair
@@ -23,8 +23,10 @@ from tests.wire.samples import (
     OD,
     PARTS,
     PMO,
+    PUT_TERMS,
     RESULTS,
     STOPPED,
+    TERMED_RESULTS,
     TOKEN,
     WARNED,
 )  # fmt: skip
@@ -46,6 +48,7 @@ FIELDS: dict[Verb, tuple[Any, ...]] = {
     **ITEMS,
 }
 CLAIM_CALLS = tuple(map(Verb, claims.MAKERS))
+HANDLING_CALLS = (*map(Verb, handling.MAKERS), Verb.SETTLE)
 CLIENT: list[tuple[Any, ...]] = [
     HELLO,
     (Verb.HEARTBEAT, 0, 0),
@@ -53,7 +56,7 @@ CLIENT: list[tuple[Any, ...]] = [
     *(
         (verb, 1, number, *FIELDS.get(verb, items))
         for number, (verb, (_, items)) in enumerate(CALLS.items(), 2)
-        if verb not in CLAIM_CALLS
+        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS)
     ),
     (Verb.TRIGGER_DONE, 1, 0, [1, 2]),
     (Verb.TRIGGER_RETURN, 1, 0, [3]),
@@ -67,6 +70,11 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.GIVE_BACK, 1, 0, 7, [TOKEN, bytes(16)], TOKEN),
     (Verb.MQSC, 1, 205, *CHECKED),
     *((verb, 1, number, *FIELDS.get(verb, CALLS[verb][1])) for number, verb in enumerate(CLAIM_CALLS, 206)),
+    *((verb, 1, number, *FIELDS.get(verb, CALLS[verb][1])) for number, verb in enumerate(HANDLING_CALLS, 300)),
+    (Verb.DELIVERY_CONNECT, 2, 310, 1, 17, "orders"),
+    (Verb.PUT, 1, 311, 7, packed(MD), packed_put_options(PMO), list(PUT_TERMS), b"hello"),
+    (Verb.PUT1, 1, 312, object_fields(OD), None, packed_put_options(PMO), list(PUT_TERMS), b"hello"),
+    (Verb.GET, 1, 313, 7, None, packed_get_options(GMO), 100, True),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -74,7 +82,7 @@ SERVER: list[tuple[Any, ...]] = [
     *(
         (Verb.ANSWER, 1, number, *answers.fields(verb, found))
         for number, (verb, found) in enumerate(RESULTS.items(), 1)
-        if verb not in CLAIM_CALLS
+        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.DELIVERY_CONNECT)
     ),
     *((Verb.FAILED, 1, number, *answers.error_fields(error)) for number, error in enumerate(ERRORS, 100)),
     (Verb.CANCELLED, 1, 2**40),
@@ -88,6 +96,15 @@ SERVER: list[tuple[Any, ...]] = [
     (Verb.ANSWER, 1, 205, *answers.fields(Verb.MQSC, WARNED)),
     *((Verb.ANSWER, 1, number, *answers.fields(verb, RESULTS[verb])) for number, verb in enumerate(CLAIM_CALLS, 206)),
     (Verb.ANSWER, 1, 220, *answers.fields(Verb.SINK, None)),
+    *(
+        (Verb.ANSWER, 1, number, *answers.fields(verb, RESULTS[verb]))
+        for number, verb in enumerate(HANDLING_CALLS, 300)
+    ),
+    (Verb.ANSWER, 2, 310, *answers.fields(Verb.DELIVERY_CONNECT, RESULTS[Verb.DELIVERY_CONNECT])),
+    *(
+        (Verb.ANSWER, 1, number, *answers.fields(verb, found))
+        for number, (verb, found) in enumerate(TERMED_RESULTS.items(), 311)
+    ),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

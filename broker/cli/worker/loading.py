@@ -1,0 +1,149 @@
+"""From `MODULE` and `MODULE:app` to what is to be served. Whatever is wrong there is one line that says what to do."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from broker.cli.program import CannotRunError
+from triggers import App
+from triggers.handlers import candidates
+from triggers.process import processes_of
+from triggers.source import source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+_OWN: Final = tuple(Path(__file__).parents[3] / name for name in ("broker", "triggers"))
+"""Where EverMQ's code is."""
+
+
+class Loaded(NamedTuple):
+    """What a worker serves: apps by how they are called, and modules that have functions with @process."""
+
+    apps: dict[str, App]
+    modules: list[ModuleType]
+
+
+def load_all(targets: Sequence[str], url: str | None, concurrency: int | None) -> Loaded:
+    """Import what is to be served. Raises CannotRunError."""
+    loaded = Loaded({}, [])
+    for target in targets:
+        name, _, attribute = target.partition(":")
+        module = _imported(name)
+        if attribute:
+            loaded.apps[target] = _named(module, attribute)
+            continue
+        apps = {found: app for found, app in vars(module).items() if isinstance(app, App)}
+        distinct = {id(app): found for found, app in apps.items()}
+        if len(distinct) > 1:
+            raise CannotRunError(
+                f"{name} has several apps, say which: {' or '.join(f'{name}:{each}' for each in apps)}"
+            )
+        if any(processes_of(function) for _, function in candidates(module)):
+            loaded.modules.append(module)
+        elif not distinct:
+            raise CannotRunError(
+                f"{name} has nothing to serve: no App, and no function with @process ({_file(module)})"
+            )
+        loaded.apps.update({f"{name}:{found}": apps[found] for found in distinct.values()})
+    for target, app in loaded.apps.items():
+        _prepare(target, app, url, concurrency)
+    return loaded
+
+
+def _imported(name: str) -> ModuleType:
+    if "/" in name or name.endswith(".py"):
+        suggested = name.removesuffix(".py").strip("./").replace("/", ".")
+        raise CannotRunError(f"{name} is a file: say the module as Python imports it, {suggested}")
+    try:
+        return import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(f"{error.name}.")):
+            raise CannotRunError(
+                f"there is no module {name} in {os.getcwd()}, nor where Python looks for modules"
+            ) from error
+        raise CannotRunError(_reason(name, error)) from error
+    except (Exception, SystemExit) as error:  # a module that ends the program has not been imported either
+        raise CannotRunError(_reason(name, error)) from error
+
+
+def _reason(name: str, error: BaseException) -> str:
+    """Why a module does not import, with the place in the user's code."""
+    text = " ".join(f"{type(error).__name__}: {error}".split())
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{name} does not import: {text}"
+    places = [each for each in traceback.extract_tb(error.__traceback__) if not _is_ours(each.filename)]
+    where = f" ({places[-1].filename}, line {places[-1].lineno})" if places else ""
+    return f"{name} does not import: {text}{where}"
+
+
+def _is_ours(file: str) -> bool:
+    """Whether a file is none that the user would look at: of Python's import, or of EverMQ."""
+    return "importlib" in file or any(Path(file).is_relative_to(each) for each in _OWN)
+
+
+def _named(module: ModuleType, attribute: str) -> App:
+    found: object = module
+    for part in attribute.split("."):
+        found = getattr(found, part, None)
+    if isinstance(found, App):
+        return found
+    apps = [name for name, value in vars(module).items() if isinstance(value, App)]
+    there = f"it has {', '.join(apps)}" if apps else "it has no App"
+    what = "is no App" if found is not None else "is not there"
+    raise CannotRunError(f"{module.__name__}:{attribute} {what}: {there} ({_file(module)})")
+
+
+def _file(module: ModuleType) -> str:
+    return getattr(module, "__file__", None) or "a package without a file"
+
+
+def _prepare(target: str, app: App, url: str | None, concurrency: int | None) -> None:
+    if not app.handlers:
+        raise CannotRunError(f"{target} has no handlers: declare them with @{target.rpartition(':')[2]}.handler(...)")
+    if url is not None:
+        try:
+            app.source = source_of(_checked(url))
+        except ValueError as error:
+            raise CannotRunError(str(error)) from error
+    if app.source.embedded:
+        raise CannotRunError(f"{target} has {app.source}, which a worker cannot reach: say --url, or App('mq://...')")
+    if concurrency is not None:
+        for q_name, handler in app.handlers.items():
+            app.handlers[q_name] = replace(handler, concurrency=concurrency)
+    try:
+        app.complete_handlers()
+    except TypeError as error:
+        raise CannotRunError(str(error)) from error
+
+
+def _checked(url: str) -> str:
+    """Raises ValueError for what is no URL: an app would take it for a folder."""
+    if "://" not in url:
+        raise ValueError(f"{url}: not mq://host[:port][/QM] or mq+unix:///path/to.sock[?name=QM]")
+    return url
+
+
+def own_files() -> list[str]:
+    """The files of the modules that have been imported and are the user's: not Python's, not installed ones."""
+    others = [
+        Path(sys.prefix),
+        Path(sys.base_prefix),
+        *_OWN,
+    ]
+    found = set()
+    for module in list(sys.modules.values()):
+        file = getattr(module, "__file__", None)
+        if not file or not file.endswith(".py"):
+            continue
+        path = Path(file).resolve()
+        if "site-packages" not in path.parts and not any(path.is_relative_to(other) for other in others):
+            found.add(str(path))
+    return sorted(found)

@@ -1,0 +1,459 @@
+"""The port of a connection that outlives its line (`connect(url, reconnect=True)`).
+
+1. Calls under way when the line breaks end with CONNECTION_BROKEN (2009): nobody knows what became of them. Calls made
+   while it is down wait until it is there again, and are made then, in their order.
+2. A unit of work that is open when the line breaks is gone: its next call, if none of its was under way, ends with
+   CONNECTION_BROKEN (2009), once; `commit` does so in any case, `backout` does not. After that a new unit begins.
+3. Handles are opened again, by the name that they were opened by, and services served again. One that cannot be opened
+   says so at each call through it, and is tried again with it. A temporary dynamic queue has gone with its connection.
+4. Browse cursors begin anew. Locks, marks, trigger starts and deliveries were the old line's: they are gone, and so is
+   what is said about them.
+
+What is numbered by the queue manager, handles, starts and deliveries, bears the number of the line in its upper bits,
+so that what belonged to a former one is known.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from broker.client.calls import LINE, RemoteCall, RemotePutMany
+from broker.interface.claim_port import ClaimPort
+from broker.interface.port import Call, PlacedMany, Port, T, answer
+from broker.mqi.errors import MQError
+from broker.mqi.handling import NO_TERMS, Became, HandlingTerms, PutTerms, Settled
+from broker.mqi.options import MQCO, MQGMO, MQPMO
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from asyncio import Future
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from broker.client.line import Line
+    from broker.client.port import RemotePort
+    from broker.client.redial import Redial
+    from broker.interface.handling import Serving, Taken
+    from broker.interface.port import Delivery, Lease, Opened, Placed
+    from broker.mqi.handling import Settlement
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
+
+_NUMBER: Final = LINE - 1
+
+logger = logging.getLogger(__name__)
+
+_PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
+_GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
+_UNKNOWN: Final = "", HandlingTerms(), 0
+_GONE: Final = "the unit of work was backed out when the connection broke"
+
+
+class Deferred(Call[T]):
+    """A call that is made when the line is there again, or whose result is made of that of another."""
+
+    def __init__(self, make: Callable[[], Call[Any]], of: Callable[[Any], T] | None = None) -> None:
+        super().__init__()
+        self._make = make
+        self._of = of
+        self.made: Call[Any] | None = None
+
+    def go(self) -> None:
+        """Make it now."""
+        if self.done():
+            return
+        try:
+            self.made = self._make()
+        except MQError as error:
+            self.set_exception(error)
+        else:
+            self.made.add_done_callback(self._over)
+
+    def _over(self, made: Future[Any]) -> None:
+        if self.done():
+            return
+        if made.cancelled():
+            self.cancel()
+        elif (error := made.exception()) is not None:
+            self.set_exception(error)
+        else:
+            self.set_result(made.result() if self._of is None else self._of(made.result()))
+
+    def take(self) -> None:
+        if self.made is not None:
+            self.made.take()
+
+    def abandon(self) -> None:
+        self.cancel()
+        if self.made is not None:
+            self.made.withdraw()
+
+
+class _Connecting(Deferred["Port"]):
+    """A further connection, which outlives its line too."""
+
+    def abandon(self) -> None:
+        if self.done() and not self.cancelled() and self.exception() is None:
+            self.result().disconnect(commit=False).withdraw()
+        else:
+            super().abandon()
+
+
+class _Handle:
+    """An open object: how to open it again, and its number on the line that there is; -1 where it could not be."""
+
+    def __init__(self, descriptor: ObjectDescriptor, options: int, opened: Opened) -> None:
+        name = opened.name if not descriptor.records and opened.name else descriptor.object_name
+        self.descriptor = replace(descriptor, object_name=name)
+        self.options = options
+        self.hobj = opened.hobj & _NUMBER
+        self.error: MQError | None = None
+
+
+class ReconnectingPort:
+    """Implements `broker.interface.Port` over one `RemotePort` after the other."""
+
+    def __init__(self, redial: Redial, port: RemotePort) -> None:
+        self._redial = redial
+        self._port = port
+        self._handles: dict[int, _Handle] = {}
+        self._services: dict[int, tuple[str, HandlingTerms, int]] = {}
+        self._waiting: list[Deferred[Any]] = []
+        self._down = False
+        self._ended = False
+        self._unit_gone = False  # since the line broke, until it is said
+        self._unit_told = False  # it was said by a call that put or got
+        port.lost = self._lost
+        redial.ports[self] = None
+
+    @property
+    def q_mgr_name(self) -> str:
+        return self._port.q_mgr_name
+
+    @property
+    def appl_name(self) -> str:
+        return self._port.appl_name
+
+    @property
+    def frame_bytes(self) -> int:
+        return self._port.frame_bytes
+
+    @property
+    def broken(self) -> bool:
+        return self._ended
+
+    @property
+    def end_reported(self) -> bool:
+        return self._ended and self._port.end_reported
+
+    # The line
+
+    def _lost(self, told: bool, why: MQError) -> None:
+        """The line, or the conversation, has ended without our doing. `told`: a call of its unit has said so."""
+        if self._ended or self._down:
+            return
+        self._down = True
+        self._unit_told = told
+        self._unit_gone = self._port.works and not told
+        self._redial.lost(why)
+
+    async def resume(self, line: Line) -> None:
+        """There is another line: open a conversation on it, and all handles again. Raises MQError."""
+        before = self._port
+        call = line.converse(self._redial.address.q_mgr_name, before.appl_name, before.user)
+        port = self._port = call.port
+        port.base = before.base + LINE
+        port.lost = self._lost
+        await answer(call)
+        for handle in list(self._handles.values()):
+            await self._open_again(handle)
+        for service, (q_name, terms, _) in list(self._services.items()):
+            try:
+                number = (await answer(port.serve(q_name, terms))).service
+            except MQError as error:
+                if port.broken:
+                    raise
+                logger.warning("queue not served any more after a reconnection queue=%s: %s", q_name, error)
+                number = -1
+            self._services[service] = q_name, terms, number & _NUMBER
+
+    async def _open_again(self, handle: _Handle) -> None:
+        try:
+            handle.hobj = (await answer(self._port.open(handle.descriptor, handle.options))).hobj & _NUMBER
+            handle.error = None
+        except MQError as error:
+            if self._port.broken:
+                raise
+            handle.hobj = -1
+            name = handle.descriptor.object_name
+            logger.warning("handle not open any more after a reconnection name=%s: %s", name, error)
+            handle.error = MQError(error.reason, f"{name} could not be opened again on the new line: {error.detail}")
+
+    def go_on(self) -> None:
+        """Make the calls that wait."""
+        self._down = False
+        waiting, self._waiting = self._waiting, []
+        for call in waiting:
+            call.go()
+
+    def _call(self, make: Callable[[], Call[T]]) -> Call[T]:
+        """Make a call now, or when the line is there again."""
+        if not self._down or self._ended:
+            try:
+                return make()
+            except MQError as error:
+                return _failed(error)
+        call: Deferred[T] = Deferred(make)
+        self._waiting.append(call)
+        return call
+
+    def _in_unit(self, make: Callable[[], RemoteCall[T]]) -> Call[T]:
+        """Make a call that joins the unit of work."""
+        if self._unit_gone:
+            self._unit_gone = False
+            self._unit_told = True
+            return _failed(MQError(MQRC.CONNECTION_BROKEN, _GONE))
+        self._unit_told = False
+
+        def made() -> Call[T]:
+            call = make()
+            call.of_unit = True
+            return call
+
+        return self._call(made)
+
+    # Handles
+
+    def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:
+        call = self._call(lambda: self._port.open(descriptor, options))
+        call.add_done_callback(lambda opened: self._opened(descriptor, options, opened))
+        return call
+
+    def _opened(self, descriptor: ObjectDescriptor, options: int, call: Future[Opened]) -> None:
+        if not call.cancelled() and call.exception() is None:
+            opened = call.result()
+            self._handles[opened.hobj] = _Handle(descriptor, options, opened)
+
+    def _hobj(self, hobj: int) -> int:
+        """The number of a handle on the line that there is. Raises why it could not be opened again."""
+        handle = self._handles.get(hobj)
+        if handle is None:
+            return -1
+        if handle.error is not None:
+            error = handle.error
+            again = self._port.open(handle.descriptor, handle.options)
+            again.add_done_callback(lambda opened: self._opened_after_all(handle, opened))
+            raise MQError(error.reason, error.detail)
+        return handle.hobj
+
+    def _opened_after_all(self, handle: _Handle, call: Future[Opened]) -> None:
+        if not call.cancelled() and call.exception() is None:
+            handle.hobj, handle.error = call.result().hobj & _NUMBER, None
+
+    def close(self, hobj: int, options: int) -> Call[int]:
+        handle = self._handles.get(hobj)
+        if handle is not None and (self._down or handle.error is not None) and options == MQCO.NONE:
+            del self._handles[hobj]
+            return _answered(0)
+        call = self._call(lambda: self._port.close(self._hobj(hobj), options))
+        call.add_done_callback(lambda closed: self._closed(hobj, closed))
+        return call
+
+    def _closed(self, hobj: int, call: Future[int]) -> None:
+        if not call.cancelled() and call.exception() is None:
+            self._handles.pop(hobj, None)
+
+    def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]:
+        return self._call(lambda: self._port.inquire(self._hobj(hobj), selectors))
+
+    def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]:
+        return self._call(lambda: self._port.set(self._hobj(hobj), values))
+
+    # Messages
+
+    def put(
+        self,
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+        terms: PutTerms = NO_TERMS,
+    ) -> Call[Placed]:
+        call = self._in_unit if options.options & _PUT_SYNCPOINT else self._call
+        return call(lambda: self._port.put(self._hobj(hobj), md, self._passed(options), data, terms))
+
+    def put1(
+        self,
+        descriptor: ObjectDescriptor,
+        md: MessageDescriptor | None,
+        options: PutMessageOptions,
+        data: bytes,
+        terms: PutTerms = NO_TERMS,
+    ) -> Call[Placed]:
+        call = self._in_unit if options.options & _PUT_SYNCPOINT else self._call
+        return call(lambda: self._port.put1(descriptor, md, self._passed(options), data, terms))
+
+    def put_many(
+        self,
+        hobj: int,
+        messages: Iterable[tuple[MessageDescriptor | None, bytes]],
+        options: PutMessageOptions,
+        after: Call[PlacedMany] | None,
+    ) -> Call[PlacedMany]:
+        call = self._in_unit if options.options & _PUT_SYNCPOINT else self._call
+        messages = list(messages)
+        return call(lambda: self._port.put_many(self._hobj(hobj), messages, self._passed(options), self._after(after)))
+
+    def _after(self, after: Call[PlacedMany] | None) -> Call[PlacedMany] | None:
+        """The call of a batch that comes before another. Raises OPERATION_NOT_ALLOWED (2534) when it was of the line
+        that is lost: it has failed, or it was answered, and all its messages were put.
+        """
+        if isinstance(after, Deferred):
+            after = after.made
+        if isinstance(after, RemotePutMany) and after.line is not self._port.line:
+            if after.cancelled() or after.exception() is not None or after.result().error is not None:
+                raise MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
+            return None
+        return after
+
+    def _passed(self, options: PutMessageOptions) -> PutMessageOptions:
+        """The options with the handle, if one is named, whose context is passed on."""
+        if options.context in self._handles:
+            return replace(options, context=self._hobj(options.context))
+        return options
+
+    def get(
+        self,
+        hobj: int,
+        md: MessageDescriptor | None,
+        options: GetMessageOptions,
+        max_length: int | None,
+        waiting: bool = False,
+    ) -> Call[Delivery]:
+        call = self._in_unit if options.options & _GET_SYNCPOINT else self._call
+        return call(lambda: self._port.get(self._hobj(hobj), md, options, max_length, waiting))
+
+    def get_many(
+        self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
+    ) -> Call[list[Delivery]]:
+        call = self._in_unit if options.options & _GET_SYNCPOINT else self._call
+        return call(lambda: self._port.get_many(self._hobj(hobj), md, options, count))
+
+    def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
+        handle = self._handles.get(hobj)
+        if handle is not None and handle.error is None and not self._down:
+            self._port.give_back(handle.hobj, tokens, last)
+
+    # The unit of work
+
+    def begin(self) -> Call[int]:
+        return self._in_unit(lambda: self._port.begin())
+
+    def commit(self) -> Call[int]:
+        if self._unit_was_gone():
+            return _failed(MQError(MQRC.CONNECTION_BROKEN, _GONE))
+        return self._call(lambda: self._port.commit())
+
+    def backout(self) -> Call[int]:
+        return _answered(0) if self._unit_was_gone() else self._call(lambda: self._port.backout())
+
+    def _unit_was_gone(self) -> bool:
+        """Whether the unit that ends now was the former line's. From now on there is none."""
+        gone = self._unit_gone or self._unit_told
+        self._unit_gone = self._unit_told = self._port.works = False
+        return gone
+
+    # Starts and deliveries
+
+    def trigger_wait(self, posts: int) -> Call[int]:
+        """The posts of another line are others: then it returns at once."""
+        seen = self._port
+        return self._call(lambda: self._port.trigger_wait(posts if self._port is seen else -1))
+
+    def trigger_done(self, leases: Sequence[int]) -> None:
+        self._port.trigger_done(leases)
+
+    def trigger_return(self, leases: Sequence[int]) -> None:
+        self._port.trigger_return(leases)
+
+    def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
+        return self._call(lambda: self._port.trigger_take(q_name, limit))
+
+    def serve(self, q_name: str, terms: HandlingTerms) -> Call[Serving]:
+        call = self._call(lambda: self._port.serve(q_name, terms))
+        call.add_done_callback(lambda serving: self._serving(q_name, terms, serving))
+        return call
+
+    def _serving(self, q_name: str, terms: HandlingTerms, call: Future[Serving]) -> None:
+        if not call.cancelled() and call.exception() is None:
+            service = call.result().service
+            self._services[service] = q_name, terms, service & _NUMBER
+
+    def stop_serving(self, service: int) -> Call[int]:
+        *_, number = self._services.pop(service, _UNKNOWN)
+        return _answered(0) if self._down else self._port.stop_serving(number)
+
+    def take_deliveries(self, service: int, count: int) -> Call[Taken]:
+        return self._call(lambda: self._port.take_deliveries(self._services.get(service, _UNKNOWN)[-1], count))
+
+    def settle_deliveries(self, settlements: Sequence[Settlement]) -> Call[list[Settled]]:
+        if not self._down:
+            return self._port.settle_deliveries(settlements)
+        gone = int(MQRC.HOBJ_ERROR)
+        return _answered([Settled(each.id, Became.RETURNED, gone) for each in settlements])
+
+    def delivery_connection(self, delivery: int, appl_name: str) -> Call[Port]:
+        if not self._down:
+            return self._port.delivery_connection(delivery, appl_name)
+        return _failed(MQError(MQRC.HOBJ_ERROR, "the delivery was gone when the connection broke"))
+
+    # The connection
+
+    def connect(self, appl_name: str) -> Call[Port]:
+        call = _Connecting(lambda: self._port.connect(appl_name), lambda port: another(self._redial, port))
+        if self._down and not self._ended:
+            self._waiting.append(call)
+        else:
+            call.go()
+        return call
+
+    def disconnect(self, *, commit: bool) -> Call[int]:
+        """Calls that wait for the line end with it. A unit that is gone is said, if nobody has said so."""
+        if self._ended:
+            return self._port.disconnect(commit=commit)
+        self._ended = True
+        self._redial.leave(self)
+        self.go_on()
+        gone = self._unit_gone and commit
+        if self._port.broken or gone:
+            self._port.disconnect(commit=False).drop()
+            return _failed(MQError(MQRC.CONNECTION_BROKEN, _GONE)) if gone else _answered(0)
+        return self._port.disconnect(commit=commit)
+
+    def __getattr__(self, name: str) -> Any:
+        """Any other call of a port: it names nothing that is of one line."""
+        if name not in _OTHER_CALLS:
+            raise AttributeError(name)
+        return lambda *arguments, **options: self._call(lambda: getattr(self._port, name)(*arguments, **options))
+
+
+def another(redial: Redial, port: RemotePort) -> Port:
+    """The port of a connection that outlives its line."""
+    return cast("Port", ReconnectingPort(redial, port))
+
+
+_OTHER_CALLS: Final = frozenset(
+    name for port in (Port, ClaimPort) for name in vars(port) if not name.startswith("_")
+) | {"release_waiting"}
+
+
+def _answered(result: T) -> Call[T]:
+    call: Call[T] = Call()
+    call.set_result(result)
+    return call
+
+
+def _failed(error: MQError) -> Call[Any]:
+    call: Call[Any] = Call()
+    call.set_exception(error)
+    return call
