@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 from anyio import CancelScope
 
 from broker.mqi import MQRC, MQError
+from triggers.process import delivery_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -34,10 +35,12 @@ if TYPE_CHECKING:
 
     from broker import Clock, PendingQueue, TriggerStart, TriggerStarts
     from triggers.capacity import Capacity
+    from triggers.handler import Handler
     from triggers.handlers import Handlers
     from triggers.launch import Launcher
     from triggers.process import HandlerFunction
     from triggers.retries import Retries
+    from triggers.servers import Servers
 
 logger = logging.getLogger(__name__)
 
@@ -51,18 +54,22 @@ class Shared:
     tasks: TaskGroup
     starts: TriggerStarts
     launcher: Launcher
+    servers: Servers
     capacity: Capacity
     retries: Retries
     clock: Clock
     batch_size: int
     throttle_delay: float
+    cuir: HandlerFunction | None = None
+    """What serves queues that name no process."""
     stopping: bool = False
     last_q_name: str = ""
     """The queue that started something last. A pass begins behind it: else caps would favour the first names."""
     unserved: dict[str, str] = field(default_factory=dict)
     """The queues with starts pending that nobody serves, and the processes they name."""
     reported: set[tuple[str, str]] = field(default_factory=set)
-    """The process definitions, by name and APPLICID, that were logged as served by nobody."""
+    """The process definitions, by name and APPLICID, that were logged as served by nobody. Queues that name none are
+    here with a blank and their own name."""
 
 
 class Generation:
@@ -126,21 +133,39 @@ class Generation:
         served = []
         unserved = {}
         for queue in queues:
-            handler = self._handlers.find(queue.process_name, queue.appl_id)
+            handler = self._find(queue)
             if handler is None:
                 unserved[queue.q_name] = queue.process_name
                 self._report(queue)
+            elif delivery := delivery_of(handler, queue.process_name):
+                self._deliver(queue, delivery)
             else:
                 served.append((queue, handler))
         self._shared.unserved = unserved
         last = self._shared.last_q_name
         return sorted(served, key=lambda pair: (pair[0].q_name <= last, pair[0].q_name))
 
+    def _find(self, queue: PendingQueue) -> HandlerFunction | None:
+        if not queue.process_name:
+            return self._shared.cuir
+        return self._handlers.find(queue.process_name, queue.appl_id)
+
+    def _deliver(self, queue: PendingQueue, delivery: Handler) -> None:
+        """Have messages of the queue handed to a handler together with their starts."""
+        if not self.retired and not self._shared.stopping:
+            self._shared.servers.serve(self._shared.tasks, queue, delivery)
+
     def _report(self, queue: PendingQueue) -> None:
-        """Log a process that nobody serves, once."""
-        definition = (queue.process_name, queue.appl_id)
-        if definition not in self._shared.reported:
-            self._shared.reported.add(definition)
+        """Log a process that nobody serves, once; a queue that names none, likewise."""
+        definition = (queue.process_name, queue.appl_id if queue.process_name else queue.q_name)
+        if definition in self._shared.reported:
+            return
+        self._shared.reported.add(definition)
+        if not queue.process_name:
+            logger.warning(
+                "queue %s names no process, and there is no CUIR exit: its start stays pending", queue.q_name
+            )
+        else:
             logger.warning(
                 "no handler serves process %s (APPLICID %s), which queue %s names: "
                 "its starts stay pending; processes served here: %s",

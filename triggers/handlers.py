@@ -38,13 +38,9 @@ class Handlers:
     """
 
     def __init__(self, given: Iterable[ModuleType | str]) -> None:
-        if isinstance(given, str | ModuleType):
-            raise TypeError(f"handlers takes a list of modules or dotted names: [{given!r}]")
         self._by_process: dict[str, HandlerFunction] = {}
         self._by_appl_id: dict[str, HandlerFunction | None] = {}
-        for each in given:
-            if not isinstance(each, str | ModuleType):
-                raise TypeError(f"handlers are given as modules or dotted names, not as {each!r}")
+        for each in modules_or_names(given):
             self._collect(imported(each) if isinstance(each, str) else each)
 
     @property
@@ -68,6 +64,17 @@ class Handlers:
                     self._by_appl_id[appl_id.casefold()] = None
 
 
+def modules_or_names(given: Iterable[ModuleType | str]) -> tuple[ModuleType | str, ...]:
+    """What handlers were given as. Raises TypeError for what is no list of modules or dotted names."""
+    if isinstance(given, str | ModuleType):
+        raise TypeError(f"handlers takes a list of modules or dotted names: [{given!r}]")
+    modules = tuple(given)
+    for each in modules:
+        if not isinstance(each, str | ModuleType):
+            raise TypeError(f"handlers are given as modules or dotted names, not as {each!r}")
+    return modules
+
+
 def imported(name: str) -> ModuleType:
     """The module of a dotted name."""
     try:
@@ -80,9 +87,9 @@ def imported(name: str) -> ModuleType:
 def candidates(module: ModuleType) -> Iterator[tuple[str, HandlerFunction]]:
     """The functions of a module that can be handlers, with the names they have there."""
     for name, value in vars(module).items():
-        if not iscoroutinefunction(value):
+        if not isfunction(value):
             continue
-        own = isfunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
+        own = iscoroutinefunction(value) and value.__module__ == module.__name__ and not name.startswith("_")
         if own or processes_of(value):
             yield name, value
 

@@ -5,8 +5,9 @@ is open; when it raises, the unit of work is backed out and the failure is logge
 and SystemExit end the handler too, and not the program that it is a guest of.
 
 What becomes of the start is decided here. A handler that has returned is done with it. The start of one that failed is
-held back and tried again (`triggers.retries`). A start whose handler the monitor had to cancel, or that never got its
-connection, is given back when the monitor leaves: another monitor, or this one after a restart, starts it again.
+held back and tried again (`triggers.retries`), unless its message has gone to the backout queue (`triggers.poison`). A
+start whose handler the monitor had to cancel, or that never got its connection, is given back when the monitor leaves:
+another monitor, or this one after a restart, starts it again.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from broker.mqi import MQError
+from triggers.calling import called
 from triggers.connections import ENDED, connected
+from triggers.poison import PoisonGuard
 from triggers.retries import RETRY_MIN
 
 if TYPE_CHECKING:
@@ -73,26 +76,28 @@ class Launcher:
         tasks.start_soon(self._run, start, handler, generation, name=f"trigger:{start.trigger.q_name}:{self.started}")
 
     async def _run(self, start: TriggerStart, handler: HandlerFunction, generation: int) -> None:
+        guard = PoisonGuard()
         try:
-            if await self._serve(start, handler):
+            if await self._serve(start, handler, guard):
                 start.done()
                 self._retries.succeeded(start.trigger.q_name)
         except BaseException as error:
             if isinstance(error, CancelledError) and stopped():
                 raise
-            self._fail(start, generation)  # be it that it awaited something that was cancelled
+            await self._failed(start, generation, guard)  # be it that it awaited something that was cancelled
         finally:
             self._capacity.release(start.trigger.q_name)
             self._freed()
 
-    async def _serve(self, start: TriggerStart, handler: HandlerFunction) -> bool:
+    async def _serve(self, start: TriggerStart, handler: HandlerFunction, guard: PoisonGuard) -> bool:
         """Run the handler; false when it never began."""
         connection = await self._connection(start)
         if connection is None:
             return False
         connection.before_backout = partial(self._capacity.alone, start.trigger.q_name, self._clock, RETRY_MIN)
+        guard.watch(connection)
         async with connection:
-            await handler(start.trigger, connection)
+            await called(handler, start.trigger, connection)
         return True
 
     async def _connection(self, start: TriggerStart) -> Connection | None:
@@ -112,12 +117,18 @@ class Launcher:
             await self._clock.sleep(delay)
             delay = min(2 * delay, CONNECT_MAX)
 
-    def _fail(self, start: TriggerStart, generation: int) -> None:
+    async def _failed(self, start: TriggerStart, generation: int, guard: PoisonGuard) -> None:
         self.failed += 1
-        again = "when the monitor runs again" if stopped() else f"in {self._retries.failed(start):.1f} s"
+        if stopped():
+            then = "it is started again when the monitor runs again"
+        elif await guard.bury(self._source, start.trigger.process_name):
+            start.done()
+            then = "what has reached BOTHRESH is moved"
+        else:
+            then = f"it is started again in {self._retries.failed(start):.1f} s"
         logger.exception(
-            "trigger handler failed, its unit of work is backed out, it is started again %s: "
-            "queue=%s generation=%d trigger=%r", again, start.trigger.q_name, generation, start.trigger,
+            "trigger handler failed, its unit of work is backed out, %s: queue=%s generation=%d trigger=%r",
+            then, start.trigger.q_name, generation, start.trigger,
         )  # fmt: skip
 
 

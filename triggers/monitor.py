@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -19,19 +18,23 @@ from broker import Clock, Connection
 from broker.mqi import MQRC, MQError
 from triggers.capacity import Capacity
 from triggers.connections import ENDED, connected
+from triggers.cuir import cuir_handler
 from triggers.generation import Generation, Shared
-from triggers.handlers import Handlers
 from triggers.launch import Launcher
+from triggers.lifetime import Lifetime, check_least
+from triggers.loadset import Loadset
 from triggers.retries import Retries
+from triggers.servers import Servers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import ModuleType, TracebackType
+    from types import ModuleType
 
     from anyio.abc import TaskStatus
 
     from broker import TriggerStarts
     from triggers.connections import Manager
+    from triggers.cuir import CuirExit
 
 logger = logging.getLogger(__name__)
 
@@ -60,9 +63,18 @@ class TriggerStatistics:
     """Queues whose starts nobody here serves, and the process definitions that they name."""
     held_back: Mapping[str, int] = field(default_factory=dict)
     """Starts whose handlers failed and that wait to be tried again, for each queue that has any."""
+    delivering: Mapping[str, int] = field(default_factory=dict)
+    """Handlers that messages are delivered to and that run now, for each queue that is served so. They are not in the
+    figures above: the queue manager counts what they do."""
+    swept: int = 0
+    """Starts that were missing, and were made by a sweep, so far."""
+    loads: int = 0
+    """How many times changed handler modules were loaded while the monitor ran."""
+    load_error: str = ""
+    """Why changed handler modules do not load, while those loaded before go on; empty when there is nothing wrong."""
 
 
-class TriggerMonitor:
+class TriggerMonitor(Lifetime):
     """Starts handlers for the triggered queues of a queue manager, for as long as its context is entered.
 
     `source` is a queue manager in this process, or a connection to one, embedded or over the wire: the monitor and each
@@ -73,6 +85,9 @@ class TriggerMonitor:
     - `generation_interval`: seconds until the next generation takes over. Handlers outlive their generation.
     - `max_tasks`, `max_handlers`: handlers that run at a time, in all (a tenth is kept for queues that have none) and
       for one queue.
+    - `sweep_interval`: seconds between two looks for EVERY queues whose messages nobody is on the way to, since a
+      handler did not get its message: each is given one start.
+    - `cuir`: what queues of trigger type FIRST start that name no process; a function of the descriptor and the MQTM.
     - `stop_timeout`: seconds that handlers have left when the context is left. Then they are cancelled, their units
       of work backed out, and their starts given back. Leaving by cancellation cancels them at once.
     - `clock`: by default the queue manager's, or the real one.
@@ -99,22 +114,29 @@ class TriggerMonitor:
         generation_interval: float = 5.0,
         max_tasks: int = 1000,
         max_handlers: int = 100,
+        sweep_interval: float = 60.0,
+        cuir: CuirExit | None = None,
         stop_timeout: float = 10.0,
         clock: Clock | None = None,
     ) -> None:
-        _check_least(1, batch_size=batch_size, max_tasks=max_tasks, max_handlers=max_handlers)
-        _check_least(0, throttle_delay=throttle_delay, stop_timeout=stop_timeout)
-        if not generation_interval > 0:
-            raise ValueError(f"generation_interval={generation_interval}: must be above 0 seconds")
-        self._handlers = Handlers(handlers)
+        super().__init__(APPL_NAME)
+        check_least(1, batch_size=batch_size, max_tasks=max_tasks, max_handlers=max_handlers)
+        check_least(0, throttle_delay=throttle_delay, stop_timeout=stop_timeout)
+        for name, seconds in (("generation_interval", generation_interval), ("sweep_interval", sweep_interval)):
+            if not seconds > 0:
+                raise ValueError(f"{name}={seconds}: must be above 0 seconds")
+        self._loadset = Loadset(handlers)
         self._source = source
         self._clock = clock or (Clock() if isinstance(source, Connection) else source.clock)
         self._batch_size = batch_size
         self._throttle_delay = throttle_delay
         self._generation_interval = generation_interval
+        self._sweep_interval = sweep_interval
+        self._cuir = None if cuir is None else cuir_handler(cuir, self._clock)
         self._max_tasks = max_tasks
         self._stop_timeout = stop_timeout
         self._capacity = Capacity(max_tasks, max_handlers)
+        self._servers = Servers(source, self._clock)
         self._retries = Retries(self._clock, self._look_again)
         self._launcher = Launcher(
             source,
@@ -127,15 +149,9 @@ class TriggerMonitor:
         self._shared: Shared | None = None
         self._current: Generation | None = None
         self._fault: MQError | None = None
-        self._entered = False
+        self._swept = 0
         self._stopping = False
         self._turn = asyncio.Event()
-        self._ended = asyncio.Event()
-        self._exit = AsyncExitStack()
-
-    async def wait(self) -> None:
-        """Return when the monitor has ended, with its queue manager; an error cancels the waiting body instead."""
-        await self._ended.wait()
 
     def statistics(self) -> TriggerStatistics:
         """The figures of this moment."""
@@ -147,41 +163,11 @@ class TriggerMonitor:
             running_by_queue=dict(self._capacity.by_queue),
             unserved=dict(self._shared.unserved) if self._shared else {},
             held_back=self._retries.held_back,
+            delivering=self._servers.running,
+            swept=self._swept,
+            loads=self._loadset.loads,
+            load_error=self._loadset.error,
         )
-
-    async def __aenter__(self) -> Self:
-        """Connect and begin. Raises MQError when connecting fails; RuntimeError when the monitor was entered before."""
-        if self._entered:
-            raise RuntimeError("a trigger monitor is entered once: make another")
-        self._entered = True
-        try:
-            async with AsyncExitStack() as stack:
-                tasks = await stack.enter_async_context(anyio.create_task_group())
-                await tasks.start(self._run, name=APPL_NAME)
-                stack.push_async_exit(self._leave)
-                self._exit = stack.pop_all()
-        except BaseExceptionGroup as group:
-            raise _lone(group) from None
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        try:
-            return await self._exit.__aexit__(kind, error, trace)
-        except BaseExceptionGroup as group:
-            lone = _lone(group)
-            if lone is error:
-                return False
-            raise lone from None
-
-    async def _leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop, and unless the leaving task is cancelled, wait for the handlers."""
-        self._stop()
-        if not isinstance(error, asyncio.CancelledError):
-            await self._ended.wait()
 
     def _stop(self) -> None:
         self._stopping = True
@@ -207,23 +193,33 @@ class TriggerMonitor:
                 tasks,
                 starts,
                 self._launcher,
+                self._servers,
                 self._capacity,
                 self._retries,
                 self._clock,
                 self._batch_size,
                 self._throttle_delay,
+                self._cuir,
             )
+            tasks.start_soon(self._sweep, starts, name=f"{APPL_NAME} sweep")
             task_status.started()
             try:
                 await self._supervise(self._shared)
                 if self._fault is None or self._fault.reason == MQRC.Q_MGR_QUIESCING:
-                    await self._capacity.empty(self._clock, self._stop_timeout)
+                    await self._see_off()
             finally:
                 self._retries.end()
             # Without a connection handlers can end nothing: their units are backed out, their starts pending elsewhere.
             tasks.cancel_scope.cancel()
         if self._fault is not None:
             raise self._fault
+
+    async def _see_off(self) -> None:
+        """Give handlers the stop timeout to end."""
+        end = self._clock.monotonic() + self._stop_timeout
+        self._servers.stop()
+        await self._capacity.empty(self._clock, self._stop_timeout)
+        await self._servers.ended(max(0.0, end - self._clock.monotonic()))
 
     async def _supervise(self, shared: Shared) -> None:
         """The timer: the next generation after each interval, and at once when one has died."""
@@ -238,12 +234,29 @@ class TriggerMonitor:
         if self._current is not None:
             self._current.retire()
 
+    async def _sweep(self, starts: TriggerStarts) -> None:
+        """Have the queue manager look for starts that are missing, now and then."""
+        while True:
+            await self._clock.sleep(self._sweep_interval)
+            try:
+                missing = await starts.sweep()
+            except MQError as error:
+                if error.reason in ENDED:
+                    return  # the generation will say so
+                logger.warning("the sweep for missing starts failed: reason=%s", error)
+            else:
+                self._swept += missing
+                if missing:
+                    logger.warning("messages were waiting with no start on the way to them: queues=%d", missing)
+
     def _next_generation(self, shared: Shared) -> Generation:
         """Let the current generation ask for nothing more, then start the next."""
         previous = self._current
-        self._current = Generation(previous.number + 1 if previous else 1, self._handlers, shared)
+        handlers = self._loadset.refresh()
+        self._current = Generation(previous.number + 1 if previous else 1, handlers, shared)
         if previous is not None:
             previous.retire()
+        self._servers.renew(shared.tasks, handlers)
         shared.tasks.start_soon(self._live, self._current, name=f"{APPL_NAME} generation {self._current.number}")
         return self._current
 
@@ -281,14 +294,3 @@ class TriggerMonitor:
     def _handler_ended(self) -> None:
         if self._current is not None:
             self._current.handler_ended()
-
-
-def _check_least(least: int, **settings: float) -> None:
-    for name, value in settings.items():
-        if not value >= least:
-            raise ValueError(f"{name}={value}: must be at least {least}")
-
-
-def _lone(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """The exception of a group that has only one: the monitor's task group is nobody else's business."""
-    return group.exceptions[0] if len(group.exceptions) == 1 else group

@@ -74,6 +74,7 @@ def _trigger_monitor(config: TriggerMonitorConfig, stop_timeout: float) -> Servi
                 batch_size=config.batch_size,
                 throttle_delay=config.throttle_delay,
                 generation_interval=config.generation_interval,
+                sweep_interval=config.sweep_interval,
                 max_tasks=config.max_tasks,
                 max_handlers=config.max_handlers,
                 stop_timeout=stop_timeout,

@@ -45,6 +45,8 @@ class FakeManager:
         self.ended: list[tuple[str, bool]] = []
         self.refusals: list[MQError] = []
         self.failures: list[Exception] = []
+        self.stranded: list[str] = []
+        self.sweeps: list[float] = []
 
     def define(self, q_name: str, process_name: str = "P", appl_id: str = "", pending: int = 0) -> None:
         self.queues[q_name] = FakeQueue(process_name, appl_id, pending)
@@ -123,6 +125,15 @@ class FakePort:
         self.leases.update((lease.id, q_name) for lease in call.leases)
         self.manager.taken.append((self.manager.clock.monotonic(), q_name, count))
         return self._answer(call, call.leases)
+
+    def trigger_sweep(self) -> Call[int]:
+        self.manager.sweeps.append(self.manager.clock.monotonic())
+        if self.manager.failures:
+            return self._answer(Call(), error=self.manager.failures.pop(0))
+        stranded, self.manager.stranded = self.manager.stranded, []
+        for q_name in stranded:
+            self.manager.post(q_name)
+        return self._answer(Call(), len(stranded))
 
     def trigger_done(self, leases: Sequence[int]) -> None:
         for lease in leases:

@@ -1,13 +1,16 @@
-"""`@process` tags a coroutine function, and refuses everything else."""
+"""`@process` tags a function, and refuses everything else."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from triggers import TriggerMessage, process
 from triggers.process import processes_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 
 async def serve(trigger: TriggerMessage, connection: Any) -> None: ...
@@ -32,11 +35,36 @@ def test_a_function_without_the_decorator_serves_none() -> None:
     assert processes_of(serve) == ()
 
 
-def test_a_plain_function_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match=r"@process\('A'\): .*on_message.* is not a coroutine function"):
+def test_a_plain_function_can_serve_a_process() -> None:
+    @process("A")
+    def on_message(trigger: TriggerMessage, connection: Any) -> None: ...
 
-        @process("A")  # type: ignore[type-var]
-        def on_message(trigger: TriggerMessage, connection: Any) -> None: ...
+    assert processes_of(on_message) == ("A",)
+
+
+async def several(trigger: TriggerMessage, connection: Any) -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("function", [several, int, "on_message", None], ids=str)
+def test_what_is_no_function_is_a_type_error(function: Any) -> None:
+    with pytest.raises(TypeError, match=r"@process\('A'\): .* is no function"):
+        process("A")(function)
+
+
+def one(body: str) -> None: ...
+
+
+def three(trigger: TriggerMessage, connection: Any, more: str) -> None: ...
+
+
+@pytest.mark.parametrize("function", [one, three])
+def test_what_cannot_be_called_with_a_trigger_message_and_a_connection_is_a_type_error(function: Any) -> None:
+    with pytest.raises(
+        TypeError, match=r"\(.*test_process_decorator.py, line \d+\) is called with the trigger message"
+    ):
+        process("A")(function)
+    process("A", deliver="message")(one)
 
 
 def test_the_decorator_without_a_name_is_a_type_error() -> None:

@@ -48,7 +48,7 @@ def serving(runs: Runs, *processes: str) -> list[Any]:
 
 async def test_25_starts_come_in_runs_of_10_10_and_5_with_the_throttle_delay_between(
     manager: FakeManager, clock: VirtualClock
-) -> None:  # S-13, S-15
+) -> None:  # S-13, S-15, H12.7
     runs = Runs(manager)
     manager.define("Q", pending=25)
     async with TriggerMonitor(manager, serving(runs)) as monitor:

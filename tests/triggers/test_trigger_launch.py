@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
+from anyio import from_thread, to_thread
 
 from broker.mqi import MQRC, MQError
 from tests.triggers.fake import FakeManager, handlers
@@ -121,3 +124,53 @@ async def test_a_start_whose_handler_gets_no_connection_any_more_is_given_back(
         await clock.advance(1)
         await monitor.wait()  # who cannot connect any more starts nothing more
         assert (started, manager.queues["Q"].pending, manager.ports) == ([], 1, [])
+
+
+async def test_a_plain_function_runs_in_a_thread_and_makes_its_calls_from_there(
+    manager: FakeManager, clock: VirtualClock
+) -> None:
+    threads: list[str] = []
+
+    def handler(trigger: TriggerMessage, connection: Connection) -> None:
+        from_thread.run(clock.sleep, 0)
+        threads.append(threading.current_thread().name)
+        if len(threads) == 1:
+            raise ValueError("once")
+
+    manager.define("Q", pending=1)
+    async with TriggerMonitor(manager, [handlers(P=handler)]) as monitor:
+        with anyio.fail_after(20):
+            while not manager.ended:
+                await clock.advance(0)
+            assert manager.ended == [("P", False)]
+            await clock.advance(0.15)
+            while len(manager.ended) < 2:
+                await clock.advance(0)
+        assert manager.ended[1] == ("P", True)
+        assert monitor.statistics().failed == 1
+    assert len(threads) == 2
+    assert threading.current_thread().name not in threads
+
+
+async def test_a_thread_that_goes_on_when_the_monitor_stops_can_do_nothing_more(
+    manager: FakeManager, clock: VirtualClock
+) -> None:
+    begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
+    broken: list[bool] = []
+
+    def handler(trigger: TriggerMessage, connection: Connection) -> None:
+        begun.set()
+        go_on.wait(20)
+        broken.append(connection.port.broken)
+        ended.set()
+
+    manager.define("Q", pending=1)
+    async with TriggerMonitor(manager, [handlers(P=handler)], stop_timeout=0):
+        with anyio.fail_after(20):
+            while not begun.is_set():
+                await clock.advance(0)
+    assert manager.ended == [("P", False), ("trigger monitor", True)]
+    assert manager.queues["Q"].pending == 1
+    go_on.set()
+    assert await to_thread.run_sync(ended.wait, 20)
+    assert broken == [True]

@@ -41,7 +41,7 @@ class Work:
         return handler
 
     def module(self) -> Any:
-        return handlers(P=self.handler())  # type: ignore[arg-type]
+        return handlers(P=self.handler())
 
 
 async def leave_after(clock: VirtualClock, monitor: TriggerMonitor, seconds: float) -> float:

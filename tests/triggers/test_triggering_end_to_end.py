@@ -84,7 +84,7 @@ async def testq(manager: QueueManager) -> AsyncIterator[Queue]:
 
 async def test_a_handler_is_told_what_the_commands_of_tpf_defined(
     manager: QueueManager, clock: VirtualClock, testq: Queue, getting: Getting
-) -> None:
+) -> None:  # S-6, S-14, S-25, S-26
     async with TriggerMonitor(manager, getting.handlers()):
         await testq.put(b"one")
         await clock.advance(0)
@@ -97,7 +97,7 @@ async def test_a_handler_is_told_what_the_commands_of_tpf_defined(
 
 async def test_25_messages_at_once_start_10_10_and_5_handlers(
     manager: QueueManager, clock: VirtualClock, testq: Queue, getting: Getting
-) -> None:
+) -> None:  # S-4, S-17
     for number in range(25):
         await testq.put(str(number))
     async with TriggerMonitor(manager, getting.handlers()) as monitor:
@@ -123,7 +123,7 @@ async def test_one_message_on_another_queue_waits_for_10_starts_at_most(
 
 async def test_a_put_after_30_idle_seconds_starts_a_handler_at_once(
     manager: QueueManager, clock: VirtualClock, testq: Queue, getting: Getting
-) -> None:
+) -> None:  # S-19, S-20
     async with TriggerMonitor(manager, getting.handlers()) as monitor:
         await clock.advance(30)
         assert (monitor.statistics().generation, monitor.statistics().started) == (7, 0)
