@@ -20,3 +20,8 @@ def identifier(context: click.Context, parameter: click.Parameter, text: str | N
     if len(given) > ID_LENGTH:
         raise click.BadParameter(f"an identifier has at most {ID_LENGTH} bytes, {2 * ID_LENGTH} digits")
     return given.ljust(ID_LENGTH, b"\0")
+
+
+def identifiers(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[bytes, ...]:
+    """Several identifiers, as the callback of an option that may be given more than once."""
+    return tuple(found for text in texts if (found := identifier(context, parameter, text)) is not None)

@@ -34,8 +34,12 @@ def as_json(message: Message) -> bytes:
     for name in DESCRIPTOR_FIELDS:
         value = getattr(message.md, name)
         fields[name] = value.hex() if isinstance(value, bytes) else value
+    return json.dumps({**fields, **data_field(message.data)}).encode() + b"\n"
+
+
+def data_field(data: bytes) -> dict[str, str]:
+    """The data of a message as a field of a JSON object: as text, or in base64 where it is none."""
     try:
-        fields["data"] = message.data.decode()
+        return {"data": data.decode()}
     except UnicodeDecodeError:
-        fields["data_base64"] = base64.b64encode(message.data).decode()
-    return json.dumps(fields).encode() + b"\n"
+        return {"data_base64": base64.b64encode(data).decode()}
