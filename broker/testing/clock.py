@@ -9,6 +9,7 @@ import asyncio
 import heapq
 from itertools import count
 from typing import TYPE_CHECKING, Final
+from weakref import WeakKeyDictionary
 
 from broker import Clock
 
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 NEW_YEAR_2026: Final = 1_767_225_600.0
 """2026-01-01 00:00:00 UTC, in seconds since 1970."""
 
-_QUIET_TURNS: Final = 8
+QUIET_TURNS: Final = 8
+_CALLBACK_TURNS: Final = 1000
+"""So many turns in which all tasks wait are enough, whatever callbacks still go round."""
+
 _ROUNDING: Final = 1e-9
 
 
@@ -32,8 +36,11 @@ class VirtualClock(Clock):
     def __init__(self, start: float = NEW_YEAR_2026) -> None:
         self._start = start
         self._now = 0.0
+        self.quiet_turns = QUIET_TURNS
+        """In how many turns of the event loop nothing may happen before time goes on (`settle`)."""
         self._timers: list[tuple[float, int, VirtualTimer]] = []
         self._numbers = count()
+        self._stepped: list[Callable[[], None]] = []
 
     def monotonic(self) -> float:
         """Seconds for which the clock was advanced so far."""
@@ -42,6 +49,17 @@ class VirtualClock(Clock):
     def time(self) -> float:
         """Seconds since 1970 UTC."""
         return self._start + self._now
+
+    def step(self, seconds: float) -> None:
+        """Set the wall clock, forwards or backwards, while no time passes."""
+        self._start += seconds
+        for stepped in self._stepped:
+            stepped()
+
+    def tell_steps(self, stepped: Callable[[], None]) -> bool:
+        """Have `stepped` called by each `step`."""
+        self._stepped.append(stepped)
+        return True
 
     def call_later(self, delay: float, callback: Callable[[], None]) -> VirtualTimer | asyncio.Handle:
         """Run `callback` when the clock has advanced by `delay` seconds; 0 is the loop's next turn."""
@@ -63,6 +81,13 @@ class VirtualClock(Clock):
         finally:
             timer.cancel()
 
+    @property
+    def next_timer(self) -> float | None:
+        """In how many seconds the next timer is due, if there is any."""
+        while self._timers and self._timers[0][2].over:
+            heapq.heappop(self._timers)
+        return max(self._timers[0][0] - self._now, 0.0) if self._timers else None
+
     async def advance(self, seconds: float) -> None:
         """Let time pass.
 
@@ -72,11 +97,11 @@ class VirtualClock(Clock):
         if seconds < 0:
             raise ValueError(f"a clock does not go back by {-seconds} seconds")
         end = self._now + seconds
-        await settle()
+        await settle(self.quiet_turns)
         while self._timers and self._timers[0][0] <= end + _ROUNDING:  # ten steps of 0.1 reach a timer at 1
             self._now = self._timers[0][0]
             self._fire()
-            await settle()
+            await settle(self.quiet_turns)
         self._now = max(self._now, end)
 
     def _fire(self) -> None:
@@ -94,6 +119,11 @@ class VirtualTimer:
     def __init__(self, callback: Callable[[], None]) -> None:
         self._callback: Callable[[], None] | None = callback
 
+    @property
+    def over(self) -> bool:
+        """Whether nothing will run any more: it has fired, or was cancelled."""
+        return self._callback is None
+
     def fire(self) -> None:
         """Run the callback, unless it was cancelled."""
         callback, self._callback = self._callback, None
@@ -105,17 +135,31 @@ class VirtualTimer:
         self._callback = None
 
 
-async def settle() -> None:
+_settling: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
+"""How many tasks of a loop are in `settle`."""
+
+
+async def settle(turns: int = QUIET_TURNS) -> None:
     """Return when all other tasks wait for something that is neither the event loop's nor another task's turn.
 
-    A task may also wait for an answer that is on its way through callbacks, which nobody can see from outside. So all
-    must be found waiting for some turns of the loop in a row.
+    A task may also wait for an answer that is on its way through callbacks, which uvloop shows nobody, or through a
+    socket. So all must be found waiting for so many turns of the loop in a row.
     """
-    quiet = 0
-    while quiet < _QUIET_TURNS:
-        await asyncio.sleep(0)
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        quiet = quiet + 1 if all(map(_waits, others)) else 0
+    loop = asyncio.get_running_loop()
+    ready = getattr(loop, "_ready", None)  # what asyncio's own loop has to call
+    quiet = waiting = 0
+    _settling[loop] = _settling.get(loop, 0) + 1
+    try:
+        while quiet < turns and waiting < _CALLBACK_TURNS:
+            await asyncio.sleep(0)
+            if ready is not None and len(ready) < _settling[loop]:  # others of these take turns too
+                quiet += 1
+                continue
+            others = asyncio.all_tasks() - {asyncio.current_task()}
+            waiting = waiting + 1 if all(map(_waits, others)) else 0
+            quiet = quiet + 1 if ready is None and waiting else 0
+    finally:
+        _settling[loop] -= 1
 
 
 def _waits(task: asyncio.Task[object]) -> bool:

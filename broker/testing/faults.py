@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable
     from pathlib import Path
 
-    from broker.storage.store import Done, MessageRow, ObjectRow
+    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow
 
 
 class _Fate(NamedTuple):
@@ -141,6 +141,10 @@ class FaultStore(Store):
     async def load_objects(self) -> tuple[list[ObjectRow], int]:
         """What the inner store has."""
         return await self.inner.load_objects()
+
+    def load_keys(self) -> AsyncIterator[list[KeyRow]]:
+        """What the inner store has."""
+        return self.inner.load_keys()
 
     def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         """What the inner store has."""

@@ -12,6 +12,7 @@ from broker.spark.pipelines.archive import Archiving, Source, archive
 from broker.spark.pipelines.errors import PipelineError
 from broker.spark.pipelines.report import report
 from broker.spark.pipelines.reporting.depths import observe
+from tests.spark.archives import frame, lay_down, row
 from tests.spark.daemons import Daemon
 
 if TYPE_CHECKING:
@@ -119,6 +120,38 @@ def test_dead_letters_are_told_by_reason_in_either_byte_order(spark: SparkSessio
         ("DEAD", "ORDERS", 2053, 2),
         ("DEAD", "ORDERS", 70_000, 1),
     ]
+
+
+def dead_letter(position: int, **told: object) -> dict[str, Any]:
+    """A dead letter of a handler, as the archive has it."""
+    known = {"why": "attempts", "queue": "ORDERS", "handler": "shop:ship", "exception": "ValueError", "attempts": 6,
+             "crashes": 0, "last_failed": NOON.timestamp() + position}  # fmt: skip
+    properties = {f"evermq.{name}": str(value) for name, value in {**known, **told}.items()}
+    return row(position, b"5 chairs", queue="ORDERS.DEAD", properties=properties)
+
+
+def test_dead_letters_of_handlers_are_told_by_why_queue_and_handler(spark: SparkSession, tmp_path: Path) -> None:
+    letters = [
+        dead_letter(1),
+        dead_letter(2, attempts=4, crashes=1),
+        dead_letter(3, why="unreadable", exception="UnreadableError", attempts=1),
+        dead_letter(4, handler="shop:bill", exception=""),
+        row(5, queue="ORDERS.DEAD"),
+        row(6, queue="ORDERS.DEAD", properties=None),
+    ]
+    kept = lay_down(spark, frame(spark, letters), tmp_path / "archive")
+    report(spark, kept, tmp_path / "report")
+    columns = ("queue", "from_queue", "handler", "why", "exception", "messages", "attempts", "attempts_max", "crashes",
+               "date_format(first_failed, 'HH:mm:ss')", "date_format(last_failed, 'HH:mm:ss')")  # fmt: skip
+    dead, orders = "ORDERS.DEAD", "ORDERS"
+    assert rows(spark, tmp_path / "report" / "tables" / "handlers", *columns) == [
+        (dead, orders, "shop:bill", "attempts", "", 1, 6, 6, 0, "12:00:04", "12:00:04"),
+        (dead, orders, "shop:ship", "attempts", "ValueError", 2, 10, 6, 1, "12:00:01", "12:00:02"),
+        (dead, orders, "shop:ship", "unreadable", "UnreadableError", 1, 1, 1, 0, "12:00:03", "12:00:03"),
+    ]
+    page = (tmp_path / "report" / "report.html").read_text("utf-8")
+    assert "<h2>Dead letters of handlers</h2>" in page
+    assert "2026-01-31 12:00:02" in page
 
 
 def test_the_time_on_the_queue_is_from_put_to_move(spark: SparkSession, kept: Path, told: Path) -> None:

@@ -99,6 +99,7 @@ def _write(spark: SparkSession, messages: DataFrame, folder: Path, tell: Callabl
     write("sizes", tables.sizes(messages))
     write("backouts", tables.backouts(messages))
     write("dead_letters", tables.dead_letters(messages))
+    write("handlers", tables.handlers(messages))
     if moved:
         write("time_on_queue", tables.time_on_queue(messages))
         write("time_curve", tables.time_curve(messages))

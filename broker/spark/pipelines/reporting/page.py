@@ -206,7 +206,26 @@ def _dead_letters(told: Told) -> Iterator[str]:
     yield _section("Dead letters", note, _figure(drawn, []) + _table(names, table, texts=2))
 
 
-_SECTIONS: Final = (_queues, _arrivals, _sizes, _time_on_queue, _depths, _backouts, _dead_letters)
+def _handlers(told: Told) -> Iterator[str]:
+    rows = told.tables.get("handlers", [])
+    if not rows:
+        return
+    counts: defaultdict[str, int] = defaultdict(int)
+    for row in rows:
+        counts[row["why"]] += row["messages"]
+    ranks = sorted(counts.items(), key=lambda each: (-each[1], each[0]))[:_REASONS_MAX]
+    drawn = charts.ranked("Dead letters of handlers by why", ranks)
+    names = ["was on queue", "handler", "why", "raised last", "messages", "attempts", "crashes", "last failed"]
+    table = [
+        [row["from_queue"], row["handler"], row["why"], row["exception"], number(row["messages"]),
+         number(row["attempts"]), number(row["crashes"]), _instant(row["last_failed"])]
+        for row in sorted(rows, key=lambda row: (row["from_queue"], row["handler"], -row["messages"]))
+    ]  # fmt: skip
+    note = "What handlers could not handle, by the properties that such dead letters bear."
+    yield _section("Dead letters of handlers", note, _figure(drawn, []) + _table(names, table, texts=4))
+
+
+_SECTIONS: Final = (_queues, _arrivals, _sizes, _time_on_queue, _depths, _backouts, _dead_letters, _handlers)
 
 
 def _foot(told: Told) -> Iterator[str]:

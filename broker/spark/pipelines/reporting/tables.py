@@ -116,6 +116,40 @@ def dead_letters(messages: DataFrame) -> DataFrame:
     )
 
 
+def handlers(messages: DataFrame) -> DataFrame:
+    """The dead letters that handlers made: why, of which queue and which handler, after how many attempts and crashes,
+    and what was raised last. They bear that as properties, beside an MQDLH or without one.
+    """
+    text = {name: f"properties['evermq.{name}']" for name in ("why", "queue", "handler", "exception")}
+    number = {name: f"coalesce(CAST(properties['evermq.{name}'] AS BIGINT), 0)" for name in ("attempts", "crashes")}
+    failed = "timestamp_micros(CAST(CAST(properties['evermq.last_failed'] AS DOUBLE) * 1e6D AS BIGINT))"
+    return (
+        messages.where("properties['evermq.why'] IS NOT NULL")
+        .selectExpr(
+            "queue",
+            f"coalesce({text['queue']}, '') AS from_queue",
+            f"coalesce({text['handler']}, '') AS handler",
+            f"{text['why']} AS why",
+            f"coalesce({text['exception']}, '') AS exception",
+            f"{number['attempts']} AS attempts",
+            f"{number['crashes']} AS crashes",
+            f"{failed} AS failed",
+        )
+        .groupBy("queue", "from_queue", "handler", "why", "exception")
+        .agg(
+            *_columns(
+                messages="count(*)",
+                attempts="sum(attempts)",
+                attempts_max="max(attempts)",
+                crashes="sum(crashes)",
+                first_failed="min(failed)",
+                last_failed="max(failed)",
+            )
+        )
+        .orderBy("queue", "from_queue", "handler", "why", "exception")
+    )
+
+
 def _times(messages: DataFrame) -> DataFrame:
     seconds = "greatest((unix_micros(archived) - unix_micros(put_timestamp)) / 1e6D, 0D)"
     return (

@@ -1,0 +1,281 @@
+"""`app.test()`: an app in a test, on a queue manager of its own, with time under control (handlers rule 11).
+
+    async with app.test() as t:
+        await t.put("ORDERS", Order("chair", 5))
+        await t.idle()
+        assert await t.messages("SHIPPED") == ["5 chairs"]
+
+Everything runs in the test's event loop. Time stands, but for `advance` and what advances; the wall clock begins at
+2026-01-01. All that is drawn by chance comes of the seed: the test runs the same way again, and another way with
+another seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from broker.mqi import MQGMO, MQOO, MQRC, MQError
+from broker.testing import settle
+from triggers.interval import seconds as seconds_of
+from triggers.session import bound
+from triggers.testing.decoding import decoded
+from triggers.testing.failures import TestLog
+from triggers.testing.harness import QUIET_TURNS, Harness
+from triggers.testing.programs import Program
+from triggers.testing.stuck import no_progress
+from triggers.testing.waits import places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from contextvars import Token
+    from datetime import timedelta
+    from types import TracebackType
+    from typing import Unpack
+
+    from broker import Connection, Message, PutResult, QueueManager
+    from broker.testing import VirtualClock
+    from triggers.app import App
+    from triggers.putting import PutOptions
+    from triggers.run import Run
+    from triggers.session import Session
+    from triggers.testing.failures import Event
+
+PATIENCE: Final = 5.0
+"""Real seconds without progress after which a test fails."""
+
+REAL_WAIT: Final = 0.2
+"""Real seconds that `advance` waits for a handler that waits for something else than time."""
+
+RUNS_MAX: Final = 10_000
+DAYS_MAX: Final = 30
+"""How far `idle(waiting=True)` goes: so many outcomes, or so many days."""
+
+_POLL: Final = 0.001
+_PERIODIC: Final = "PERIODIC."
+
+
+class AppTest:
+    """A test of an app. Make it with `app.test(seed=0)`, and enter it."""
+
+    __test__ = False  # it is no class of tests
+
+    def __init__(self, app: App, seed: int = 0, *, patience: float = PATIENCE) -> None:
+        self.app = app
+        self.seed = seed
+        self.patience = patience
+        self._harness = Harness(seed)
+        self._log = TestLog(self._harness.clock)
+        self._client: Program
+        self._worker: Program
+        self._bound: Token[Mapping[App, Session]] | None = None
+        self._waited_out: object = None
+
+    @property
+    def manager(self) -> QueueManager:
+        """The queue manager."""
+        return self._harness.manager
+
+    @property
+    def clock(self) -> VirtualClock:
+        """The time of the test."""
+        return self._harness.clock
+
+    @property
+    def events(self) -> list[Event]:
+        """The outcomes so far, in their order."""
+        return self._log.events
+
+    def connect(self, appl_name: str = "test") -> Connection:
+        """A connection to the queue manager, to be entered, for what needs the MQI."""
+        return self.manager.connect(appl_name)
+
+    async def put(self, q_name: str, body: object, **options: Unpack[PutOptions]) -> PutResult:
+        """`app.put`."""
+        return await self.app.put(q_name, body, **options)
+
+    # Progress
+
+    async def idle(self, *, waiting: bool = False) -> None:
+        """Return when no message is available for a handler any more, none runs, and all are settled. Time stands.
+
+        With `waiting`, time is advanced until besides no message waits for a retry, or for its instant, but for those
+        of periodic work; at most for 10,000 outcomes or 30 days.
+
+        Raises what handlers raised, several as a group; NoProgressError.
+        """
+        await self._come_to_rest(stand=True)
+        if waiting:
+            begun, outcomes = self.clock.monotonic(), len(self.events)
+            while self._waiting() and (due := self.clock.next_timer) is not None:
+                if len(self.events) - outcomes >= RUNS_MAX or self.clock.monotonic() - begun >= DAYS_MAX * 86400:
+                    raise RuntimeError(
+                        f"after {len(self.events) - outcomes} outcomes and {self.clock.monotonic() - begun:,.0f} "
+                        "seconds messages still wait: some are tried again for ever"
+                    )
+                await self.clock.advance(due)
+                await self._come_to_rest(stand=True)
+        self._log.raise_failures()
+
+    async def advance(self, by: float | str | timedelta) -> None:
+        """Let time pass: seconds, a timedelta, or text such as "90m" or "1d". What is due runs in the order of time.
+
+        Raises what handlers raised, several as a group.
+        """
+        await self._come_to_rest(stand=False)
+        await self._pass(seconds_of(by))
+        self._log.raise_failures()
+
+    @contextmanager
+    def failures(self) -> Iterator[list[BaseException]]:
+        """Collect what handlers raise meanwhile, instead of having it raised."""
+        seen: list[BaseException] = []
+        self._log.collect(seen)
+        try:
+            yield seen
+        finally:
+            self._log.collect_no_more()
+
+    async def _pass(self, seconds: float) -> None:
+        """Go from one timer that is due to the next."""
+        end = self.clock.monotonic() + seconds
+        while (due := self.clock.next_timer) is not None and self.clock.monotonic() + due <= end + 1e-9:
+            await self.clock.advance(due)
+            await self._come_to_rest(stand=False)
+        await self.clock.advance(max(end - self.clock.monotonic(), 0.0))
+
+    async def _come_to_rest(self, *, stand: bool) -> None:
+        """Return when nothing goes on any more without time. With `stand` every handler must have ended; without it
+        they may wait for a time to come, and what waits for something else is given `REAL_WAIT`.
+        """
+        last: object = None
+        since = time.monotonic()
+        while True:
+            await settle(QUIET_TURNS)
+            runs = self._worker.runs
+            if not runs and not self._worker.unsettled and not self._writing():
+                return
+            state = self._state(runs)
+            now = time.monotonic()
+            if state != last:
+                last, since = state, now
+            if not stand and not any(run.server.handler.threaded for run in runs):
+                if state == self._waited_out or now - since >= REAL_WAIT:
+                    self._waited_out = state
+                    return
+            elif now - since >= self.patience:
+                raise no_progress(runs, self.patience)
+            await asyncio.sleep(_POLL)
+
+    def _state(self, runs: set[Run]) -> object:
+        """What changes when something goes on."""
+        where = {run.delivered.id: tuple(places(run.task)) if run.task is not None else () for run in runs}
+        return len(self.events), where, self._worker.unsettled
+
+    def _writing(self) -> bool:
+        journal: Mapping[str, Any] = self.manager.part_figures()["journal"]
+        return bool(journal["waiting"])
+
+    def _waiting(self) -> int:
+        """How many messages of the handlers' queues wait, but for periodic work."""
+        handlers: list[Mapping[str, Any]] = self.manager.status()["handlers"]
+        return sum(each["waiting"] for each in handlers if not each["queue"].startswith(_PERIODIC))
+
+    # What is on the queues
+
+    async def messages(self, q_name: str) -> list[Any]:
+        """The bodies of the messages that are available on a queue, in its order: JSON as it is there, other text as
+        str, all else as bytes; of a dead letter that of the message that it is made of.
+        """
+        return [decoded(message) for message in await self.browse(q_name)]
+
+    async def browse(self, q_name: str) -> list[Message]:
+        """The messages that are available on a queue, in its order, with their descriptors and properties."""
+        found = []
+        async with self.manager.connect("test") as connection, connection.open(q_name, MQOO.BROWSE) as queue:
+            try:
+                while True:
+                    found.append(await queue.get(options=MQGMO.BROWSE_NEXT))
+            except MQError as error:
+                if error.reason != MQRC.NO_MSG_AVAILABLE:
+                    raise
+        return found
+
+    # What goes wrong
+
+    async def kill_worker(self) -> None:
+        """The process of the worker dies, with what it has in its hands; another is started in its place."""
+        await self._worker.die()
+        await self._start_worker()
+
+    async def cut(self) -> None:
+        """The line of the worker is cut. It connects again."""
+        await self.kill_worker()
+
+    async def restart(self, *, kill: bool = False) -> None:
+        """The queue manager ends, in order or killed, and is started on what it has left; workers connect again."""
+        await self._stop_programs(kill=kill)
+        await self._harness.stop(kill=kill)
+        await self._harness.start()
+        await self._start_programs()
+
+    def disk_full(self) -> Any:
+        """`with t.disk_full():` the disk has no room meanwhile: what adds something is refused (2192)."""
+        return self._harness.disk_full()
+
+    # Its life
+
+    async def __aenter__(self) -> Self:
+        await self._harness.start()
+        try:
+            await self._start_programs()
+        except BaseException:
+            await self._harness.stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if error is None:
+                await self._come_to_rest(stand=False)
+                self._log.raise_failures()
+        except BaseException as failed:
+            self._tell_seed(failed)
+            raise
+        finally:
+            await self._stop_programs()
+            await self._harness.stop()
+        if error is not None:
+            self._tell_seed(error)
+
+    def _tell_seed(self, error: BaseException) -> None:
+        error.add_note(f"the test of {self.app.name} ran with seed={self.seed}")
+
+    async def _start_programs(self) -> None:
+        """The test itself puts and requests; the worker is a program of its own."""
+        self._client = Program(self.app, self._harness, self._log, handlers=False)
+        await self._client.begun()
+        await self._start_worker()
+        self._bound = bound.set({**bound.get({}), self.app: self._client.session})
+
+    async def _start_worker(self) -> None:
+        self._worker = Program(self.app, self._harness, self._log, handlers=True)
+        await self._worker.begun()
+
+    async def _stop_programs(self, *, kill: bool = False) -> None:
+        await (self._worker.die() if kill else self._worker.stop())
+        await self._client.stop()
+        self._unbind()
+
+    def _unbind(self) -> None:
+        if self._bound is None:
+            return
+        try:
+            bound.reset(self._bound)
+        except ValueError:  # it was entered in another context, as fixtures may be
+            bound.set({app: session for app, session in bound.get({}).items() if app is not self.app})
+        self._bound = None

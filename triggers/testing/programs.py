@@ -1,0 +1,75 @@
+"""The programs of a test: the worker, and the test's own part of the app. Each is a session in a task of its own, so
+that either can die without the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from broker.mqi import MQError
+from broker.testing import settle
+from triggers.session import Session
+
+if TYPE_CHECKING:
+    from triggers.app import App
+    from triggers.run import Run
+    from triggers.testing.failures import TestLog
+    from triggers.testing.harness import Harness
+
+
+class Program:
+    """A program that runs an app, with its handlers or without, and sees its own session as the app's."""
+
+    def __init__(self, app: App, harness: Harness, log: TestLog, *, handlers: bool) -> None:
+        self._source = harness.source()
+        self.session = session = Session(app, self._source, handlers=handlers, bind=True)
+        session.log = log
+        self._clock = harness.clock
+        self._serving: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._over = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"program of {app.name}")
+
+    @property
+    def runs(self) -> set[Run]:
+        """What it has in its hands."""
+        return {run for service in self.session.services.values() for run in service.runs}
+
+    @property
+    def unsettled(self) -> int:
+        """How many deliveries it has not settled."""
+        return sum(service.unsettled for service in self.session.services.values())
+
+    async def begun(self) -> None:
+        """Return when it serves. Raises why it cannot."""
+        await asyncio.shield(self._serving)
+
+    async def stop(self) -> None:
+        """It stops in order: takes nothing more; what runs is cancelled and returned."""
+        self.session.cancel()
+        await self._ended()
+
+    async def die(self) -> None:
+        """Its process is killed: nothing is settled any more."""
+        self._source.cut()
+        await self._ended()
+
+    async def _ended(self) -> None:
+        """Return when it has ended. That may take time of the test's: handlers have some to clean up."""
+        self._over.set()
+        while not self._task.done():
+            await settle()
+            if not self._task.done() and (due := self._clock.next_timer) is not None:
+                await self._clock.advance(due)
+        self._task.result()
+
+    async def _run(self) -> None:
+        try:
+            async with self.session:
+                self._serving.set_result(None)
+                await self._over.wait()
+        except BaseException as error:
+            if not self._serving.done():
+                self._serving.set_exception(error)
+            elif not isinstance(error, MQError):  # the connection that was cut
+                raise
