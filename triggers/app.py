@@ -1,0 +1,242 @@
+"""`App`: handlers, puts and requests for programs that know no MQ.
+
+    app = App("mq://127.0.0.1:1414")
+
+    @app.handler("ORDERS", retry=Retry(5, backoff=(0.1, 60)))
+    async def ship(order: Order) -> None:
+        await app.put("SHIPPED", order)
+
+    async with app.running(): ...
+
+Above the MQI stands nothing that the MQI could not do: what becomes of messages is the queue manager's to decide.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from triggers.bodies import reader
+from triggers.cron import Cron
+from triggers.handler import caller_names, check_name, dead_q_name, handler
+from triggers.interval import seconds
+from triggers.periodic import function_name, periodic
+from triggers.periodic_schedule import Schedule
+from triggers.session import GRACE, Session, bound
+from triggers.source import source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from datetime import timedelta
+    from pathlib import Path
+    from typing import Unpack
+
+    from broker import PutResult
+    from triggers.connections import Manager
+    from triggers.handler import Handler, HandlerOptions
+    from triggers.middleware import Middleware
+    from triggers.periodic import Periodic
+    from triggers.periodic_schedule import Missed, Overlap
+    from triggers.putting import PutOptions
+    from triggers.source import Source
+    from triggers.testing import AppTest
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+T = TypeVar("T")
+
+
+class App:
+    """Handlers of queues, and what puts messages on them.
+
+    `source` is the URL of a queue manager, a `QueueManager` of this process that is entered, or a folder for one that
+    the app opens. `name` is how the app's connections and periodic work are named: by default as the module that makes
+    it. `middleware` is called round each handler. Nothing happens before `running`.
+    """
+
+    def __init__(
+        self, source: str | Path | Manager, *, name: str | None = None, middleware: Sequence[Middleware] = ()
+    ) -> None:
+        self.source: Source = source_of(source)
+        self.name = name or _module_name(sys._getframe(1).f_globals)
+        self.handlers: dict[str, Handler] = {}
+        self.middleware = tuple(middleware)
+        self.periodic: list[Periodic] = []
+        self.running_session: Session | None = None
+
+    def handler(self, q_name: str, **options: Unpack[HandlerOptions]) -> Callable[[Function], Function]:
+        """Make a function the handler of a queue: `@app.handler("ORDERS", retry=Retry(5))`.
+
+        An `async def` function runs on the event loop, a plain one in a thread. It is given, by annotation: its body
+        (bytes, str, dict, list, dataclass, TypedDict, pydantic model, unions of these; `list[T]` with `batch=N`;
+        `Group[T]` for whole groups), `Message`, `Connection`, `Attempt`, `TriggerMessage`, `App`. When it returns, the
+        message is gone and all that it put is there, in one step; when it raises, it is tried again.
+        `HandlerOptions` describes the options. Raises TypeError for a function that cannot be called so, ValueError for
+        options out of range and for a second handler of a queue.
+        """
+        check_name(q_name)
+        names = caller_names(1)
+
+        def declare(function: Function) -> Function:
+            self.add(handler(function, q_name, options, names, last_dead_letter=dead_q_name(q_name)))
+            return function
+
+        return declare
+
+    def every(
+        self,
+        interval: float | timedelta | str,
+        *,
+        offset: float | timedelta | str = 0.0,
+        now: bool = False,
+        missed: Missed = "one",
+        overlap: Overlap = "skip",
+        **options: Unpack[HandlerOptions],
+    ) -> Callable[[Function], Function]:
+        """Run a function again and again: `@app.every("5m")`.
+
+        `interval` is a number of seconds, a timedelta, or text such as "30s", "1h 30m", "1d"; at least a second. The
+        instants are its multiples since 1970 UTC plus `offset`. `now`: a schedule that is new begins with a run.
+        However many workers have the function, one of them runs it. It is given, by annotation, a `Tick`, and what a
+        handler is given; `options` are those of a handler.
+
+        `missed` says what becomes of instants at which nobody served it: "one" run for all, "all" for one each, up to
+        1,000, "none". `overlap` says what becomes of a run that is due while the one before has not ended: "skip",
+        "queue" for one after the other, "parallel". Raises what `handler` does, ValueError for what is no interval.
+        """
+        every, shift = seconds(interval), seconds(offset)
+        names = caller_names(1)
+
+        def declare(function: Function) -> Function:
+            schedule = Schedule(self.name, function_name(function), every, shift, missed=missed, overlap=overlap)
+            self._repeat(periodic(function, schedule, options, at_once=now, names=names))
+            return function
+
+        return declare
+
+    def cron(
+        self,
+        expression: str,
+        *,
+        tz: str = "UTC",
+        missed: Missed = "one",
+        overlap: Overlap = "skip",
+        **options: Unpack[HandlerOptions],
+    ) -> Callable[[Function], Function]:
+        """Run a function at the instants of a cron expression: `@app.cron("0 3 * * *", tz="Europe/Berlin")`.
+
+        As `every` otherwise. Five fields as in crontab(5), or `@daily` and its kin, in a zone of the IANA database. A
+        time that the clock leaves out is run at the first instant after the gap, one that it shows twice, once; with a
+        `*` or a step in minute or hour, elapsed time counts. Raises ValueError, also for what never comes.
+        """
+        names = caller_names(1)
+        Cron(expression, tz)
+
+        def declare(function: Function) -> Function:
+            schedule = Schedule(
+                self.name, function_name(function), cron=expression, tz=tz, missed=missed, overlap=overlap
+            )
+            self._repeat(periodic(function, schedule, options, names=names))
+            return function
+
+        return declare
+
+    def _repeat(self, work: Periodic) -> None:
+        self.add(work.run)
+        self.add(work.turn)
+        self.periodic.append(work)
+
+    def add(self, handler: Handler) -> None:
+        """Serve a queue with this handler when the app runs. Raises ValueError when it has one."""
+        first = self.handlers.setdefault(handler.q_name, handler)
+        if first is not handler:
+            raise ValueError(f"queue {handler.q_name} has two handlers: {first.place} and {handler.place}")
+
+    @property
+    def session(self) -> Session:
+        """The running app. Raises RuntimeError when it does not run."""
+        session = bound.get(_NO_SESSIONS).get(self) or self.running_session
+        if session is None:
+            raise RuntimeError(
+                f"the app {self.name} does not run: async with app.running(): ..., or app.running(handlers=False) "
+                "where workers serve its queues"
+            )
+        return session
+
+    def running(self, *, handlers: bool = True, grace: float = GRACE, wait: bool = False) -> Session:
+        """`async with app.running():` connects, defines queues that are missing, and serves the handlers.
+
+        With handlers=False nothing is served here: for a program that puts and requests, while workers handle. When it
+        is left, nothing more is taken, and handlers that run have `grace` seconds to end; then they are cancelled, and
+        their messages returned. `wait`: a queue manager that cannot be reached is waited for, for ever; otherwise that
+        is an MQError, such as HOST_NOT_AVAILABLE (2538). Raises NotServableError for a queue that is there and cannot
+        be served as it is, RuntimeError when the app runs already.
+        """
+        return Session(self, self.source, handlers=handlers, grace=grace, wait=wait)
+
+    def complete_handlers(self) -> list[Handler]:
+        """The handlers, with all that they name. Raises TypeError for a name that is not defined."""
+        return [each.complete() for each in self.handlers.values()]
+
+    def test(self, seed: int = 0) -> AppTest:
+        """`async with app.test() as t:` runs the app in a test: on a queue manager of its own in memory, with its
+        workers in the test's event loop, on a clock that stands until the test moves it. See `triggers.testing`.
+
+        What chance there is comes of the seed. The app's own source is not used; an app of a module may run in many
+        tests at a time.
+        """
+        from triggers.testing import AppTest  # with the queue manager, which clients do not load
+
+        return AppTest(self, seed)
+
+    async def put(self, q_name: str, body: object, **options: Unpack[PutOptions]) -> PutResult:
+        """Put a message: bytes, str, dict, list, a dataclass or a pydantic model. Persistent, unless persistence=False.
+
+        Inside a handler the put is part of its unit of work: the message is there when the handler has returned, or
+        never. Outside, it is durable when this returns. `PutOptions` describes the options. Raises TypeError and
+        ValueError for a body that has no form, before anything is sent; MQError: UNKNOWN_OBJECT_NAME (2085), Q_FULL
+        (2053), HCONN_ERROR (2018) from a handler whose outcome is decided, and others.
+        """
+        return await self.session.puts.put(q_name, body, options)
+
+    async def put_group(self, q_name: str, bodies: Sequence[object], **options: Unpack[PutOptions]) -> list[PutResult]:
+        """Put a message group, all of it or nothing, in the order of `bodies`. As `put`."""
+        return await self.session.puts.put_group(q_name, bodies, options)
+
+    async def cancel(self, put: PutResult) -> bool:
+        """Remove a message that waits for its instant. False when it does not wait any more: it was handed out, or will
+        be. Inside a handler this is part of its unit of work.
+        """
+        return await self.session.puts.cancel(put)
+
+    async def release(self, put: PutResult) -> bool:
+        """Deliver a message now that waits for its instant. False when it does not wait any more."""
+        return await self.session.puts.release(put)
+
+    @overload
+    async def request(self, q_name: str, body: object, *, timeout: float) -> Any: ...
+    @overload
+    async def request(self, q_name: str, body: object, *, timeout: float, type: type[T]) -> T: ...
+    async def request(self, q_name: str, body: object, *, timeout: float, type: Any = Any) -> Any:
+        """Put a request and wait for its reply, at most for `timeout` seconds; the reply as `type` says, by default as
+        it is in JSON, bytes where it is none.
+
+        It is no part of any unit of work. Raises TimeoutError; RequestError when nobody could handle the request;
+        UnreadableError for a reply that is not of `type`; MQError, CONNECTION_BROKEN (2009) when the connection is lost
+        meanwhile: nothing is sent again.
+        """
+        read = reader(_ANY_REPLY if type is Any else type)
+        session = self.session
+        session.puts.joined(syncpoint=False)
+        return read(await session.requests.request(q_name, body, timeout))
+
+
+_ANY_REPLY: Any = bytes | str | Any
+_NO_SESSIONS: Mapping[App, Session] = {}
+
+
+def _module_name(names: Mapping[str, Any]) -> str:
+    """The name of a module, of a program that of its file."""
+    name = str(names.get("__name__", "app"))
+    return PurePath(str(names.get("__file__", "app"))).stem if name == "__main__" else name
