@@ -8,6 +8,7 @@ from broker.benchmarks.claimed import CLAIM
 from broker.benchmarks.disk import COMMIT, HOP, INSERT, READ, REMOVE, SYNC
 from broker.benchmarks.echo import REQUEST, ROUND_TRIP
 from broker.benchmarks.gets import GET, PUT_AND_GET
+from broker.benchmarks.handled import HANDLED, HANDLED_BY_WORKER
 from broker.benchmarks.held import HELD
 from broker.benchmarks.hostile import HOSTILE
 from broker.benchmarks.loop import HOLD
@@ -30,6 +31,8 @@ WORKLOADS: Final = {
         WAKE_OUTSIDE_SYNCPOINT,
         WAITERS,
         TRIGGERED,
+        HANDLED,
+        HANDLED_BY_WORKER,
         RECOVERY,
         HELD,
         HOLD,

@@ -20,11 +20,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from adapters.base import Adapter  # type: ignore[import-not-found]  # the harness has it
 
+sys.path.append(str(Path(__file__).parent))
+
 import broker
+import peers_handlers
 from broker.mqi import MQGMO, MQIA, MQOO, GetMessageOptions
+from triggers import App
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 
     from broker import Message, Queue
 
@@ -184,7 +188,113 @@ class EverMQUnix(EverMQ):
     url = f"mq+unix://{FOLDER}/evermq.sock"
 
 
-ADAPTERS = [EverMQ, EverMQOutsideSyncpoint, EverMQUnix]
+class _Handlers(EverMQ):
+    """For W7 and W7p alone: handlers of EverMQ itself. Each message is asserted to have been handled once."""
+
+    skip = ("W1", "W2", "W3", "W4", "W4p", "W5", "W6", "W8")
+    process = "PEERS"
+
+    async def setup(self, queues: Sequence[str], wake: bool = False) -> None:
+        commands = ["ALTER QMGR MAXHANDS(10000)", f"DEFINE PROCESS({self.process}) REPLACE"]
+        for name in queues:
+            commands += [
+                f"DEFINE QLOCAL('{name}') REPLACE {QUEUE} TRIGGER TRIGTYPE(EVERY) PROCESS({self.process})",
+                f"CLEAR QLOCAL('{name}')",
+            ]
+        await self._command(commands)
+
+    async def _emptied(self, q: str) -> None:
+        """Return when the last message has gone: what its handler did is durable."""
+        async with asyncio.timeout(60), self.connection.open(q, MQOO.INQUIRE) as queue:
+            while await queue.inquire(MQIA.CURRENT_Q_DEPTH) != {MQIA.CURRENT_Q_DEPTH: 0}:  # noqa: ASYNC110  # by others
+                await asyncio.sleep(0.005)
+
+
+class EverMQTrigger(_Handlers):
+    """Handlers in the daemon, which are handed their message."""
+
+    name, server = "evermq-trigger", "evermq-trigger"
+    url = f"mq://127.0.0.1:{PORT + 1}"
+    ack_note = "the handler's return, durable: the message is removed"
+    process = peers_handlers.MESSAGE
+
+    async def setup(self, queues: Sequence[str], wake: bool = False) -> None:
+        await super().setup(queues, wake)
+        ask, told = peers_handlers.ASK, peers_handlers.TOLD
+        await self._command(
+            [
+                f"DEFINE PROCESS({ask}) REPLACE",
+                f"DEFINE QLOCAL({ask}) REPLACE TRIGGER TRIGTYPE(EVERY) PROCESS({ask})",
+                f"DEFINE QLOCAL({told}) REPLACE MAXMSGL(104857600)",
+            ]
+        )
+
+    async def trigger(
+        self, q: str, n: int, handler: Callable[[bytes], Awaitable[None]], ready: Callable[[], None]
+    ) -> None:
+        await self.connection.put1(q, bytes(8))  # the daemon serves the queue from now on
+        await self._stamps(1)
+        ready()
+        stamps = await self._stamps(n)
+        await self._emptied(q)
+        stamps += await self._stamps(0)
+        if not len({body for body, _ in stamps}) == len(stamps) == n:
+            raise AssertionError(f"{len(stamps)} handlers ran for {n} messages")
+        for body, began in stamps:  # the harness's handler, with the clock as it was when that of the daemon began
+            handler.__globals__["now"] = lambda began=began: began
+            await handler(body)
+
+    async def _stamps(self, count: int) -> list[tuple[bytes, int]]:
+        await self.connection.put1(peers_handlers.ASK, str(count))
+        async with self.connection.open(peers_handlers.TOLD, MQOO.INPUT_SHARED) as told:
+            data = (await told.get(wait=120)).data
+        return list(peers_handlers.STAMPS.iter_unpack(data))
+
+
+class EverMQTriggerGets(EverMQTrigger):
+    """Handlers in the daemon of deliver="trigger": each gets its message and commits. The throttle is the default."""
+
+    name = "evermq-trigger-gets"
+    process = peers_handlers.TRIGGER
+
+
+class EverMQTriggerGetsAtOnce(EverMQTriggerGets):
+    """The same with throttle_delay = 0."""
+
+    name, server = "evermq-trigger-gets-0", "evermq-trigger-0"
+    url = f"mq://127.0.0.1:{PORT + 2}"
+
+
+class EverMQWorker(_Handlers):
+    """Handlers in a worker process, the consumer's, which are handed their message over TCP."""
+
+    name = "evermq-worker"
+    ack_note = "the handler's return, durable: the message is removed"
+
+    async def trigger(
+        self, q: str, n: int, handler: Callable[[bytes], Awaitable[None]], ready: Callable[[], None]
+    ) -> None:
+        app, all_handled = App(self.url, name="peers"), asyncio.Event()
+        handled: list[bytes] = []
+
+        @app.handler(q, concurrency=1000)
+        async def handle(body: bytes) -> None:
+            await handler(body)
+            handled.append(body[:8])
+            if len(handled) == n:
+                all_handled.set()
+
+        async with app.running():
+            ready()
+            await all_handled.wait()
+            await self._emptied(q)
+        if not len(set(handled)) == len(handled) == n:
+            raise AssertionError(f"{len(handled)} handlers ran for {n} messages")
+
+
+ADAPTERS = [
+    EverMQ, EverMQOutsideSyncpoint, EverMQUnix, EverMQTrigger, EverMQTriggerGets, EverMQTriggerGetsAtOnce, EverMQWorker,
+]  # fmt: skip
 
 
 def _server(data_dir: str, port: int) -> tuple[list[str], dict[str, str]]:
@@ -197,4 +307,20 @@ def _server(data_dir: str, port: int) -> tuple[list[str], dict[str, str]]:
     return [sys.executable, "-m", "broker", "run"], settings
 
 
-SERVERS = {"evermq": (PORT, _server)}
+def _with_handlers(**settings: str) -> Callable[[str, int], tuple[list[str], dict[str, str]]]:
+    """`evermq run` with the handlers of `peers_handlers` inside."""
+
+    def server(data_dir: str, port: int) -> tuple[list[str], dict[str, str]]:
+        command, others = _server(data_dir, port)
+        paths = [str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])]
+        monitor = {"EVERMQ_TRIGGER_MONITOR_ENABLED": "true", "EVERMQ_TRIGGER_MONITOR_HANDLERS": "peers_handlers"}
+        return command, {**others, **monitor, "PYTHONPATH": os.pathsep.join(paths), **settings}
+
+    return server
+
+
+SERVERS = {
+    "evermq": (PORT, _server),
+    "evermq-trigger": (PORT + 1, _with_handlers()),
+    "evermq-trigger-0": (PORT + 2, _with_handlers(EVERMQ_TRIGGER_MONITOR_THROTTLE_DELAY="0")),
+}
