@@ -7,7 +7,8 @@ same run again. `python -m tests.simulation` is the command.
 The queue manager is a real one, embedded, on a clock that stands still and a disk made of memory (`disk`). Programs
 make calls that overlap, are cancelled and cut off (`program`); a ledger outside the queue manager keeps what they were
 told (`ledger`), and compares it with what is there, in the middle of a life and after each restart (`audit`).
-Claims and prepared units have a simulation of their own in `tests.simulation.claims`, beside puts and gets as here.
+Claims and prepared units have a simulation of their own in `tests.simulation.claims`, handlers in
+`tests.simulation.handlers`, beside puts and gets as here.
 """
 
 from __future__ import annotations

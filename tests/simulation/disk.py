@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Sequence
     from random import Random
 
-    from broker.storage.store import Done, MessageRow, ObjectRow, Rows
+    from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow, Rows
 
 TURNS_MAX = 4  # of the event loop, before a write reaches the disk, and again before it is answered
 TURNS_TO_LEARN = 2  # until the queue manager has heard that a write found no room
@@ -58,6 +58,9 @@ class Disk(Store):
 
     async def load_objects(self) -> tuple[list[ObjectRow], int]:
         return await self.faults.load_objects()
+
+    def load_keys(self) -> AsyncIterator[list[KeyRow]]:
+        return self.faults.load_keys()
 
     def load_messages(self) -> AsyncIterator[list[MessageRow]]:
         return self.faults.load_messages()
