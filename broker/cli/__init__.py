@@ -9,18 +9,24 @@ import click
 
 from broker.cli.backup import backup
 from broker.cli.bench import bench
+from broker.cli.dead_letters import dead_letters
+from broker.cli.delayed import delayed
 from broker.cli.demo import demo
 from broker.cli.explain import explain
 from broker.cli.get import browse, get
+from broker.cli.monitor import monitor
 from broker.cli.mqsc import mqsc
+from broker.cli.pause import pause, resume
 from broker.cli.pipeline import pipeline
 from broker.cli.program import Program
 from broker.cli.put import put
 from broker.cli.recover import recover
 from broker.cli.run import run
+from broker.cli.schedules import schedules
 from broker.cli.status import status
 from broker.cli.verify import verify
 from broker.cli.version import show_version
+from broker.cli.worker import worker
 
 
 @click.group("evermq", cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -41,5 +47,26 @@ def main() -> None:
     """
 
 
-for _command in (run, mqsc, put, get, browse, status, explain, backup, verify, recover, demo, pipeline, bench):
+for _command in (
+    run,
+    mqsc,
+    put,
+    get,
+    browse,
+    status,
+    explain,
+    monitor,
+    pause,
+    resume,
+    schedules,
+    dead_letters,
+    delayed,
+    backup,
+    verify,
+    recover,
+    demo,
+    pipeline,
+    bench,
+    worker,
+):
     main.add_command(_command)

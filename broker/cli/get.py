@@ -60,9 +60,9 @@ async def _get(connection: Connection, name: str, wait: float, *, everything: bo
     return DONE
 
 
-async def gathered(queue: Queue, limit: int, wait: float) -> list[Message]:
+async def gathered(queue: Queue, limit: int, wait: float, *, options: int = MQGMO.NONE) -> list[Message]:
     """Get what is there under syncpoint, up to a limit, waiting only for the first message. Nothing: none came."""
-    options = MQGMO.SYNCPOINT | MQGMO.FAIL_IF_QUIESCING
+    options |= MQGMO.SYNCPOINT | MQGMO.FAIL_IF_QUIESCING
     return await _there(queue.get_many(limit, options=options, wait=wait or None))
 
 

@@ -105,7 +105,7 @@ def test_an_unknown_queue_is_one_line_with_the_reason(on: Evermq, words: list[st
 
 def test_status_shows_the_queues(on: Evermq, queue: str) -> None:
     on("put", queue, "x")
-    assert f"\n{queue} " in on("status").stdout
+    assert f"\n{queue}" in on("status").stdout
     figures = json.loads(on("status", "--json").stdout)
     assert [each["depth"] for each in figures["queues"] if each["name"] == queue] == [1]
 

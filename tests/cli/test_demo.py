@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 from typing import TYPE_CHECKING
@@ -36,6 +37,8 @@ def test_the_sample_is_confirmed_but_for_its_deliberate_mistakes(tmp_path: Path)
     report = demonstrated(tmp_path)
     assert "ZMQSC ALTER QL-DEMO.RESERVATIONS PROCESS-DEMO TRIGGER TRIGTYPE-EVERY" in report
     assert "lines 3,000 confirmed 2,940 a reply each rejected 60 on the dead-letter queue" in report
+    assert re.search(r"tasks 400 for a worker, killed when 2\d\d were done; another went on done 399 once each", report)
+    assert "dead letters 1 on TASKS.DEAD task 123, 3 attempts: ValueError: nobody can do this" in report
     assert "put to handler, at 200 messages a second: p50 " in report
     assert list(tmp_path.iterdir()) == []
 

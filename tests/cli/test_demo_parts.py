@@ -10,6 +10,7 @@ from broker.cli.demo.account import Account, percentile
 from broker.cli.demo.command import SAMPLE
 from broker.cli.demo.reservation import Refusal, RefusedError, parsed
 from broker.cli.demo.stamp import Stamp
+from broker.cli.demo.working import Worked
 from tests.scripts import script
 
 RIGHT = {
@@ -150,3 +151,37 @@ def test_an_account_of_nothing_is_complete() -> None:
 def test_percentiles_are_of_nearest_rank(rank: int, value: int) -> None:
     assert percentile(range(1, 101), rank) == value
     assert percentile([7], rank) == 7
+
+
+def test_tasks_are_accounted_for_when_each_is_back_once() -> None:
+    worked = Worked(3)
+    worked.done.update([1, 3])
+    before = worked.complete
+    worked.dead[2] = "3 attempts: ValueError: no"
+    worked.again, worked.at_kill = 1, 1
+    assert (before, worked.complete) == (False, True)
+    assert list(worked.report()) == [
+        "tasks                            3  for a worker, killed when 1 were done; another went on",
+        "  done                           2  once each",
+        "    tried again                  1  the handler raised, or went with its worker",
+        "  dead letters                   1  on TASKS.DEAD",
+        "    task 2, 3 attempts: ValueError: no",
+    ]
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_task_that_is_back_twice_is_told(again: int) -> None:
+    worked = Worked(3)
+    worked.done.update([1, 3, again])
+    worked.dead[2] = "dead, and perhaps done"
+    assert not worked.complete
+    assert list(worked.report())[-1] == "  doubled                        1  back more than once"
+    account = Account()
+    account.worked = worked
+    assert not account.complete
+
+
+def test_a_task_that_is_not_back_is_told() -> None:
+    worked = Worked(3)
+    worked.done.update([1, 3])
+    assert list(worked.report())[-1] == "  missing                        1  put, but not back"

@@ -94,6 +94,18 @@ def test_status_tells_single_figures_first_and_then_the_queues_of_users_and_the_
     ]
 
 
+def test_status_tells_what_waits_and_what_keys_are_kept_where_there_are_any() -> None:
+    nothing = {"waiting": 0, "next_release": None, "keys": 0, "duplicates": 0, "duplicates_with_other_data": 0}
+    queues = [{"name": "ORDERS", "depth": 5, **nothing}, {"name": "MAIL", "depth": 1, **nothing}]
+    assert list(in_words({"queues": queues}))[2:] == ["queue   depth", "ORDERS      5", "MAIL        1"]
+    queues[1] |= {"waiting": 1, "keys": 2}
+    assert list(in_words({"queues": queues}))[2:] == [
+        "queue   depth  waiting  keys",
+        "ORDERS      5        0     0",
+        "MAIL        1        1     2",
+    ]
+
+
 def test_status_tells_of_consumers_and_prepared_units_where_there_are_any() -> None:
     figures = {
         "name": "QM1",

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.cli.pipeline.replay import _words, moment
+from broker.cli.moment import moment
+from broker.cli.pipeline.replay import _words
 from broker.spark.pipelines.replay import Replayed
 from tests.cli.test_mistakes import the_line
 

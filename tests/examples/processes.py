@@ -42,8 +42,8 @@ class Shell:
         return daemon
 
 
-class Daemon:
-    """A daemon in a process of its own; leaving its context ends it as Ctrl-C does. It listens on `address`."""
+class Running:
+    """A command that goes on; leaving its context ends it as Ctrl-C does."""
 
     def __init__(self, command: str, shell: Shell) -> None:
         self._lines: list[str] = []
@@ -51,11 +51,6 @@ class Daemon:
             ["bash", "-c", f"exec env {command}"],
             cwd=shell.folder, env=shell.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
-        try:
-            self.address = _address(self.wait_for(lambda line: _address(line) != ""))
-        except BaseException:
-            self.kill()
-            raise
 
     def wait_for(self, wanted: Callable[[str], bool]) -> str:
         """The first line that it has said, or says from now on, on either stream, that is wanted."""
@@ -67,7 +62,7 @@ class Daemon:
             self._lines.append(line.rstrip("\n"))
             if wanted(self._lines[-1]):
                 return self._lines[-1]
-        raise AssertionError("the daemon has ended:\n" + "\n".join(self._lines))
+        raise AssertionError("it has ended:\n" + "\n".join(self._lines))
 
     def stop(self) -> None:
         """End it in order."""
@@ -88,6 +83,18 @@ class Daemon:
             self.stop()
         else:
             self.kill()
+
+
+class Daemon(Running):
+    """A daemon, which listens on `address`."""
+
+    def __init__(self, command: str, shell: Shell) -> None:
+        super().__init__(command, shell)
+        try:
+            self.address = _address(self.wait_for(lambda line: _address(line) != ""))
+        except BaseException:
+            self.kill()
+            raise
 
 
 def _address(line: str) -> str:

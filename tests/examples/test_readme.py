@@ -1,7 +1,8 @@
 """The README is true: every block of it is run here, in its order, and what it shows is what comes out.
 
 A block names its language, and after it what it is for: one with `title="NAME"` is saved under that name and not run,
-`text` is what the block before it prints, `text daemon` what the daemon prints meanwhile. `...` stands for anything.
+`text` is what the block before it prints, `text daemon` and `text worker` what these print meanwhile. `...` stands for
+anything.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from tests.examples.processes import ROOT
+from tests.examples.processes import ROOT, Running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,6 +48,7 @@ class Newcomer:
         self._shell = shell
         self._stack = stack
         self._daemon: Daemon | None = None
+        self._worker: Running | None = None
         self._said: str | None = ""
 
     def follow(self, block: Block) -> None:
@@ -54,6 +56,9 @@ class Newcomer:
         match block.language:
             case _ if block.purpose.startswith("title="):
                 (self._shell.folder / block.purpose.removeprefix("title=").strip('"')).write_text(block.text, "utf-8")
+            case "sh" if "evermq worker" in block.text:
+                self._worker = self._stack.enter_context(Running(block.text.strip(), self._shell))
+                self._said = None
             case "sh" if "evermq run" in block.text:
                 self._restart(block.text)
                 self._said = None
@@ -62,9 +67,12 @@ class Newcomer:
             case "python":
                 (self._shell.folder / "program.py").write_text(self._here(block.text), "utf-8")
                 self._said = self._shell.run("python program.py")
+            case "text" if block.purpose == "worker":
+                for line in block.text.splitlines():
+                    self._hear(line, self._worker)
             case "text" if block.purpose == "daemon" or self._said is None:
                 for line in block.text.splitlines():
-                    self._hear(line)
+                    self._hear(line, self._daemon)
             case "text":
                 assert self._said is not None
                 assert shows(block.text, self._said), f"{self._said}\nshould be\n{block.text}"
@@ -76,10 +84,10 @@ class Newcomer:
             self._stack.close()
         self._daemon = self._stack.enter_context(self._shell.daemon(command.strip()))
 
-    def _hear(self, line: str) -> None:
-        assert self._daemon is not None
+    def _hear(self, line: str, who: Running | None) -> None:
+        assert who is not None
         wanted = f"...{self._here(line)}"
-        self._daemon.wait_for(lambda said: shows(wanted, said))
+        who.wait_for(lambda said: shows(wanted, said))
 
     def _here(self, text: str) -> str:
         return text.replace(ADDRESS, self._daemon.address) if self._daemon else text

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from broker.cli.demo.reservation import Refusal
+    from broker.cli.demo.working import Worked
 
 EXAMPLES_MAX: Final = 3
 PERCENTILES: Final = (50, 90, 99)
@@ -25,6 +26,8 @@ class Account:
     """Every line is put, refused or too long; every line put comes back once, as a reply or as a dead letter."""
 
     def __init__(self) -> None:
+        self.worked: Worked | None = None
+        """What became of the tasks of the workers."""
         self.put = 0
         self.put_seconds = 0.0
         self.total_seconds = 0.0
@@ -53,7 +56,8 @@ class Account:
     @property
     def complete(self) -> bool:
         """Whether each line put has come back once, and none was refused by the queue manager."""
-        return self.missing == 0 and self.doubled == 0 and not self.refused
+        worked = self.worked is None or self.worked.complete
+        return worked and self.missing == 0 and self.doubled == 0 and not self.refused
 
     def back(self, line: int, refusal: Refusal | None = None) -> None:
         """A line came back: as a reply, or with a refusal as a dead letter."""

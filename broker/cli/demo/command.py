@@ -16,6 +16,7 @@ from broker.cli.conversation import connected, run
 from broker.cli.demo.account import Account
 from broker.cli.demo.daemon import Daemon
 from broker.cli.demo.exchange import KEPT, Exchange
+from broker.cli.demo.working import work
 from broker.cli.lines import LINE_BYTES_MAX, Lines
 from broker.cli.program import DONE, NO_QUEUE_MANAGER, SOME_FAILED, CannotRunError, lone
 from broker.cli.signals import heed_signals
@@ -49,12 +50,14 @@ _KEPT_DEFINITIONS: Final = "".join(
     "--keep", metavar="DIR", type=click.Path(file_okay=False), help="Keep the queue manager, in a new directory."
 )
 def demo(file: str | None, keep: str | None) -> int:
-    """Put FILE line by line, have each line handled, account for all.
+    """Kill a worker, and have every line of FILE handled; account for all.
 
-    Every line becomes a message on a triggered queue; a handler answers it, or rejects it to a dead-letter queue. FILE
-    is any file at all ("-": standard input); without it, a sample of airline reservations. A daemon of its own is
-    started on a free port with a temporary folder, and stopped at the end. With --keep its data stay in DIR, and what
-    came back stays on the queues DEMO.REPLY.KEPT and DEMO.DEAD.LETTER.QUEUE.KEPT: for a pipeline, or a daemon.
+    First a worker has tasks, and is killed half-way: each is done once, by it or by another; what fails is tried again,
+    and what always fails is a dead letter. Then every line becomes a message on a triggered queue; a handler answers
+    it, or rejects it to a dead-letter queue. FILE is any file at all ("-": standard input); without it, a sample of
+    airline reservations. A daemon of its own is started on a free port with a temporary folder, and stopped at the end.
+    With --keep its data stay in DIR, and what came back stays on the queues DEMO.REPLY.KEPT and
+    DEMO.DEAD.LETTER.QUEUE.KEPT: for a pipeline, or a daemon.
     """
     data = None if keep is None else _new(Path(keep))
     name = file or str(SAMPLE)
@@ -88,7 +91,7 @@ async def _demonstrated(lines: Lines, data: Path | None) -> Account:
             tasks.start_soon(heed_signals, name="signals")
             await daemon.start(tasks)
             try:
-                await _exchange(daemon.url, lines, account, data)
+                await _exchange(daemon.url, Path(folder), lines, account, data)
             except Exception as error:
                 cause = lone(error)
                 if isinstance(cause, MQError) and cause.reason in NO_QUEUE_MANAGER:
@@ -98,12 +101,14 @@ async def _demonstrated(lines: Lines, data: Path | None) -> Account:
     return account
 
 
-async def _exchange(url: str, lines: Lines, account: Account, data: Path | None) -> None:
+async def _exchange(url: str, folder: Path, lines: Lines, account: Account, data: Path | None) -> None:
     async with AsyncExitStack() as stack:
         connection = await connected(stack, url)
         where = "a temporary folder" if data is None else "the folder given"
         print(f"queue manager {connection.q_mgr_name} at {url}, its data in {where}\n")
         await _define(connection, _DEFINITIONS if data is None else _DEFINITIONS + _KEPT_DEFINITIONS)
+        account.worked = await work(connection, url, folder)
+        print("\n".join(account.worked.report()))
         sys.stdout.flush()
         await Exchange(connection, account, keep=data is not None).run(lines)
 

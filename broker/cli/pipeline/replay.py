@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from broker.cli.identifier import identifier
+from broker.cli.identifier import identifiers
+from broker.cli.moment import moment
 from broker.cli.pipeline.spark import (
     SourceOptions,
     check_archive,
@@ -23,25 +23,9 @@ from broker.cli.progress import show
 from broker.cli.terminal import say
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from broker.spark.pipelines.replay import Replayed
-
-
-def moment(context: click.Context, parameter: click.Parameter, text: str | None) -> datetime | None:
-    """A day, or a day and a time, as ISO 8601 writes them, as the callback of an option; in UTC where no zone is
-    named.
-    """
-    if text is None:
-        return None
-    try:
-        given = datetime.fromisoformat(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is no moment: write 2026-01-31, or 2026-01-31T12:00+01:00") from None
-    return given if given.tzinfo is not None else given.replace(tzinfo=UTC)
-
-
-def _identifiers(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[bytes, ...]:
-    """Several identifiers, as the callback of an option."""
-    return tuple(found for text in texts if (found := identifier(context, parameter, text)) is not None)
 
 
 class Options(SourceOptions):
@@ -70,12 +54,12 @@ class Options(SourceOptions):
 )
 @click.option("--until", callback=moment, metavar="TIME", help="Only what was put before TIME.")
 @click.option(
-    "--msg-id", "msg_ids", multiple=True, callback=_identifiers, metavar="HEX", help="Only messages with this MsgId."
+    "--msg-id", "msg_ids", multiple=True, callback=identifiers, metavar="HEX", help="Only messages with this MsgId."
 )
 @click.option(
-    "--correl-id", "correl_ids", multiple=True, callback=_identifiers, metavar="HEX", help="Or with this CorrelId."
+    "--correl-id", "correl_ids", multiple=True, callback=identifiers, metavar="HEX", help="Or with this CorrelId."
 )
-@click.option("--group-id", "group_ids", multiple=True, callback=_identifiers, metavar="HEX", help="Or this group.")
+@click.option("--group-id", "group_ids", multiple=True, callback=identifiers, metavar="HEX", help="Or this group.")
 @click.option(
     "--key", metavar="KEY", help="What this is made once for.  [default: made of archive, filters and target]"
 )
