@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "config": {"mqi"},
     "engine": {"clock", "commands", "config", "core", "interface", "mqi", "storage"},
     "groups": {"interface", "mqi"},
+    "dead_letters": {"interface", "mqi"},
     "spark": {"", "interface", "mqi"},
     "wire": {"interface", "mqi"},
     "client": {"clock", "interface", "mqi", "wire"},
@@ -38,6 +39,7 @@ MAY_IMPORT = {
         "clock",
         "commands",
         "config",
+        "dead_letters",
         "engine",
         "interface",
         "mqi",
@@ -91,7 +93,7 @@ def test_triggers_use_only_the_public_names() -> None:
         assert {name for name in imported(path) if name.split(".")[0] == "broker"} <= public, path
 
 
-ROOMS = ("message", "selector", "queues", "names", "calls", "claims", "prepared", "explain", "")
+ROOMS = ("message", "selector", "queues", "names", "calls", "claims", "prepared", "deliveries", "explain", "")
 """The rooms of the core, each below the next; the last are its files at the top."""
 
 

@@ -25,6 +25,11 @@ TESTS: Final = "tests"
 EXAMPLES: Final = "test_rule_numbers.py"
 """The file that says how rules are cited: its numbers are examples."""
 
+PAGES: Final = (
+    "semantics.md", "triggers.md", "commands.md", "durability.md", "log.md", "claims.md", "handlers.md",
+)  # fmt: skip
+"""The pages that have numbers."""
+
 # What there is to cite
 
 
@@ -37,13 +42,13 @@ class Entry(NamedTuple):
 
 
 _HEADING: Final = re.compile(
-    r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|(?:Journal|Log|Claims) rule \d+)[.:]? (?P<words>.+))"
+    r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|(?:Journal|Log|Claims|Handlers) rule \d+)[.:]? (?P<words>.+))"
 )
 _ROW: Final = re.compile(r'\| <a id="(?P<anchor>[^"]+)"></a>(?P<number>\S+) \| (?P<words>.*?) \|')
 _PART: Final = re.compile(r"\| (?P<number>\d+|trap|trap \w|variant \w|segmented variant) \| (?P<words>.*?) \|")
 _INVARIANT: Final = re.compile(r"(?P<number>\d+)\. \*\*(?P<words>.+?)\*\*")
 _LISTED: Final = re.compile(r"- \*\*(?P<number>L?[\d.]+)\*\* (?P<words>[^.:]+)")
-_LISTING: Final = {"log.md": "log rule", "claims.md": "claims rule"}
+_LISTING: Final = {"log.md": "log rule", "claims.md": "claims rule", "handlers.md": "handlers rule"}
 """What the rules in the lists of these pages are cited as."""
 _CASE: Final = re.compile(r'\| <a id="(?P<anchor>log-case-\d+)"></a>(?P<number>\d+) \| (?P<words>.*?) \|')
 
@@ -52,7 +57,7 @@ _CASE: Final = re.compile(r'\| <a id="(?P<anchor>log-case-\d+)"></a>(?P<number>\
 def entries() -> dict[str, Entry]:
     """Each number that may be cited, as `cited` gives it, in the order of the pages."""
     found = {}
-    for page in ("semantics.md", "triggers.md", "commands.md", "durability.md", "log.md", "claims.md"):
+    for page in PAGES:
         heading = anchor = ""
         for line in (ROOT / "docs" / page).read_text("utf-8").splitlines():
             if match := _HEADING.fullmatch(line):
@@ -89,23 +94,27 @@ def _slug(title: str) -> str:
 _N: Final = r"L?\d+(?:\.\d+)?"
 _SEVERAL: Final = rf"{_N}(?:(?:,| and|, and| to) {_N})*"
 _IN_WORDS: Final = re.compile(
-    rf"\b(?P<kind>semantics|tables?|(?:journal|log|claims) rules?|log cases?|invariants?) (?P<numbers>{_SEVERAL})",
+    rf"\b(?P<kind>semantics|tables?|(?:journal|log|claims|handlers) rules?|log cases?|invariants?) "
+    rf"(?P<numbers>{_SEVERAL})",
     re.IGNORECASE,
 )
 _KINDS: Final = {
     "table": "semantics", "tables": "semantics", "journal rules": "journal rule", "invariants": "invariant",
     "log rules": "log rule", "log cases": "log case", "claims rules": "claims rule",
+    "handlers rules": "handlers rule",
 }  # fmt: skip
 _ROWS: Final = re.compile(
     r"\bsemantics (?P<heading>\d+\.\d+) rows? (?P<first>\d+)(?: to (?P<last>\d+))?", re.IGNORECASE
 )
 _CONDITION: Final = re.compile(r"\btrigger (?:conditions?|events?) ([CE]\d{1,2})\b")
-_NOWHERE: Final = re.compile(r"(?<!journal )(?<!log )(?<!claims )\b(?:rules?|sections?) [A-Z]?\d[\d.]*", re.IGNORECASE)
-_LETTERED: Final = re.compile(r"\b(?:T\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
+_NOWHERE: Final = re.compile(
+    r"(?<!journal )(?<!log )(?<!claims )(?<!handlers )\b(?:rules?|sections?) [A-Z]?\d[\d.]*", re.IGNORECASE
+)
+_LETTERED: Final = re.compile(r"\b(?:[HT]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
 _OF_TRIGGERS: Final = re.compile(r"\b[CE]\d{1,2}\b")
 _LABEL: Final = re.compile(r"L\d{1,2}\b")
 _IN_NAME: Final = re.compile(
-    r"(?:and_)?(?:t(?P<section>\d+)_(?P<case>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
+    r"(?:and_)?(?:(?P<kind>[ht])(?P<section>\d+)_(?P<case>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
     r"|rule_(?P<rule>\d+)|log_case_(?P<log_case>\d+)|table_(?P<table>\d+(?:_\d+)?))"
     r"(?P<part>_segmented_variant|_(?:trap|variant)(?:_[a-z](?=_))?)?_"
 )
@@ -132,8 +141,8 @@ def cited_in_page(text: str) -> list[str]:
 
 
 def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
-    """The numbers that a comment or a docstring cites by a letter: T6.1, S3, B9, K7, L8, R-6, S-12; C4 and E3 where it
-    is about triggers.
+    """The numbers that a comment or a docstring cites by a letter: T6.1, H2.3, S3, B9, K7, L8, R-6, S-12; C4 and E3
+    where it is about triggers.
     """
     text = _IN_WORDS.sub("", text)  # invariant L3 is not L3
     return _LETTERED.findall(text) + (_OF_TRIGGERS.findall(text) if triggers else [])
@@ -141,7 +150,7 @@ def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
 
 def cited_by_name(name: str) -> list[str]:
     """The numbers with which the name of a test begins: `test_t6_1_...`, `test_table_5_2_...`, `test_rule_7_...`,
-    `test_s3_trap_b_and_t15_3_...`.
+    `test_s3_trap_b_and_t15_3_...`, `test_h2_3_...`.
     """
     found = []
     at = len("test_")
@@ -153,7 +162,7 @@ def cited_by_name(name: str) -> list[str]:
         elif match["table"]:
             number = f"semantics {match['table'].replace('_', '.')}"
         elif match["section"]:
-            number = f"T{match['section']}.{match['case']}"
+            number = f"{match['kind'].upper()}{match['section']}.{match['case']}"
         else:
             number = f"{match['letter'].upper()}{match['dash'] and '-'}{match['number']}"
         found.append(number)
@@ -229,8 +238,8 @@ _INTRODUCTION: Final = """\
 # From the rules to the tests and the code
 
 Each number of [semantics.md](semantics.md), [triggers.md](triggers.md), [commands.md](commands.md),
-[durability.md](durability.md), [log.md](log.md) and [claims.md](claims.md), and who cites it: tests, by their names or
-in a comment, and files. `pytest <test>` runs one.
+[durability.md](durability.md), [log.md](log.md), [claims.md](claims.md) and [handlers.md](handlers.md), and who
+cites it: tests, by their names or in a comment, and files. `pytest <test>` runs one.
 
 This page is generated: `python docs/scripts/cases_page.py` writes it, and a test compares.
 """
@@ -288,6 +297,8 @@ def page() -> str:
     parts += ["## Cases of the log\n", _tests(those(r"log case \d+"), found)]
     parts += ["## Claims and prepared units: rules\n", _files(those(r"claims rule [\d.]+"), found)]
     parts += ["## Cases of claims and prepared units\n", _tests(those(r"K\d+"), found)]
+    parts += ["## Handlers: rules\n", _files(those(r"handlers rule [\d.]+"), found)]
+    parts += ["## Cases of handlers\n", _tests(those(r"H\d+\.\d+"), found)]
     return "\n".join(parts)
 
 

@@ -47,14 +47,15 @@ a full disk, leaves the rest of the messages on the queue.
 Keywords after the name, or `ALL`, ask for more. `WHERE(keyword operator value)` takes one condition: LT, GT, EQ, NE,
 LE, GE for numbers and texts, EQ and NE for words and flags, LK and NL for texts with a trailing asterisk.
 
-`DISPLAY QSTATUS(name) TYPE(CLAIM)` shows each consumer of each queue, `DISPLAY THREAD(name) TYPE(INDOUBT)` each
-prepared unit; the figures are below. Both show all figures unless some are named. `RESOLVE CONSUMER(name)
-ACTION(BACKOUT)` gives the claims of a consumer back to their queues, in place of a program that is gone for good, and
-ends the lineage of its checkpoint. Where some are pinned it is refused, because they may be in an output already:
-`PINNED(YES)` insists, and `ACTION(COMMIT)` removes those and gives back the others. See to it first that the program
-is dead: what it has read it can still write. `RESOLVE INDOUBT(name) ACTION(BACKOUT)` discards a prepared unit, whose
-batch then runs again; `RESET SINK(name)` forgets what a sink has published last and for which query, and discards its
-units, so that another query can use it.
+`DISPLAY QSTATUS(name) TYPE(CLAIM)` shows each consumer of each queue, `TYPE(HANDLER)` each handler of each queue and
+what has become of the messages that it was handed, `DISPLAY THREAD(name) TYPE(INDOUBT)` each prepared unit; the
+figures are below. All are shown unless some are named. `RESOLVE CONSUMER(name) ACTION(BACKOUT)` gives the claims of a
+consumer back to their queues, in place of a program that is gone for good, and ends the lineage of its checkpoint.
+Where some are pinned it is refused, because they may be in an output already: `PINNED(YES)` insists, and
+`ACTION(COMMIT)` removes those and gives back the others. See to it first that the program is dead: what it has read
+it can still write. `RESOLVE INDOUBT(name) ACTION(BACKOUT)` discards a prepared unit, whose batch then runs again;
+`RESET SINK(name)` forgets what a sink has published last and for which query, and discards its units, so that another
+query can use it.
 
 In the tables below, MQSET marks what that call may change. A quiet attribute is left out by `DISPLAY ALL` while it has
 its default, and printed when it is named.
@@ -161,9 +162,8 @@ def _default(row: Attribute) -> str:
 def _acts(row: Attribute) -> str:
     if row.origin is not Origin.GIVEN:
         return ""
-    but = f", not {', '.join(row.idle)}" if row.idle else ""
     follows = f": {row.instead}" if row.instead else ""
-    return f"{row.acts.value}{but}{follows}"
+    return f"{row.acts.value}{follows}"
 
 
 def _notes(row: Attribute) -> Iterable[str]:
