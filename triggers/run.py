@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from contextvars import ContextVar
+from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio.to_thread
@@ -24,6 +25,7 @@ from triggers.verdicts import BatchError, Later, Reject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from types import FrameType
 
     from anyio import CapacityLimiter
 
@@ -39,11 +41,12 @@ OVERDUE_INTERVAL: Final = 60.0
 ERROR_BYTES: Final = 1024
 """How much of an exception's text is kept with the message."""
 
-_OWN_FRAMES: Final = 2
-"""`live` and `_call` stand above a handler."""
 
 current: ContextVar[Run | None] = ContextVar("evermq_run", default=None)
 """The delivery that the task which looks handles, or was started by its handler."""
+
+
+_PACKAGE: Final = __name__.partition(".")[0]
 
 
 class Timer(Protocol):
@@ -341,11 +344,15 @@ def failure_of(error: BaseException, traceback_bytes: int) -> Failure:
     text = ""
     if traceback_bytes:
         trace = error.__traceback__
-        own = _OWN_FRAMES
-        while trace is not None and own and trace.tb_next is not None:
-            trace, own = trace.tb_next, own - 1
+        while trace is not None and trace.tb_next is not None and _is_own(trace.tb_frame):
+            trace = trace.tb_next
         text = _end_of("".join(traceback.format_exception(type(error), error, trace)), traceback_bytes)
     return Failure(type(error).__name__, _text(error), text)
+
+
+def _is_own(frame: FrameType) -> bool:
+    """Whether this package calls the handler here, with middleware round it or without."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE
 
 
 def _text(error: BaseException) -> str:
@@ -367,4 +374,5 @@ def _waits_at(task: asyncio.Task[None]) -> str:
     while (frame := getattr(awaited, "cr_frame", None)) is not None:
         frames.append((frame, frame.f_lineno))
         awaited = awaited.cr_await
-    return "".join(traceback.StackSummary.extract(iter(frames[_OWN_FRAMES:])).format())
+    theirs = dropwhile(lambda each: _is_own(each[0]), frames)
+    return "".join(traceback.StackSummary.extract(theirs).format())
