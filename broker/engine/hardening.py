@@ -46,16 +46,6 @@ def harden(journal: Journal, got: Iterable[Entry], done: Done) -> bool:
     return True
 
 
-def softened(entries: Iterable[Entry]) -> Rows:
-    """What takes back on disk that these messages are hardened. In memory they are so no longer already."""
-    rows = Rows()
-    for entry in entries:
-        if entry.hardened:
-            entry.hardened = False
-            rows.backouts.append((entry.id, entry.backout_count))
-    return rows
-
-
 def _is_held(entry: Entry) -> bool:
     """Whether the message is in a unit of work that is still open."""
     return entry.unit is not None and entry.unit.state == units.ACTIVE

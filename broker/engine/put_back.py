@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.core.calls import granting
+from broker.core.calls.settling import softened
 from broker.core.message.rows import Rows
 from broker.core.queues import unit as units
 from broker.core.queues.unit import Unit
-from broker.engine.hardening import softened
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:

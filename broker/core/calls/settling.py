@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from broker.core.calls import delaying, dispatch, postponing, sending
 from broker.core.message.logical_order import Instant
+from broker.core.message.rows import Rows
 from broker.core.queues import unit as units
 from broker.core.queues.unit import Unit
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
-    from broker.core.message.rows import Rows
     from broker.core.moment import Moment
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.triggers import Triggers
@@ -121,6 +121,16 @@ def _commit_terms(manager: Manager, unit: Unit, now: float) -> list[Entry]:
     for entry, due in waiting:
         postponing.postpone(manager, entry, due)
     return there
+
+
+def softened(entries: Iterable[Entry]) -> Rows:
+    """What takes back on disk that these messages are hardened. In memory they are so no longer already."""
+    rows = Rows()
+    for entry in entries:
+        if entry.hardened:
+            entry.hardened = False
+            rows.backouts.append((entry.id, entry.backout_count))
+    return rows
 
 
 def _runs(entries: Sequence[Entry]) -> Sequence[tuple[MessageQueue, Sequence[Entry]]]:

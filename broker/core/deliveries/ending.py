@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from broker.core.calls import expiring
+from broker.core.calls.settling import softened
 from broker.core.deliveries import backoff
 from broker.core.deliveries.failures import TEXT_MAX, failed, failure_of, postponed, suspected
 from broker.core.deliveries.order import value_of
@@ -23,7 +24,6 @@ from broker.core.deliveries.steps import (
     let_wait,
     own_unit,
     part,
-    softened,
 )
 from broker.core.message.entry import AVAILABLE
 from broker.core.message.handling import FailureRecord, Handling

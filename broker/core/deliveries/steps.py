@@ -213,13 +213,3 @@ def freeze(ending: Ending, fate: Fate, unit: Unit, entries: list[Entry], rows: R
     ending.steps.append(Step(fate, unit, rows, list(entries)))
     if ending.delivery is not None:
         ending.delivery.pending = len(ending.steps)
-
-
-def softened(entries: Iterable[Entry]) -> Rows:
-    """What takes back on disk that messages are in somebody's hands."""
-    rows = Rows()
-    for entry in entries:
-        if entry.hardened:
-            entry.hardened = False
-            rows.backouts.append((entry.id, entry.backout_count))
-    return rows
