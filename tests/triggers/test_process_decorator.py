@@ -46,7 +46,7 @@ async def several(trigger: TriggerMessage, connection: Any) -> AsyncIterator[int
     yield 1
 
 
-@pytest.mark.parametrize("function", [several, int, "on_message", None], ids=str)
+@pytest.mark.parametrize("function", [several, int, "on_message", None], ids=["generator", "class", "text", "None"])
 def test_what_is_no_function_is_a_type_error(function: Any) -> None:
     with pytest.raises(TypeError, match=r"@process\('A'\): .* is no function"):
         process("A")(function)
