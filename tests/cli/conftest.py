@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import re
@@ -96,12 +97,18 @@ def evermq(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
 
 @pytest.fixture(autouse=True)
-def log_of_the_tests() -> Iterator[None]:
-    """`evermq run` takes over the log of its process: what the tests had set up comes back afterwards."""
+def process_of_the_tests() -> Iterator[None]:
+    """`evermq run` takes over its process: the log, the collection of garbage, how threads take turns, where modules
+    are found. What the tests had set up comes back afterwards.
+    """
     names = (None, "aiosqlite", "asyncio")
     loggers = [logging.getLogger(name) for name in names]
     before = [(logger.handlers[:], logger.level) for logger in loggers]
+    path, collections, switch_seconds = sys.path[:], gc.get_threshold(), sys.getswitchinterval()
     yield
+    sys.path[:] = path
+    gc.set_threshold(*collections)
+    sys.setswitchinterval(switch_seconds)
     for logger, (handlers, level) in zip(loggers, before, strict=True):
         logger.handlers[:] = handlers
         logger.setLevel(level)
