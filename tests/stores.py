@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,13 +23,26 @@ def log_store(path: Path, **settings: Any) -> LogStore:
 
 
 def as_killed(path: Path, to: Path) -> Path:
-    """A copy of a data directory as it is at this moment: what the kill of its queue manager would leave."""
+    """A copy of a data directory as it is at one moment: what the kill of its queue manager would leave. The threads of
+    the store write on meanwhile, so it is read until nothing has changed from one time to the next.
+    """
+    seen, before = _contents(path), None
+    while seen != before:
+        seen, before = _contents(path), seen
     to.mkdir()
+    for name, data in seen.items():
+        (to / name).write_bytes(data)
+    return to
+
+
+def _contents(path: Path) -> dict[str, bytes]:
+    """What the files of a directory hold, each read at a moment of its own."""
+    contents = {}
     for each in path.iterdir():
         with suppress(FileNotFoundError):  # the log of a database that was just removed
             if each.is_file():
-                shutil.copy2(each, to)
-    return to
+                contents[each.name] = each.read_bytes()
+    return contents
 
 
 async def settled(store: LogStore) -> None:

@@ -35,7 +35,9 @@ third has its own in `tests/disk/test_upgrades.py`.
 """
 
 
-@pytest.mark.parametrize("first", range(0, 1500, 250))
+@pytest.mark.parametrize(
+    "first", [0, 250, *(pytest.param(first, marks=pytest.mark.slow) for first in range(500, 1500, 250))]
+)
 def test_schedules_find_nothing(first: int) -> None:
     result = run_seeds(range(first, first + 250))
     assert result.found == []

@@ -289,11 +289,16 @@ CASES: dict[str, dict[str, Case]] = {
         "TRIGINT": Case("TRIGINT(9000)", "TRIGINT(11000)", started),
     },
 }  # fmt: skip
+IN_A_GROUP = {
+    ("QLOCAL", "CFSTRUCT"), ("QMODEL", "CFSTRUCT"), ("CFSTRUCT", "CFCONLOS"), ("CFSTRUCT", "RECOVER"),
+    ("QMGR", "CFCONLOS"), ("QMGR", "GROUPUR"), ("QMGR", "IGQ"), ("QMGR", "SQQMNAME"),
+}  # fmt: skip
+"""Those that make a difference only to members of a queue-sharing group: `tests/sharing/` tells of it."""
 ACTING = [
     (kind, row.keyword)
     for kind, rows in TABLE.items()
     for row in rows.values()
-    if row.origin is Origin.GIVEN and row.acts is Acts.YES
+    if row.origin is Origin.GIVEN and row.acts is Acts.YES and (kind, row.keyword) not in IN_A_GROUP
 ]
 
 

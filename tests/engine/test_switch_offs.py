@@ -63,7 +63,7 @@ async def test_it_outlives_the_queue_manager(*, crash: bool) -> None:
         await bench.connection.put1("T", b"A")
         await bench.connection.put1("T", b"B")
         if crash:
-            bench.manager._fail(RuntimeError("the power"))
+            bench.manager.fail(RuntimeError("the power"))
     async with opened(store) as bench, bench.connection.open("T", MQOO.INQUIRE) as handle:
         assert await handle.inquire(MQIA.TRIGGER_CONTROL) == {MQIA.TRIGGER_CONTROL: 0}
         queue = bench.manager.core.objects.queues["T"]

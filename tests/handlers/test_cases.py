@@ -15,4 +15,4 @@ def test_the_page_has_the_cases_of_the_list() -> None:
 
 
 def test_each_is_told_by_a_test_but_for_what_is_written_down() -> None:
-    assert cases.untold() == cases.admitted(), "run: python -m tests.handlers.cases --write"
+    assert cases.LIST.untold() == cases.LIST.admitted(), "run: python -m tests.handlers.cases --write"

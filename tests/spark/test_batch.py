@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 ID = bytes(range(1, 25))
 
+in_session = pytest.mark.usefixtures("spark")
+"""Spark reads the text of a type only where a session is, also one of another test."""
+
 
 def read(spark: SparkSession, daemon: Daemon, q_name: str = "Q", **options: str) -> DataFrame:
     return spark.read.format("mq").options(url=daemon.url, queue=q_name, **options).load()
@@ -131,6 +134,7 @@ def test_columns_that_are_not_wanted_are_not_made(spark: SparkSession, daemon: D
         ({"queue": "Q"}, "bodies binary", "no column of a message: bodies; these can be read: queue, position"),
     ],
 )
+@in_session
 def test_a_read_that_cannot_be_says_why(options: dict[str, str], schema: str, what: str) -> None:
     source = MQDataSource({"url": "mq://h", **options})
     with pytest.raises(ValueError, match=what):
@@ -263,11 +267,13 @@ def test_k64_a_full_queue_fails_the_write_and_nothing_of_it_stays(spark: SparkSe
         ("body binary", {"sinkId": "S"}, "option sinkId is for a streaming write"),
     ],
 )
+@in_session
 def test_a_write_that_cannot_be_says_why(schema: str, options: dict[str, str], what: str) -> None:
     with pytest.raises(ValueError, match=what):
         MQDataSource({"url": "mq://h", **options}).writer(typed(schema), overwrite=False)
 
 
+@in_session
 def test_messages_are_not_overwritten() -> None:
     source = MQDataSource({"url": "mq://h"})
     with pytest.raises(ValueError, match=r"messages cannot be overwritten: write with mode\('append'\)"):
