@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import parse_qs, unquote, urlsplit
 
@@ -11,24 +11,43 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT: Final = 1414
 
+_FORM: Final = "mq://host[:port][,host[:port]...][/QM]"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """A TCP address, or the path of a Unix socket; `q_mgr_name` is "" where any queue manager there will do."""
+    """A TCP address, or the path of a Unix socket; `q_mgr_name` is "" where any queue manager there will do. `others`
+    are to be tried where this one does not answer, in order.
+    """
 
     host: str = ""
     port: int = DEFAULT_PORT
     path: str = ""
     q_mgr_name: str = ""
+    others: tuple[Address, ...] = ()
+
+    @property
+    def all(self) -> tuple[Address, ...]:
+        """Each by itself, in the order in which they are to be tried."""
+        return replace(self, others=()), *self.others
 
     def __str__(self) -> str:
+        if self.others:
+            return ", ".join(map(str, self.all))
         if self.path:
             return self.path
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 def parse(url: str) -> Address:
-    """The address in `mq://host[:port][/QM]` or `mq+unix:///path/to.sock[?name=QM]`. Raises ValueError."""
+    """The address in `mq://host[:port][,host[:port]...][/QM]` or `mq+unix:///path/to.sock[?name=QM]`. Raises
+    ValueError.
+    """
+    scheme, _, rest = url.partition("://")
+    places = rest.partition("/")[0]
+    if scheme == "mq" and "," in places:
+        first, *others = (parse(f"mq://{place}{rest[len(places) :]}") for place in places.split(","))
+        return replace(first, others=tuple(others))
     parts = urlsplit(url)
     if parts.fragment or parts.username is not None or parts.password is not None:
         raise ValueError(f"{url}: a user, a password or a #fragment has no place in the URL of a queue manager")
@@ -40,13 +59,13 @@ def parse(url: str) -> Address:
         case "mqs":
             raise ValueError(f"{url}: TLS is not available yet; use mq:// on this machine")
         case _:
-            raise ValueError(f"{url}: not mq://host[:port][/QM] or mq+unix:///path/to.sock[?name=QM]")
+            raise ValueError(f"{url}: not {_FORM} or mq+unix:///path/to.sock[?name=QM]")
 
 
 def _tcp(url: str, parts: SplitResult) -> Address:
     name = parts.path.removeprefix("/")
     if not parts.hostname or "/" in name or parts.query:
-        raise ValueError(f"{url}: not mq://host[:port][/QM]")
+        raise ValueError(f"{url}: not {_FORM}")
     try:
         port = DEFAULT_PORT if parts.port is None else parts.port
     except ValueError as error:

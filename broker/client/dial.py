@@ -5,28 +5,44 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Never
 
 from broker.client.address import Address, parse
-from broker.client.reaching import dial
+from broker.client.reaching import reach
 from broker.client.reconnecting import another
 from broker.client.redial import Redial
 from broker.clock import Clock
 from broker.interface.connection import Connection
 from broker.interface.port import answer
+from broker.interface.tagging import Tagging, tagging_of
 from broker.interface.users import process_user
 
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from broker.client.line import Line
+    from broker.client.port import RemotePort
+    from broker.interface.port import Port
+
 _ENTER: Final = "async with broker.connect(url) as connection"
 
 
 def connect(
-    url: str, *, appl_name: str = "", user: str = "", clock: Clock | None = None, reconnect: bool = False
+    url: str,
+    *,
+    appl_name: str = "",
+    user: str = "",
+    clock: Clock | None = None,
+    reconnect: bool = False,
+    options: int = 0,
+    conn_tag: bytes = b"",
 ) -> ConnectCall:
     """Connect to a queue manager (MQCONN): `async with broker.connect("mq://127.0.0.1:1414/QM1") as connection`.
 
     `url` is `mq://host[:port][/QM]`, port 1414 unless it says otherwise, or `mq+unix:///path/to.sock[?name=QM]`;
-    without a name any queue manager there will do. `connection.connect()` opens further connections on the same socket,
-    which closes with the last of them. Messages bear `user`, the one that this process runs as unless another is given.
+    without a name any queue manager there will do. Several hosts are tried in order, `mq://h1:1414,h2:1414/GRP1`, where
+    GRP1 may be the name of a queue-sharing group, of which any member will do. `connection.connect()` opens further
+    connections on the same socket, which closes with the last of them. Messages bear `user`, the one that this process
+    runs as unless another is given. With one of the four MQCNO options for it, `conn_tag`, up to 128 bytes, keeps
+    programs from running beside one another (MQCONNX): CONN_TAG_IN_USE (2271) while another has it, or has left a unit
+    of work that is not over.
 
     Raises ValueError for a URL that is none, and MQError: HOST_NOT_AVAILABLE (2538) when nobody listens there,
     Q_MGR_NOT_AVAILABLE (2059) when what listens does not answer as a queue manager, Q_MGR_NAME_ERROR (2058) when its
@@ -38,7 +54,9 @@ def connect(
     unit of work that was open is gone: its next call, and its commit, raise CONNECTION_BROKEN. Locks, trigger starts
     and deliveries are gone too. To enter it a queue manager must be there all the same.
     """
-    return ConnectCall(parse(url), appl_name, user or process_user(), clock or Clock(), reconnect)
+    call = ConnectCall(parse(url), appl_name, user or process_user(), clock or Clock(), reconnect)
+    call.tagging = tagging_of(options, conn_tag)
+    return call
 
 
 class ConnectCall:
@@ -50,20 +68,23 @@ class ConnectCall:
         self._user = user
         self._clock = clock
         self._reconnect = reconnect
+        self.tagging: Tagging | None = None
         self._connection: Connection
 
     async def __aenter__(self) -> Connection:
-        line = await dial(self._address, self._clock)
-        try:
-            call = line.converse(self._address.q_mgr_name, self._appl_name, self._user)
-            port = await answer(call)
-        except BaseException:
-            line.abort("nobody waits for it")
-            raise
+        _, made = await reach(self._address, self._clock, self._begin)
+        port: Port = made
         if self._reconnect:
-            port = another(Redial(self._address, self._clock), call.port)
+            port = another(Redial(self._address, self._clock), made)
         self._connection = Connection(port)
         return self._connection
+
+    async def _begin(self, line: Line) -> RemotePort:
+        call = line.converse(self._address.q_mgr_name, self._appl_name, self._user)
+        await answer(call)
+        if self.tagging is not None:
+            await answer(call.port.serialize(*self.tagging))
+        return call.port
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -54,6 +54,7 @@ class RemotePort(ClaimCalls, HandlingCalls):
         self.conversation = conversation
         self.appl_name = appl_name
         self.user = user
+        self.tagging: tuple[int, bytes] | None = None
         self.q_mgr_name = ""  # until the answer to CONNECT
         self.ended = False
         self.end_reported = False  # a call has failed because it ended
@@ -146,6 +147,10 @@ class RemotePort(ClaimCalls, HandlingCalls):
 
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
         self.line.tell(self, Verb.GIVE_BACK, hobj, list(tokens), last)
+
+    def serialize(self, options: int, tag: bytes) -> RemoteCall[int]:
+        self.tagging = options, tag
+        return self.line.request(RemoteCall, self, Verb.SERIALIZE, sendable(options), tag)
 
     def begin(self) -> RemoteCall[int]:
         return self.line.request(RemoteCall, self, Verb.BEGIN)

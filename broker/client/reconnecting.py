@@ -165,6 +165,8 @@ class ReconnectingPort:
         port.base = before.base + LINE
         port.lost = self._lost
         await answer(call)
+        if before.tagging is not None:
+            await answer(port.serialize(*before.tagging))
         for handle in list(self._handles.values()):
             await self._open_again(handle)
         for service, (q_name, terms, _) in list(self._services.items()):
@@ -345,6 +347,9 @@ class ReconnectingPort:
             self._port.give_back(handle.hobj, tokens, last)
 
     # The unit of work
+
+    def serialize(self, options: int, tag: bytes) -> Call[int]:
+        return self._call(lambda: self._port.serialize(options, tag))
 
     def begin(self) -> Call[int]:
         return self._in_unit(lambda: self._port.begin())

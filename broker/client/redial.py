@@ -12,13 +12,10 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.client.reaching import dial
+from broker.client.reaching import dial, within
 from broker.mqi.errors import MQError
-from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from broker.client.address import Address
     from broker.client.line import Line
     from broker.client.reconnecting import ReconnectingPort
@@ -60,26 +57,15 @@ class Redial:
         while True:
             await self.clock.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, LAST_SECONDS)
-            try:
-                line = await self._try()
-            except MQError as error:
-                logger.debug("line not there yet to=%s: %s", self.address, error)
-                continue
-            if await self._resume(line):
-                logger.info("line again there to=%s after_s=%.1f", self.address, self.clock.monotonic() - since)
-                return
-
-    async def _try(self) -> Line:
-        task = asyncio.get_running_loop().create_task(dial(self.address, self.clock))
-        timer = self.clock.call_later(DIAL_SECONDS, _cancelling(task))
-        try:
-            await asyncio.wait((task,))
-        finally:
-            timer.cancel()
-            task.cancel()
-        if task.cancelled():
-            raise MQError(MQRC.HOST_NOT_AVAILABLE, f"{self.address} has not answered within {DIAL_SECONDS:g} s")
-        return task.result()
+            for place in self.address.all:  # of a group: whichever member lets the connections go on
+                try:
+                    line = await within(DIAL_SECONDS, self.clock, place, dial(place, self.clock))
+                except MQError as error:
+                    logger.debug("line not there yet to=%s: %s", place, error)
+                    continue
+                if await self._resume(line):
+                    logger.info("line again there to=%s after_s=%.1f", place, self.clock.monotonic() - since)
+                    return
 
     async def _resume(self, line: Line) -> bool:
         """Let the connections go on, on this line. False when one cannot: then it is of no use."""
@@ -95,10 +81,3 @@ class Redial:
         for port in list(self.ports):
             port.go_on()
         return True
-
-
-def _cancelling(task: asyncio.Task[Any]) -> Callable[[], None]:
-    def cancel() -> None:
-        task.cancel()
-
-    return cancel
