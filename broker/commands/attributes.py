@@ -11,6 +11,7 @@ from broker.commands.processes import PROCESS
 from broker.commands.queue_managers import QMGR
 from broker.commands.queues import QALIAS, QLOCAL, QMODEL, QREMOTE, QUEUE_TYPES
 from broker.commands.row import Acts, Attribute, Origin
+from broker.commands.structures import CFSTRUCT
 from broker.core.names.definitions import Definition
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ TABLE: dict[str, dict[str, Attribute]] = {
         "QREMOTE": QREMOTE,
         "QMODEL": QMODEL,
         "PROCESS": PROCESS,
+        "CFSTRUCT": CFSTRUCT,
         "QMGR": QMGR,
     }.items()
 }

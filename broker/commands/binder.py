@@ -11,27 +11,38 @@ from typing import TYPE_CHECKING
 
 from broker.commands import errors, syntax, zmqsc
 from broker.commands.attributes import TABLE
+from broker.commands.dispositions import LIVE, TO_DISPLAY, UNSAID
 from broker.commands.errors import did_you_mean
 from broker.commands.forms import Flag
 from broker.commands.kinds import SHOWN
 from broker.commands.requests import (
     AlterRequest,
+    BackUpRequest,
     ClearRequest,
     DefineRequest,
     DeleteRequest,
     DisplayRequest,
+    FailRequest,
+    MembersRequest,
+    MoveRequest,
+    PeerUnitsRequest,
+    RecoverRequest,
     ResetRequest,
     ResolveConsumerRequest,
+    ResolvePeerUnitRequest,
     ResolveUnitRequest,
+    ScopedRequest,
     StatusRequest,
 )
 from broker.commands.row import Attribute, Origin
 from broker.commands.selection import OPERATORS, condition
-from broker.commands.statuses import NOT_SUPPORTED, STATUSES, UNIT_NAME_LENGTH
+from broker.commands.statuses import NOT_SUPPORTED, STATUSES, TYPE_BY_DEFAULT, UNIT_NAME_LENGTH
+from broker.commands.structures import STRUCTURE_NAME
 from broker.commands.words import (
     COMMANDS,
     DISPLAY_OPTIONS,
     KEYWORDS,
+    NAMELESS,
     NOUNS,
     NOUNS_NOT_SUPPORTED,
     OPTIONS,
@@ -42,7 +53,7 @@ from broker.commands.words import (
     not_supported,
     syntax_error,
 )
-from broker.core.names.definitions import QUEUE_KINDS
+from broker.core.names.definitions import OWN, QUEUE_KINDS, SHARED
 from broker.mqi.names import NAME_LENGTH, is_name
 
 if TYPE_CHECKING:
@@ -61,6 +72,7 @@ NOT_FOR_WHERE = ("TYPE", "QSGDISP")
 _IN_EITHER_LANGUAGE = (DefineRequest, AlterRequest, DisplayRequest, StatusRequest)
 _FREE_NAMES = {"INDOUBT": UNIT_NAME_LENGTH, "SINK": NAME_LENGTH, "THREAD": UNIT_NAME_LENGTH}
 """Nouns whose names may have any printable characters, and how many."""
+_SHORT_NAMES = {"CFSTATUS": STRUCTURE_NAME.length, "CFSTRUCT": STRUCTURE_NAME.length}
 
 
 def read(text: str) -> Request:
@@ -77,8 +89,25 @@ def read(text: str) -> Request:
         command = zmqsc.translate(syntax.parse_zmqsc(text)) if tpf else syntax.parse(text)
     except syntax.SyntaxFailure as failure:
         raise syntax_error(text, failure.end) from None
+    command, scope = _scope(command)
     request = bind(command)
-    return replace(request, tpf=tpf) if isinstance(request, _IN_EITHER_LANGUAGE) else request
+    if isinstance(request, _IN_EITHER_LANGUAGE):
+        request = replace(request, tpf=tpf)
+    return ScopedRequest(request, scope, text) if scope else request
+
+
+def _scope(command: syntax.Command) -> tuple[syntax.Command, str]:
+    """The command without CMDSCOPE, and what that names; empty for the queue manager that reads it."""
+    given = [parameter for parameter in command.parameters if parameter.keyword == "CMDSCOPE"]
+    if not given:
+        return command, ""
+    if len(given) > 1:
+        raise errors.duplicate_keyword("CMDSCOPE")
+    scope = _single(command, given[0]).folded.rstrip(" ")
+    if scope != "*" and scope and not is_name(scope):
+        raise errors.bad_name("CMDSCOPE", scope)
+    others = tuple(parameter for parameter in command.parameters if parameter.keyword != "CMDSCOPE")
+    return replace(command, parameters=others), scope
 
 
 def bind(command: syntax.Command) -> Request:
@@ -92,37 +121,61 @@ def bind(command: syntax.Command) -> Request:
         hint = "" if noun else did_you_mean(command.object.keyword, [*COMMANDS[verb], *NOUNS_NOT_SUPPORTED])
         raise syntax_error(command.text, command.object.end, hint)
     if verb == "DISPLAY":
-        return _display(command, noun) if noun in SHOWN else _status(command, noun)
-    name = _name(command, noun)
+        return _shown(command, noun)
+    name = _name(command, noun, generic=verb == "BACKUP")
     options, given = _parameters(command, verb, noun)
+    if verb in ("DEFINE", "ALTER"):
+        return _definition(verb, noun, name, given, options)
+    if verb == "RESOLVE":
+        return _resolve(noun, name, options)
+    if noun == "CFSTRUCT" and verb != "DELETE":
+        return _of_structure(verb, name, options)
     match verb:
-        case "DEFINE":
-            like = options.get("LIKE")
-            return DefineRequest(noun, name, given, None if like is None else str(like), bool(options.get("REPLACE")))
-        case "ALTER":
-            return AlterRequest(noun, name, given, bool(options.get("FORCE")))
         case "DELETE":
-            return DeleteRequest(noun, name, bool(options.get("PURGE")), bool(options.get("IGNSTATE")))
+            purge, ignore_state = bool(options.get("PURGE")), bool(options.get("IGNSTATE"))
+            return DeleteRequest(noun, name, purge, ignore_state, int(options.get("QSGDISP", UNSAID)))
         case "CLEAR":
-            return ClearRequest(name)
-        case "RESET":
-            return ResetRequest(name)
+            return ClearRequest(name, int(options.get("QSGDISP", UNSAID)))
+        case "MOVE":
+            target = str(options.get("TOQLOCAL", name))
+            return MoveRequest(name, target, options.get("QSGDISP") == SHARED, bool(options.get("TYPE")))
         case _:
-            return _resolve(noun, name, options)
+            return ResetRequest(name)
+
+
+def _definition(verb: str, noun: str, name: str, given: Attributes, options: dict[str, Value]) -> Request:
+    disposition = int(options.get("QSGDISP", OWN if verb == "DEFINE" else UNSAID))
+    if verb == "ALTER":
+        return AlterRequest(noun, name, given, bool(options.get("FORCE")), disposition=disposition)
+    like = options.get("LIKE")
+    like = None if like is None else str(like)
+    return DefineRequest(noun, name, given, like, bool(options.get("REPLACE")), disposition=disposition)
+
+
+def _of_structure(verb: str, name: str, options: dict[str, Value]) -> Request:
+    if verb == "BACKUP":
+        return BackUpRequest(name)
+    if verb == "RECOVER":
+        return RecoverRequest(name, bool(options.get("TYPE")))
+    if "ACTION" not in options:
+        raise errors.missing_keyword("RESET CFSTRUCT needs ACTION(FAIL)")
+    return FailRequest(name)
 
 
 def _resolve(noun: str, name: str, options: dict[str, Value]) -> Request:
     if "ACTION" not in options:
         raise errors.missing_keyword(f"RESOLVE {noun} needs ACTION(BACKOUT) or ACTION(COMMIT)")
     if noun == "INDOUBT":
-        return ResolveUnitRequest(name, bool(options["ACTION"]))
+        member = str(options.get("QMNAME", ""))
+        commit = bool(options["ACTION"])
+        return ResolvePeerUnitRequest(member, name, commit) if member else ResolveUnitRequest(name, commit)
     return ResolveConsumerRequest(name, bool(options["ACTION"]), bool(options.get("PINNED")))
 
 
 def _name(command: syntax.Command, noun: str, *, generic: bool = False) -> str:
-    """The name after the noun; the queue manager has none, as a command reaches just one."""
+    """The name after the noun; what there is one of has none."""
     items = command.object.items
-    if noun == "QMGR":
+    if noun in NAMELESS:
         if items:
             raise syntax_error(command.text, command.object.end)
         return ""
@@ -138,7 +191,7 @@ def _object_name(command: syntax.Command, parameter: syntax.Parameter, *, generi
     if longest is not None:
         valid = len(stem) <= longest and stem.isprintable()
     else:
-        valid = not stem or is_name(stem)
+        valid = not stem or is_name(stem, _SHORT_NAMES.get(parameter.keyword, NAME_LENGTH))
     if not name or not valid:
         raise errors.bad_name(parameter.keyword, name)
     return name
@@ -223,6 +276,7 @@ def _display(command: syntax.Command, noun: str) -> DisplayRequest:
     seen: dict[str, Value] = {}
     named: list[str] = []
     found: Condition | None = None
+    disposition = LIVE
     for parameter in command.parameters:
         keyword = KEYWORDS.get(parameter.keyword, parameter.keyword)
         _add(seen, keyword, "")
@@ -231,12 +285,15 @@ def _display(command: syntax.Command, noun: str) -> DisplayRequest:
             found = _where(command, parameter, {row.keyword: row.form for row in rows.values()})
         elif option == "TYPE" and parameter.items is not None:
             kinds = _queue_kinds(command, parameter, kinds)
+        elif option == "QSGDISP" and parameter.items is not None:
+            disposition = TO_DISPLAY.read(option, _single(command, parameter).folded)
         elif option == "ALL" or keyword in rows:
             _alone(command, parameter)
             named.append(keyword)
         else:
             raise keyword_error(command.text, parameter, SHOWN[noun].kinds, DISPLAY_OPTIONS[noun])
-    return DisplayRequest(noun, pattern, kinds, tuple(named), found, everything="ALL" in seen)
+    everything = "ALL" in seen
+    return DisplayRequest(noun, pattern, kinds, tuple(named), found, everything=everything, disposition=disposition)
 
 
 def _queue_kinds(command: syntax.Command, parameter: syntax.Parameter, kinds: tuple[str, ...]) -> tuple[str, ...]:
@@ -248,13 +305,23 @@ def _queue_kinds(command: syntax.Command, parameter: syntax.Parameter, kinds: tu
     return tuple(kind for kind in kinds if kind == word)
 
 
-def _status(command: syntax.Command, noun: str) -> StatusRequest:
+def _shown(command: syntax.Command, noun: str) -> Request:
+    if noun in SHOWN:
+        return _display(command, noun)
+    found = _status(command, noun)
+    return (
+        MembersRequest(replace(found, pattern="*")) if isinstance(found, StatusRequest) and noun == "GROUP" else found
+    )
+
+
+def _status(command: syntax.Command, noun: str) -> StatusRequest | PeerUnitsRequest:
     pattern = _name(command, noun, generic=True)
     type = _status_type(command, noun)
     figures = STATUSES[noun, type].figures
     seen: dict[str, Value] = {}
     named: list[str] = []
     found: Condition | None = None
+    member = ""
     for parameter in command.parameters:
         keyword = parameter.keyword
         _add(seen, keyword, "")
@@ -265,20 +332,26 @@ def _status(command: syntax.Command, noun: str) -> StatusRequest:
             named.append(keyword)
         elif keyword == "ALL":
             _alone(command, parameter)
-        elif keyword != "TYPE":
+        elif keyword == "QMNAME" and noun == "THREAD":
+            member = _single(command, parameter).folded
+        elif keyword != "TYPE" or not type:
             known = (*figures, *DISPLAY_OPTIONS[noun])
             raise syntax_error(command.text, parameter.end, did_you_mean(keyword, known))
+    if member:
+        if named or found:
+            raise errors.conflict("with QMNAME all figures of all units are shown")
+        return PeerUnitsRequest(member, pattern)
     keywords = () if "ALL" in seen else tuple(named)
     return StatusRequest(noun, type, pattern, keywords, found)
 
 
 def _status_type(command: syntax.Command, noun: str) -> str:
     """The TYPE that the command names."""
-    word = NOT_SUPPORTED[noun][0]
+    word = TYPE_BY_DEFAULT[noun]
     for parameter in command.parameters:
-        if parameter.keyword == "TYPE":
+        if word and parameter.keyword == "TYPE":
             word = _single(command, parameter).folded.upper()
-    if word in NOT_SUPPORTED[noun]:
+    if word in NOT_SUPPORTED.get(noun, ()):
         raise errors.not_supported(f"DISPLAY {noun} TYPE({word})")
     if (noun, word) not in STATUSES:
         raise errors.bad_value("TYPE", word, " | ".join(type for each, type in STATUSES if each == noun))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from broker.core.names.definitions import OWN
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
@@ -11,19 +13,27 @@ if TYPE_CHECKING:
 
 
 class Catalog(Protocol):
-    """A view of the objects of a queue manager. Spaces are those of `Definition.space`: "QUEUE", "PROCESS", "QMGR"."""
+    """A view of the objects of a queue manager. Spaces are those of `Definition.space`: "QUEUE", "PROCESS",
+    "CFSTRUCT", "QMGR".
+    """
 
     @property
     def queue_manager(self) -> Definition:
         """The queue manager's own definition."""
 
-    def find(self, space: str, name: str) -> Definition | None:
-        """The object of this name; the interpreter asks for queues and processes only."""
+    @property
+    def group_name(self) -> str:
+        """The queue-sharing group that the queue manager is a member of; empty when it is in none."""
+
+    def find(self, space: str, name: str, place: int = OWN) -> Definition | None:
+        """The object of this name: the queue manager's own, or its copy, or with SHARED or GROUP that of the group.
+        The interpreter does not ask for the queue manager.
+        """
 
     def names(self, space: str) -> Iterable[str]:
-        """The names in this space, sorted."""
+        """The names in this space, of whatever disposition, sorted."""
 
-    def status(self, space: str, name: str) -> Mapping[str, int | str]:
+    def status(self, definition: Definition) -> Mapping[str, int | str]:
         """What is counted while the queue manager runs; empty for what counts nothing, and zeroes may be left out.
 
         For DISPLAY and MQINQ: CURDEPTH, IPPROCS, OPPROCS. For the checks of commands: HANDLES, the number of open
@@ -32,7 +42,9 @@ class Catalog(Protocol):
         """
 
     def held(self, q_name: str) -> str:
-        """Who has claimed messages of a queue, or prepared some for it, in a sentence; empty when nobody has."""
+        """Who has claimed messages of one of its own queues, or prepared some for it, in a sentence; empty when nobody
+        has.
+        """
 
     def statuses(self, noun: str, type: str) -> Iterator[Mapping[str, int | str] | None]:
         """What there is of a status (`broker.commands.statuses`), figures by keyword, in order of the names; None

@@ -88,9 +88,10 @@ def not_empty() -> CommandError:
     return CommandError("AMQ8143E", "IBM MQ queue not empty.", syntax_error=False)
 
 
-def not_found(name: str) -> CommandError:
-    """AMQ8147E."""
-    return CommandError("AMQ8147E", f"IBM MQ object {name} not found.", syntax_error=False)
+def not_found(name: str, why: str = "") -> CommandError:
+    """AMQ8147E; `why`: what there is instead."""
+    follows = f" {why}." if why else ""
+    return CommandError("AMQ8147E", f"IBM MQ object {name} not found.{follows}", syntax_error=False)
 
 
 def in_use(why: str = "") -> CommandError:
@@ -99,9 +100,15 @@ def in_use(why: str = "") -> CommandError:
     return CommandError("AMQ8148E", f"IBM MQ object in use.{follows}", syntax_error=False)
 
 
-def already_exists() -> CommandError:
-    """AMQ8150E."""
-    return CommandError("AMQ8150E", "IBM MQ object already exists.", syntax_error=False)
+def active(member: str) -> CommandError:
+    """CSQV435I: units of work of a queue manager that runs are its own."""
+    return CommandError("CSQV435I", f"QMNAME({member}) is active, command ignored.", syntax_error=False)
+
+
+def already_exists(why: str = "") -> CommandError:
+    """AMQ8150E; `why`: what it is, where that is not what was to be defined."""
+    follows = f" {why}." if why else ""
+    return CommandError("AMQ8150E", f"IBM MQ object already exists.{follows}", syntax_error=False)
 
 
 def different_type() -> CommandError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from broker.commands import errors
 from broker.commands.attributes import TABLE, value_of
 from broker.commands.display import dictionary, layout, mqsc_token, zmqsc_token
+from broker.commands.dispositions import check_group, meets, of_name
 from broker.commands.kinds import SHOWN
 from broker.commands.row import Origin
 from broker.commands.selection import generic_match
@@ -75,17 +76,21 @@ def _definitions(request: DisplayRequest, catalog: Catalog) -> Iterator[Definiti
     if request.noun == "QMGR":
         yield catalog.queue_manager
         return
+    check_group(request.noun, request.disposition, catalog)
     space = SHOWN[request.noun].space
     names = catalog.names(space) if request.pattern.endswith("*") else (request.pattern,)
     for name in names:
-        definition = catalog.find(space, name) if generic_match(request.pattern, name) else None
-        yield definition if definition is not None and definition.kind in request.kinds else None
+        if generic_match(request.pattern, name):
+            for definition in of_name(space, name, catalog):
+                meant = definition.kind == "CFSTRUCT" or meets(request.disposition, definition.disposition)
+                yield definition if meant and definition.kind in request.kinds else None
+        yield None
 
 
 def _shown(request: DisplayRequest, definition: Definition, catalog: Catalog) -> list[tuple[Attribute, Value]] | None:
     """The attributes asked for that this kind of object has, with their values; None if the condition does not hold."""
     rows = TABLE[definition.kind]
-    status = catalog.status(definition.space, definition.name)
+    status = catalog.status(definition)
     condition = request.condition
     if condition is not None:
         row = rows.get(condition.keyword)

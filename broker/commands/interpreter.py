@@ -11,20 +11,25 @@ from typing import TYPE_CHECKING, TypeAlias
 from broker.commands import errors
 from broker.commands.attributes import TABLE, altered, create, not_acted_on
 from broker.commands.binder import read
+from broker.commands.dispositions import OF_OBJECT, PRIVATE, UNSAID, check_group, existing, of_name, place_of
 from broker.commands.inquiry import display, display_status
 from broker.commands.kinds import KINDS
 from broker.commands.requests import (
     DECISIONS,
+    GROUP_REQUESTS,
     AlterRequest,
     ClearRequest,
     DefineRequest,
     DeleteRequest,
     DisplayRequest,
+    ScopedRequest,
     StatusRequest,
 )
 from broker.commands.row import Origin
-from broker.core.names.definitions import Clear, Define, Definition, Delete
+from broker.commands.structures import DEFAULT
+from broker.core.names.definitions import COPY, GROUP, GROUP_VERSION, OWN, SHARED, Clear, Define, Definition, Delete
 from broker.core.names.resolution import DIRECTIONS
+from broker.mqi.objects import MQQDT
 from broker.mqi.replies import CommandReply, joined
 
 if TYPE_CHECKING:
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from broker.commands.catalog import Catalog
-    from broker.commands.requests import Decision
+    from broker.commands.requests import Decision, GroupRequest, Request
     from broker.core.names.definitions import Attributes, Change
 
 
@@ -44,47 +49,96 @@ class Outcome:
     changes: tuple[Change, ...] = ()
 
 
-Parts: TypeAlias = "Iterator[CommandReply | None]"
-"""The reply to a DISPLAY, object by object; None where an object was looked at that is not shown."""
+ForEngine: TypeAlias = "Decision | GroupRequest | ScopedRequest"
+"""What is carried out in more steps than changes of definitions."""
 
 
-def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome | Decision:
-    """Carry out one complete command, MQSC or ZMQSC; whatever its text, the answer is a reply, or an administrator's
-    decision about claims or prepared units, which the engine carries out.
+class Parts:
+    """The reply to a DISPLAY, object by object; None where an object was looked at that is not shown. `held`: it tells
+    who has messages of queues.
+    """
+
+    def __init__(self, parts: Iterator[CommandReply | None], *, held: bool = False) -> None:
+        self._parts = parts
+        self.held = held
+
+    def __iter__(self) -> Iterator[CommandReply | None]:
+        return self._parts
+
+
+def interpret(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome | ForEngine:
+    """Carry out one complete command, MQSC or ZMQSC; whatever its text, the answer is a reply, or what the engine
+    carries out: an administrator's decision about claims or prepared units, a request to the group, a command for other
+    members of it.
 
     `now` becomes the time of creation and alteration, in the zone that it carries. `warned` has the warnings that
     replies to earlier commands of the script bore: they are not repeated, and new ones are added.
     """
     begun = begin(text, catalog, now, warned)
-    if isinstance(begun, (Outcome, *DECISIONS)):
+    if isinstance(begun, (Outcome, ScopedRequest, *DECISIONS, *GROUP_REQUESTS)):
         return begun
     return Outcome(joined([part for part in begun if part is not None]))
 
 
-def begin(text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None) -> Outcome | Decision | Parts:
-    """As `interpret`, but for a DISPLAY, which may show very many objects: its reply comes in parts."""
+def begin(
+    text: str, catalog: Catalog, now: datetime, warned: set[str] | None = None, *, here: bool = False
+) -> Outcome | ForEngine | Parts:
+    """As `interpret`, but for a DISPLAY, which may show very many objects: its reply comes in parts. `here`: another
+    member of the group has sent the command, which is not sent on.
+    """
     try:
         request = read(text)
-        match request:
-            case DefineRequest():
-                return _warned(request, _define(request, catalog, now), warned)
-            case AlterRequest():
-                return _warned(request, _alter(request, catalog, now), warned)
-            case DeleteRequest():
-                return _delete(request, catalog)
-            case ClearRequest():
-                return _clear(request, catalog)
-            case DisplayRequest():
-                return _displayed(display(request, catalog))
-            case StatusRequest():
-                return _displayed(display_status(request, catalog))
-            case _:
+        if isinstance(request, ScopedRequest):
+            if not here and _is_sent(request, catalog):
                 return request
+            request = _own_of(request.request) if here else request.request
+        return _begin(request, catalog, now, warned)
     except errors.CommandError as error:
         return Outcome(refused(error))
 
 
-def _displayed(parts: Parts) -> Parts:
+def _begin(request: Request, catalog: Catalog, now: datetime, warned: set[str] | None) -> Outcome | ForEngine | Parts:
+    match request:
+        case DefineRequest():
+            return _warned(request, _define(request, catalog, now), warned)
+        case AlterRequest():
+            return _warned(request, _alter(request, catalog, now), warned)
+        case DeleteRequest():
+            return _delete(request, catalog)
+        case ClearRequest():
+            return _clear(request, catalog)
+        case DisplayRequest():
+            return Parts(_displayed(display(request, catalog)))
+        case StatusRequest():
+            return Parts(_displayed(display_status(request, catalog)), held=request.type in ("CLAIM", "INDOUBT"))
+        case _:
+            return request
+
+
+def _own_of(request: Request) -> Request:
+    """What a command that another member has sent is about: what this queue manager has for itself."""
+    if isinstance(request, AlterRequest | DeleteRequest | ClearRequest) and request.disposition == UNSAID:
+        return replace(request, disposition=PRIVATE if isinstance(request, ClearRequest) else OWN)
+    return request
+
+
+def _is_sent(request: ScopedRequest, catalog: Catalog) -> bool:
+    """Whether a command with CMDSCOPE goes to other members of the group. What belongs to the group is changed by the
+    member that is asked.
+    """
+    if request.scope == catalog.queue_manager.name:
+        return False
+    if not catalog.group_name:
+        raise errors.conflict(
+            f"CMDSCOPE({request.scope}) needs a queue-sharing group, and {catalog.queue_manager.name} is in none"
+        )
+    meant = request.request
+    if isinstance(meant, GROUP_REQUESTS) or getattr(meant, "disposition", OWN) in (SHARED, GROUP):
+        raise errors.conflict(f"CMDSCOPE({request.scope}) is not for what the members have together: leave it out")
+    return True
+
+
+def _displayed(parts: Iterator[CommandReply | None]) -> Iterator[CommandReply | None]:
     try:
         yield from parts
     except errors.CommandError as error:
@@ -112,30 +166,44 @@ def _done(code: str, what: str, *changes: Change) -> Outcome:
 
 
 def _define(request: DefineRequest, catalog: Catalog, now: datetime) -> Outcome:
-    kind = KINDS[request.kind]
-    existing = catalog.find(kind.space, request.name)
-    if existing is not None and not request.replace:
+    kind, disposition = KINDS[request.kind], request.disposition
+    check_group(request.kind, disposition, catalog)
+    there = catalog.find(kind.space, request.name, place_of(request.kind, disposition))
+    if there is not None and not request.replace:
         raise errors.already_exists()
-    if existing is not None and existing.kind != request.kind:
+    if there is not None and there.kind != request.kind:
         raise errors.different_type()
-    inherited = _inherited(request, catalog)
-    _check_queue(request, inherited | request.given)
-    _check_trigger(request, inherited | request.given)
-    if existing is None:
-        definition = create(request.kind, request.name, now, **inherited | request.given)
+    if there is not None and "QSGDISP" in TABLE[request.kind] and there.disposition != disposition:
+        raise errors.already_exists(f"It has QSGDISP({_word(there.disposition)})")
+    result = _inherited(request, catalog) | request.given
+    _complete(request.kind, disposition, result, catalog)
+    _check_queue(request, result)
+    _check_trigger(request, result)
+    if there is None:
+        kept: Attributes = {"QSGDISP": disposition} if "QSGDISP" in TABLE[request.kind] else {}
+        if disposition == COPY:
+            kept[GROUP_VERSION] = existing(request.kind, request.name, GROUP, catalog).attributes[GROUP_VERSION]
+        definition = create(request.kind, request.name, now, **result | kept)
     else:
-        _check_handles(existing, inherited | request.given, catalog)
-        definition = altered(existing, inherited | request.given, now)
+        _check_handles(there, result, catalog)
+        definition = altered(there, result, now)
     return _done(kind.created, f"{kind.title} created", Define(definition))
 
 
 def _inherited(request: DefineRequest, catalog: Catalog) -> Attributes:
-    """The attributes that a new definition takes from LIKE, or else from the default object or its factory settings."""
+    """The attributes that a new definition takes from LIKE, or else from the default object or its factory settings; a
+    copy takes them from what it is a copy of.
+    """
     kind = KINDS[request.kind]
     rows = [row for row in TABLE[request.kind].values() if row.origin is Origin.GIVEN]
-    model = catalog.find(kind.space, kind.template if request.like is None else request.like)
-    if model is None and request.like is not None:
-        raise errors.not_found(request.like)
+    if request.disposition == COPY:
+        model: Definition | None = existing(request.kind, request.name, GROUP, catalog)
+    elif request.like is not None:
+        model = next(of_name(kind.space, request.like, catalog), None)
+        if model is None:
+            raise errors.not_found(request.like)
+    else:
+        model = catalog.find(kind.space, kind.template) if kind.template else None
     if model is not None and model.kind != request.kind:
         raise errors.different_type()
     source = {} if model is None else model.attributes
@@ -144,50 +212,64 @@ def _inherited(request: DefineRequest, catalog: Catalog) -> Attributes:
 
 def _alter(request: AlterRequest, catalog: Catalog, now: datetime) -> Outcome:
     kind = KINDS[request.kind]
-    definition = catalog.queue_manager if request.kind == "QMGR" else _existing(request.kind, request.name, catalog)
+    if request.kind == "QMGR":
+        definition = catalog.queue_manager
+    else:
+        definition = existing(request.kind, request.name, request.disposition, catalog)
     result = definition.attributes | request.given
+    _complete(request.kind, definition.disposition, result, catalog)
     _check_queue(request, result)
     _check_trigger(request, result)
     if not request.force:
-        _check_handles(definition, request.given, catalog)
-    return _done(kind.changed, f"{kind.title} changed", Define(altered(definition, request.given, now)))
+        _check_handles(definition, result, catalog)
+    return _done(kind.changed, f"{kind.title} changed", Define(altered(definition, result, now), force=request.force))
+
+
+def _complete(kind: str, disposition: int, result: Attributes, catalog: Catalog) -> None:
+    """A shared queue, or a model of some, is in the default structure unless another is named, which must exist."""
+    if disposition != SHARED and not (kind == "QMODEL" and result.get("DEFTYPE") == MQQDT.SHARED_DYNAMIC):
+        return
+    result["CFSTRUCT"] = result.get("CFSTRUCT") or DEFAULT
+    named = str(result["CFSTRUCT"])
+    if named != DEFAULT and catalog.group_name and catalog.find("CFSTRUCT", named, GROUP) is None:
+        raise errors.not_found(str(result["CFSTRUCT"]), "It is to be a structure of the group")
+
+
+def _word(disposition: int) -> str:
+    return str(OF_OBJECT.plain(disposition))
 
 
 def _delete(request: DeleteRequest, catalog: Catalog) -> Outcome:
     kind = KINDS[request.kind]
     reply = (kind.deleted, f"{kind.title} deleted")
-    if request.ignore_state and catalog.find(kind.space, request.name) is None:
-        return _done(*reply)
-    definition = _existing(request.kind, request.name, catalog)
-    _check_unused(definition, catalog)
-    if not request.purge and catalog.status(kind.space, request.name).get("CURDEPTH"):
-        raise errors.not_empty()
-    return _done(*reply, Delete(kind.space, request.name))
+    try:
+        definition = existing(request.kind, request.name, request.disposition, catalog)
+    except errors.CommandError as error:
+        if request.ignore_state and error.code == "AMQ8147E":
+            return _done(*reply)
+        raise
+    place = place_of(request.kind, definition.disposition)
+    if place != GROUP:
+        _check_unused(definition, catalog)
+        if place != SHARED and not request.purge and catalog.status(definition).get("CURDEPTH"):
+            raise errors.not_empty()
+    return _done(*reply, Delete(kind.space, request.name, place, request.purge))
 
 
 def _clear(request: ClearRequest, catalog: Catalog) -> Outcome:
-    definition = _existing("QLOCAL", request.name, catalog)
+    definition = existing("QLOCAL", request.name, request.disposition, catalog)
     _check_unused(definition, catalog)
-    return _done("AMQ8022I", "queue cleared", Clear(request.name))
-
-
-def _existing(kind: str, name: str, catalog: Catalog) -> Definition:
-    definition = catalog.find(KINDS[kind].space, name)
-    if definition is None:
-        raise errors.not_found(name)
-    if definition.kind != kind:
-        raise errors.different_type()
-    return definition
+    return _done("AMQ8022I", "queue cleared", Clear(request.name, definition.disposition))
 
 
 def _check_unused(definition: Definition, catalog: Catalog) -> None:
     """Refuse what needs the object for itself while handles are open, units of work on it unfinished, or messages of it
     claimed or prepared.
     """
-    held = catalog.held(definition.name) if definition.space == "QUEUE" else ""
+    held = catalog.held(definition.name) if definition.space == "QUEUE" and not definition.shared else ""
     if held:
         raise errors.in_use(held)
-    status = catalog.status(definition.space, definition.name)
+    status = catalog.status(definition)
     if status.get("HANDLES") or status.get("UNCOM"):
         raise errors.in_use()
 
@@ -197,7 +279,7 @@ def _check_handles(definition: Definition, changed: Attributes, catalog: Catalog
     handles or messages, from SHARE to NOSHARE while more than one handle is open for input.
     """
     before = definition.attributes
-    status = catalog.status(definition.space, definition.name)
+    status = catalog.status(definition)
     directions = DIRECTIONS.get(definition.kind, ())
     if status.get("HANDLES") and any(changed.get(word, before.get(word)) != before.get(word) for word in directions):
         raise errors.in_use()

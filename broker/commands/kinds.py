@@ -32,6 +32,7 @@ KINDS = {
         Kind("QREMOTE", "QUEUE", "queue", "SYSTEM.DEFAULT.REMOTE.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
         Kind("QMODEL", "QUEUE", "queue", "SYSTEM.DEFAULT.MODEL.QUEUE", "AMQ8006I", "AMQ8008I", "AMQ8007I"),
         Kind("PROCESS", "PROCESS", "process", "SYSTEM.DEFAULT.PROCESS", "AMQ8010I", "AMQ8012I", "AMQ8011I"),
+        Kind("CFSTRUCT", "CFSTRUCT", "CF structure", "", "EMQ0007I", "EMQ0008I", "EMQ0009I"),
         Kind("QMGR", "QMGR", "queue manager", "", "", "AMQ8005I", ""),
     )
 }
@@ -51,5 +52,6 @@ SHOWN = {
     "QUEUE": Shown("QUEUE", QUEUE_KINDS, "AMQ8409I", "Display Queue details."),
     **{kind: Shown("QUEUE", (kind,), "AMQ8409I", "Display Queue details.") for kind in QUEUE_KINDS},
     "PROCESS": Shown("PROCESS", ("PROCESS",), "AMQ8407I", "Display Process details."),
+    "CFSTRUCT": Shown("CFSTRUCT", ("CFSTRUCT",), "EMQ0010I", "Display CFSTRUCT details."),
     "QMGR": Shown("QMGR", ("QMGR",), "AMQ8408I", "Display Queue Manager details."),
 }

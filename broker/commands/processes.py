@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from broker.commands.forms import Integer, Name, Text
+from broker.commands.queues import QSGDISP
 from broker.commands.row import Acts, Attribute, Origin
 from broker.mqi.attributes import MQCA, MQIA
 from broker.mqi.descriptor import MQAT
@@ -35,5 +36,6 @@ PROCESS = (
     Attribute("APPLTYPE", MQIA.APPL_TYPE, Integer(0, 999999999, APPLICATION_TYPES), MQAT.TPF.value),
     Attribute("DESCR", MQCA.PROCESS_DESC, Text(64), acts=Acts.PROGRAMS),
     Attribute("ENVRDATA", MQCA.ENV_DATA, Text(128)),
+    QSGDISP,
     Attribute("USERDATA", MQCA.USER_DATA, Text(128)),
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from broker.commands.forms import Choice, Flag, Integer, Name, Text
 from broker.commands.queues import CLUSTER_QUEUE_USE, COUNT, EVENT, YES_NO
 from broker.commands.row import Acts, Attribute, Origin
-from broker.mqi.attribute_values import MQCLWL, MQEXPI, MQMMBI, MQMON, MQPROP, MQSP
+from broker.mqi.attribute_values import MQCLWL, MQEXPI, MQMMBI, MQMON, MQPROP, MQSP, MQSQQM
 from broker.mqi.attributes import MQCA, MQIA
 from broker.mqi.descriptor import UTF_8
 
@@ -27,6 +27,7 @@ DETAIL = {
     "HIGH": MQMON.HIGH.value,
 }
 DETAIL_OF_AUTOMATIC_SENDERS = {"QMGR": MQMON.Q_MGR.value, **DETAIL}
+IGQ_AUTHORITIES = {"DEF": 1, "CTX": 2, "ONLYIGQ": 3, "ALTIGQ": 4}  # MQIGQPA
 CAPABILITY = Choice({"NO": 0, "YES": 1})
 OFF = {"OFF": 0}
 OWN_CLUSTER_QUEUE_USE = {word: CLUSTER_QUEUE_USE[word] for word in ("LOCAL", "ANY")}
@@ -49,6 +50,7 @@ QMGR = (
     Attribute("CCSID", MQIA.CODED_CHAR_SET_ID, Integer(1, 65535), UTF_8),
     Attribute("CERTLABL", MQCA.CERT_LABEL, Text(64), acts=Acts.NO),
     Attribute("CERTVPOL", MQIA.CERT_VAL_POLICY, Choice({"ANY": 0, "RFC5280": 1}), 0, acts=Acts.NO),
+    Attribute("CFCONLOS", MQIA.QMGR_CFCONLOS, Choice({"TERMINATE": 0, "TOLERATE": 1}), 0, quiet=True),
     Attribute("CHAD", MQIA.CHANNEL_AUTO_DEF, SWITCH, 0, acts=Acts.NO),
     Attribute("CHADEV", MQIA.CHANNEL_AUTO_DEF_EVENT, EVENT, 0, acts=Acts.NO),
     Attribute("CHADEXIT", MQCA.CHANNEL_AUTO_DEF_EXIT, Text(128), acts=Acts.NO),
@@ -81,6 +83,10 @@ QMGR = (
         quiet=True,
         acts=Acts.NO,
     ),
+    Attribute("GROUPUR", MQIA.GROUP_UR, SWITCH, 0, quiet=True, acts=Acts.NO),
+    Attribute("IGQ", MQIA.INTRA_GROUP_QUEUING, SWITCH, 0, quiet=True),
+    Attribute("IGQAUT", MQIA.IGQ_PUT_AUTHORITY, Choice(IGQ_AUTHORITIES), 1, quiet=True, acts=Acts.NO),
+    Attribute("IGQUSER", MQCA.IGQ_USER_ID, Text(12), quiet=True, acts=Acts.NO),
     Attribute("IMGINTVL", MQIA.MEDIA_IMAGE_INTERVAL, Integer(1, 999999999, OFF), 60, acts=Acts.NO),
     Attribute("IMGLOGLN", MQIA.MEDIA_IMAGE_LOG_LENGTH, Integer(1, 999999999, OFF), 0, acts=Acts.NO),
     Attribute("IMGRCOVO", MQIA.MEDIA_IMAGE_RECOVER_OBJ, YES_NO, 1, acts=Acts.NO),
@@ -124,7 +130,7 @@ QMGR = (
     Attribute("PSRTYCNT", MQIA.PUBSUB_MAXMSG_RETRY_COUNT, COUNT, 5, acts=Acts.NO),
     Attribute("PSSYNCPT", MQIA.PUBSUB_SYNC_PT, Choice({"YES": 0, "IFPER": 1}), 1, acts=Acts.NO),
     Attribute("QMID", MQCA.Q_MGR_IDENTIFIER, Text(48), origin=Origin.KEPT),
-    Attribute("QSGNAME", MQCA.QSG_NAME, Text(4), origin=Origin.KEPT, quiet=True),
+    Attribute("QSGNAME", MQCA.QSG_NAME, Text(4), origin=Origin.LIVE, quiet=True),
     Attribute("REMOTEEV", MQIA.REMOTE_EVENT, EVENT, 0, acts=Acts.NO),
     Attribute("REPOS", MQCA.REPOSITORY_NAME, Name(), acts=Acts.NO),
     Attribute("REPOSNL", MQCA.REPOSITORY_NAMELIST, Name(), acts=Acts.NO),
@@ -133,6 +139,13 @@ QMGR = (
     Attribute("SCHINIT", MQIA.CHINIT_CONTROL, CONTROL, 0, acts=Acts.NO),
     Attribute("SCMDSERV", MQIA.CMD_SERVER_CONTROL, CONTROL, 0, acts=Acts.NO),
     Attribute("SPLCAP", MQIA.PROT_POLICY_CAPABILITY, SWITCH, 0, Origin.KEPT),
+    Attribute(
+        "SQQMNAME",
+        MQIA.SHARED_Q_Q_MGR_NAME,
+        Choice({"USE": MQSQQM.USE.value, "IGNORE": MQSQQM.IGNORE.value}),
+        MQSQQM.USE.value,
+        quiet=True,
+    ),
     Attribute("SSLCRLNL", MQCA.SSL_CRL_NAMELIST, Name(), acts=Acts.NO),
     Attribute("SSLEV", MQIA.SSL_EVENT, EVENT, 0, acts=Acts.NO),
     Attribute("SSLFIPS", MQIA.SSL_FIPS_REQUIRED, YES_NO, 0, acts=Acts.NO),

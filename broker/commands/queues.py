@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from broker.commands.dispositions import OF_OBJECT
 from broker.commands.forms import Choice, Flag, Integer, Name, Text
 from broker.commands.row import Acts, Attribute, Origin
+from broker.commands.structures import STRUCTURE_NAME
+from broker.core.names.definitions import OWN
 from broker.mqi.attribute_values import MQBND, MQCLWL, MQIT, MQMDS, MQMON, MQNPM, MQPROP, MQPRT, MQREADA, MQTT, MQUS
 from broker.mqi.attributes import MQCA, MQIA
 from broker.mqi.objects import MQOT, MQQDT, MQQT
@@ -76,6 +79,9 @@ TRIGGER_TYPES = {
     "NONE": MQTT.NONE.value,
 }
 
+QSGDISP = Attribute("QSGDISP", MQIA.QSG_DISP, OF_OBJECT, OWN, Origin.KEPT, quiet=True)
+"""A command says by an option which object it is about; the definition then keeps that."""
+
 QLOCAL = (
     Attribute("QUEUE", MQCA.Q_NAME, Name(), origin=Origin.NAME),
     Attribute("TYPE", MQIA.Q_TYPE, Choice(QUEUE_TYPES), origin=Origin.KIND),
@@ -85,6 +91,7 @@ QLOCAL = (
     Attribute("BOQNAME", MQCA.BACKOUT_REQ_Q_NAME, Name(), acts=Acts.PROGRAMS),
     Attribute("BOTHRESH", MQIA.BACKOUT_THRESHOLD, COUNT, 0, acts=Acts.PROGRAMS),
     Attribute("CAPEXPRY", MQIA.CAP_EXPIRY, Integer(1, 999999999, NOLIMIT), -1, quiet=True, acts=Acts.NO),
+    Attribute("CFSTRUCT", MQCA.CF_STRUC_NAME, STRUCTURE_NAME, quiet=True),
     Attribute("CLUSNL", MQCA.CLUSTER_NAMELIST, Name(), acts=Acts.NO),
     Attribute("CLUSTER", MQCA.CLUSTER_NAME, Name(), acts=Acts.NO),
     Attribute("CLCHNAME", MQCA.CLUS_CHL_NAME, Name(20, generic=True), acts=Acts.NO),
@@ -156,8 +163,7 @@ QLOCAL = (
     Attribute("QDPHIEV", MQIA.Q_DEPTH_HIGH_EVENT, EVENT, 0),
     Attribute("QDPLOEV", MQIA.Q_DEPTH_LOW_EVENT, EVENT, 0),
     Attribute("QDPMAXEV", MQIA.Q_DEPTH_MAX_EVENT, EVENT, 1),
-    # Queues of a queue-sharing group are not there yet, so the queue manager's own are the only ones.
-    Attribute("QSGDISP", MQIA.QSG_DISP, Choice({"QMGR": 0}), 0, quiet=True, acts=Acts.NO),
+    QSGDISP,
     Attribute("QSVCIEV", MQIA.Q_SERVICE_INTERVAL_EVENT, Choice({"NONE": 0, "HIGH": 1, "OK": 2}), 0),
     Attribute("QSVCINT", MQIA.Q_SERVICE_INTERVAL, COUNT, 999999999),
     Attribute("RETINTVL", MQIA.RETENTION_INTERVAL, COUNT, 999999999, acts=Acts.PROGRAMS),
@@ -195,7 +201,7 @@ _OF_A_MODEL = {
 def _of_a_model(row: Attribute) -> Attribute:
     """The row of QMODEL for one of QLOCAL. MQSET cannot come to a model queue: opening it makes another one."""
     if row.keyword == "DEFTYPE":
-        kinds = {word: DEFINITION_TYPES[word] for word in ("TEMPDYN", "PERMDYN")}
+        kinds = {word: DEFINITION_TYPES[word] for word in ("TEMPDYN", "PERMDYN", "SHAREDYN")}
         return replace(row, form=Choice(kinds), default=MQQDT.TEMPORARY_DYNAMIC.value, origin=Origin.GIVEN)
     return replace(row, default=_OF_A_MODEL.get(row.keyword, row.default), settable=False)
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from broker.commands.dispositions import LIVE, UNSAID
+from broker.core.names.definitions import OWN
+
 if TYPE_CHECKING:
     from broker.commands.selection import Condition
     from broker.core.names.definitions import Attributes
@@ -23,6 +26,7 @@ class DefineRequest:
     like: str | None = None
     replace: bool = False
     tpf: bool = False
+    disposition: int = OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +38,7 @@ class AlterRequest:
     given: Attributes
     force: bool = False
     tpf: bool = False
+    disposition: int = UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +49,7 @@ class DeleteRequest:
     name: str
     purge: bool = False
     ignore_state: bool = False
+    disposition: int = UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +57,7 @@ class ClearRequest:
     """CLEAR QLOCAL."""
 
     name: str
+    disposition: int = UNSAID
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +74,7 @@ class DisplayRequest:
     condition: Condition | None = None
     everything: bool = False
     tpf: bool = False
+    disposition: int = LIVE
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +104,9 @@ class ResolveConsumerRequest:
 
 @dataclass(frozen=True, slots=True)
 class ResolveUnitRequest:
-    """RESOLVE INDOUBT of the prepared unit of that name, to be discarded, or with `commit` published."""
+    """RESOLVE INDOUBT of the prepared unit of that name, to be discarded, or with `commit` published; or of the unit of
+    work whose private half is in doubt.
+    """
 
     name: str
     commit: bool
@@ -113,6 +123,98 @@ Decision: TypeAlias = ResolveConsumerRequest | ResolveUnitRequest | ResetRequest
 """What an administrator decides in place of a program."""
 DECISIONS = (ResolveConsumerRequest, ResolveUnitRequest, ResetRequest)
 
+
+@dataclass(frozen=True, slots=True)
+class BackUpRequest:
+    """BACKUP CFSTRUCT of the structures whose names fit `pattern`."""
+
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecoverRequest:
+    """RECOVER CFSTRUCT: what has failed can be used again; with `purge` its messages are gone."""
+
+    name: str
+    purge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FailRequest:
+    """RESET CFSTRUCT ACTION(FAIL): the structure fails, as if it had."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRequest:
+    """MOVE QLOCAL: the messages of a queue, with `shared` of one that the group has, to the other kind of queue, which
+    is empty unless they are to be `added`.
+    """
+
+    name: str
+    target: str
+    shared: bool
+    added: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PeerUnitsRequest:
+    """DISPLAY THREAD TYPE(INDOUBT) QMNAME: the units of work that a queue manager which does not run has left."""
+
+    member: str
+    pattern: str
+    tpf: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvePeerUnitRequest:
+    """RESOLVE INDOUBT QMNAME: end one of these."""
+
+    member: str
+    name: str
+    commit: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MembersRequest:
+    """DISPLAY GROUP: the members of the group, as a status."""
+
+    shown: StatusRequest
+
+
+GroupRequest: TypeAlias = (
+    BackUpRequest
+    | RecoverRequest
+    | FailRequest
+    | MoveRequest
+    | PeerUnitsRequest
+    | ResolvePeerUnitRequest
+    | MembersRequest
+)
+"""What is carried out in the database of the group."""
+GROUP_REQUESTS = (
+    BackUpRequest, RecoverRequest, FailRequest, MoveRequest, PeerUnitsRequest, ResolvePeerUnitRequest, MembersRequest,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedRequest:
+    """A command with CMDSCOPE: the name of a queue manager, or an asterisk for all members of the group that run."""
+
+    request: Request
+    scope: str
+    text: str
+
+
 Request: TypeAlias = (
-    DefineRequest | AlterRequest | DeleteRequest | ClearRequest | DisplayRequest | StatusRequest | Decision
+    DefineRequest
+    | AlterRequest
+    | DeleteRequest
+    | ClearRequest
+    | DisplayRequest
+    | StatusRequest
+    | Decision
+    | GroupRequest
+    | ScopedRequest
 )

@@ -81,25 +81,68 @@ STATUSES: Final[dict[tuple[str, str], Status]] = {
         Figure("WAITING", _ANY, "messages of the queue that wait for an instant, to be tried again among others"),
         Figure("LASTERROR", Text(1024), "the last exception, with its text"),
     ),
+    ("CFSTATUS", "SUMMARY"): _status(
+        "EMQ0011I",
+        "Display CFSTATUS details.",
+        Figure("CFSTATUS", Name(), "the structure"),
+        Figure("TYPE", Text(8), "SUMMARY"),
+        Figure("CFTYPE", Text(8), "APPL"),
+        Figure("STATUS", Text(12), "ACTIVE; FAILED until it is recovered"),
+        Figure("QUEUES", _ANY, "the shared queues that are in it"),
+        Figure("ENTSUSED", _ANY, "their messages"),
+        Figure("BKUPDATE", Text(10), "when BACKUP CFSTRUCT was run last, on it; blank if it never was"),
+        Figure("BKUPTIME", Text(8), "... and at which time"),
+    ),
+    ("GROUP", ""): _status(
+        "EMQ0018I",
+        "Display group details.",
+        Figure("QMNAME", Name(), "a member of the queue-sharing group"),
+        Figure("QSGNAME", Text(4), "the group"),
+        Figure(
+            "STATUS",
+            Text(12),
+            "ACTIVE; INACTIVE, where it does not run and has left nothing; FAILED, until a peer is RECOVERING it",
+        ),
+        Figure("EPOCH", _ANY, "rises with each start of it, and with each recovery"),
+        Figure("LEASE", _ANY, "for how many seconds its peers let it be; of one that is RECOVERING, its recoverer"),
+        Figure("UOWS", _ANY, "its units of work on shared queues that are not decided"),
+        Figure("HANDLES", _ANY, "its handles on shared queues"),
+        Figure("RECOVER", Name(), "the member that recovers it, or has done so last"),
+        Figure("STARTDA", Text(10), "when it was started last, on ..."),
+        Figure("STARTTI", Text(8), "... and at which time, GMT"),
+        Figure("ADDRESS", Text(256), "where it runs"),
+    ),
     ("THREAD", "INDOUBT"): _status(
         "EMQ0003I",
         "Display thread details.",
-        Figure("THREAD", Text(UNIT_NAME_LENGTH), "the name of a unit: sink, batch, partition and attempt"),
+        Figure(
+            "THREAD",
+            Text(UNIT_NAME_LENGTH),
+            "the name of a prepared unit: sink, batch, partition and attempt; or the id of a unit of work",
+        ),
         Figure("TYPE", Text(8), "INDOUBT"),
-        Figure("SINK", Name(), "the sink that may publish it"),
-        Figure("BATCH", _ANY, "the batch that it belongs to"),
+        Figure("SINK", Name(), "the sink that may publish it; blank for a unit of work"),
+        Figure("BATCH", _ANY, "the batch that it belongs to; 0 for a unit of work"),
         Figure(
             "UOWSTATE",
             Text(12),
-            "PREPARED; for a moment PREPARING, COMMITTING, COMMITTED until all is visible, BACKING_OUT",
+            "PREPARED; for a moment PREPARING, COMMITTING, COMMITTED until all is visible, BACKING_OUT; of a unit of "
+            "work IN_DOUBT, or with QMNAME what the queue-sharing group has decided, ACTIVE where that is nothing",
         ),
-        Figure("MSGS", _ANY, "its messages"),
+        Figure("MSGS", _ANY, "its messages; of a unit of work those on private queues, with QMNAME on shared ones"),
         Figure("BYTES", _ANY, "their data, in bytes"),
         Figure("AGE", _ANY, "seconds since the unit was begun"),
         Figure("QUEUES", Text(1 << 16), "each of its queues, with how many messages are for it"),
     ),
 }
-"""By noun and TYPE."""
+"""By noun and TYPE, empty where there is none."""
 
-NOT_SUPPORTED: Final = {"QSTATUS": ("QUEUE", "HANDLE"), "THREAD": ("ACTIVE", "REGIONS", "*")}
-"""What IBM MQ knows as TYPE of these nouns, the first as the one that is meant when nothing is said."""
+NOT_SUPPORTED: Final = {
+    "CFSTATUS": ("CONNECT", "BACKUP", "SMDS"),
+    "QSTATUS": ("QUEUE", "HANDLE"),
+    "THREAD": ("ACTIVE", "REGIONS", "*"),
+}
+"""What IBM MQ knows as TYPE of these nouns."""
+
+TYPE_BY_DEFAULT: Final = {"CFSTATUS": "SUMMARY", "GROUP": "", "QSTATUS": "QUEUE", "THREAD": "ACTIVE"}
+"""What is meant when nothing is said."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.commands import errors
 from broker.commands.attributes import TABLE
+from broker.commands.dispositions import OF_OBJECT, TO_ALTER, TO_CLEAR
 from broker.commands.forms import Choice, Flag
 from broker.commands.kinds import SHOWN
 from broker.commands.row import Attribute, Origin
@@ -20,16 +21,22 @@ if TYPE_CHECKING:
 
 VERBS = {
     "ALTER": "ALTER", "ALT": "ALTER",
+    "BACKUP": "BACKUP",
     "CLEAR": "CLEAR",
     "DEFINE": "DEFINE", "DEF": "DEFINE",
     "DELETE": "DELETE", "DEL": "DELETE",
     "DISPLAY": "DISPLAY", "DIS": "DISPLAY",
+    "MOVE": "MOVE",
+    "RECOVER": "RECOVER", "REC": "RECOVER",
     "RESET": "RESET",
     "RESOLVE": "RESOLVE", "RES": "RESOLVE",
 }  # fmt: skip
 
 NOUNS = {
+    "CFSTATUS": "CFSTATUS",
+    "CFSTRUCT": "CFSTRUCT",
     "CONSUMER": "CONSUMER",
+    "GROUP": "GROUP",
     "INDOUBT": "INDOUBT",
     "PROCESS": "PROCESS", "PRO": "PROCESS",
     "QALIAS": "QALIAS", "QA": "QALIAS",
@@ -43,17 +50,17 @@ NOUNS = {
     "THREAD": "THREAD",
 }  # fmt: skip
 
+NAMELESS = ("GROUP", "QMGR")
+"""Nouns of which there is one."""
+
 KEYWORDS = {"TARGQ": "TARGET"}
 """Other words for keywords of attributes."""
 
 # What IBM MQ knows and this queue manager does not have.
 VERBS_NOT_SUPPORTED = {
     "ARCHIVE": "ARCHIVE", "ARC": "ARCHIVE",
-    "BACKUP": "BACKUP",
-    "MOVE": "MOVE",
     "PING": "PING",
     "PURGE": "PURGE",
-    "RECOVER": "RECOVER", "REC": "RECOVER",
     "REFRESH": "REFRESH", "REF": "REFRESH",
     "RESUME": "RESUME",
     "REVERIFY": "REVERIFY",
@@ -65,9 +72,9 @@ VERBS_NOT_SUPPORTED = {
 }  # fmt: skip
 NOUNS_NOT_SUPPORTED = {
     **{noun: noun for noun in (
-        "APSTATUS", "ARCHIVE", "AUTHINFO", "AUTHREC", "AUTHSERV", "BUFFPOOL", "CFSTATUS", "CFSTRUCT", "CHANNEL",
+        "APSTATUS", "ARCHIVE", "AUTHINFO", "AUTHREC", "AUTHSERV", "BUFFPOOL", "CHANNEL",
         "CHINIT", "CHLAUTH", "CHSTATUS", "CLUSQMGR", "CLUSTER", "CMDSERV", "COMMINFO", "CONN", "DQM", "ENTAUTH",
-        "GROUP", "LISTENER", "LOG", "LSSTATUS", "MAXSMSGS", "NAMELIST", "POLICY", "PSID", "PUBSUB",
+        "LISTENER", "LOG", "LSSTATUS", "MAXSMSGS", "NAMELIST", "POLICY", "PSID", "PUBSUB",
         "QCLUSTER", "QMSTATUS", "QSTATS", "SBSTATUS", "SECURITY", "SERVICE", "SMDS", "SMDSCONN", "STGCLASS",
         "SUB", "SVSTATUS", "SYSTEM", "TCLUSTER", "TOPIC", "TOPICSTR", "TPIPE", "TPSTATUS", "TRACE", "USAGE",
     )},
@@ -78,21 +85,27 @@ COMMANDS_NOT_SUPPORTED = (("RESET", "QMGR"),)
 """Of a verb and a noun that are both there."""
 KEYWORDS_NOT_SUPPORTED = (
     # of queues
-    "CFSTRUCT", "CLUSDATE", "CLUSINFO", "CLUSQMGR", "CLUSQT", "CLUSTIME", "CMDSCOPE", "QMID", "STGCLASS", "TPIPE",
+    "CLUSDATE", "CLUSINFO", "CLUSQMGR", "CLUSQT", "CLUSTIME", "QMID", "STGCLASS", "TPIPE",
+    # of structures: what sizes and places shared message data sets
+    "DSBLOCK", "DSBUFS", "DSEXPAND", "DSGROUP", "EXCLINT", "OFFLD1SZ", "OFFLD1TH", "OFFLD2SZ", "OFFLD2TH", "OFFLD3SZ",
+    "OFFLD3TH", "OFFLOAD",
     # of the queue manager: on z/OS, and secrets
-    "ACTCHL", "ADOPTCHK", "ADOPTMCA", "AUTHEVSC", "CERTQSGL", "CFCONLOS", "CHIADAPS", "CHIDISPS", "CHISERVP",
-    "DNSGROUP", "DNSWLM", "GROUPUR", "IGQ", "IGQAUT", "IGQUSER", "INITKEY", "KEYRPWD", "LSTRTMR", "LU62ARM",
+    "ACTCHL", "ADOPTCHK", "ADOPTMCA", "AUTHEVSC", "CERTQSGL", "CHIADAPS", "CHIDISPS", "CHISERVP",
+    "DNSGROUP", "DNSWLM", "INITKEY", "KEYRPWD", "LSTRTMR", "LU62ARM",
     "LU62CHL", "LUGROUP", "LUNAME", "MAXCHL", "OPORTMAX", "OPORTMIN", "RCVTIME", "RCVTMIN", "RCVTTYPE", "SCYCASE",
-    "SQQMNAME", "SSLCRYP", "SSLTASKS", "TCPCHL", "TCPKEEP", "TCPNAME", "TCPSTACK", "TRAXSTR", "TRAXTBL",
+    "SSLCRYP", "SSLTASKS", "TCPCHL", "TCPKEEP", "TCPNAME", "TCPSTACK", "TRAXSTR", "TRAXTBL",
 )  # fmt: skip
 
 COMMANDS = {
-    "ALTER": (*QUEUE_KINDS, "PROCESS", "QMGR"),
+    "ALTER": (*QUEUE_KINDS, "PROCESS", "CFSTRUCT", "QMGR"),
+    "BACKUP": ("CFSTRUCT",),
     "CLEAR": ("QLOCAL",),
-    "DEFINE": (*QUEUE_KINDS, "PROCESS"),
-    "DELETE": (*QUEUE_KINDS, "PROCESS"),
-    "DISPLAY": ("QUEUE", *QUEUE_KINDS, "PROCESS", "QMGR", "QSTATUS", "THREAD"),
-    "RESET": ("SINK",),
+    "DEFINE": (*QUEUE_KINDS, "PROCESS", "CFSTRUCT"),
+    "DELETE": (*QUEUE_KINDS, "PROCESS", "CFSTRUCT"),
+    "DISPLAY": ("QUEUE", *QUEUE_KINDS, "PROCESS", "QMGR", "CFSTRUCT", "CFSTATUS", "GROUP", "QSTATUS", "THREAD"),
+    "MOVE": ("QLOCAL",),
+    "RECOVER": ("CFSTRUCT",),
+    "RESET": ("SINK", "CFSTRUCT"),
     "RESOLVE": ("CONSUMER", "INDOUBT"),
 }
 
@@ -109,17 +122,21 @@ class Option(NamedTuple):
 
 
 YES_NO = Choice({"NO": 0, "YES": 1})
-DEFINE_OPTIONS = {
+DEFINE_STRUCTURE_OPTIONS = {
     "LIKE": Option("LIKE"),
     "REPLACE": Option("REPLACE", value=True),
     "NOREPLACE": Option("REPLACE", value=False),
 }
+DISPOSITION_OPTION = {"QSGDISP": Option("QSGDISP", words=OF_OBJECT)}
+ALTER_DISPOSITION_OPTION = {"QSGDISP": Option("QSGDISP", words=TO_ALTER)}
+DEFINE_OPTIONS = {**DEFINE_STRUCTURE_OPTIONS, **DISPOSITION_OPTION}
 ACTION_OPTION = {"ACTION": Option("ACTION", words=Choice({"BACKOUT": 0, "COMMIT": 1}))}
 FORCE_OPTION = {"FORCE": Option("FORCE", value=True)}
 IGNORE_STATE_OPTION = {"IGNSTATE": Option("IGNSTATE", words=YES_NO)}
 DELETE_QUEUE_OPTIONS = {
     "AUTHREC": Option("AUTHREC", words=YES_NO),  # there are no authority records to keep or drop
     **IGNORE_STATE_OPTION,
+    **DISPOSITION_OPTION,
 }
 DELETE_LOCAL_OPTIONS = {
     "PURGE": Option("PURGE", value=True),
@@ -128,25 +145,40 @@ DELETE_LOCAL_OPTIONS = {
 }
 OPTIONS: dict[tuple[str, str], dict[str, Option]] = {
     **{("DEFINE", kind): DEFINE_OPTIONS for kind in (*QUEUE_KINDS, "PROCESS")},
-    **{("ALTER", kind): FORCE_OPTION for kind in ("QLOCAL", "QALIAS", "QREMOTE", "QMGR")},
-    ("ALTER", "QMODEL"): {},
-    ("ALTER", "PROCESS"): {},
+    ("DEFINE", "CFSTRUCT"): DEFINE_STRUCTURE_OPTIONS,
+    **{("ALTER", kind): {**FORCE_OPTION, **ALTER_DISPOSITION_OPTION} for kind in ("QLOCAL", "QALIAS", "QREMOTE")},
+    ("ALTER", "QMGR"): FORCE_OPTION,
+    ("ALTER", "QMODEL"): ALTER_DISPOSITION_OPTION,
+    ("ALTER", "PROCESS"): ALTER_DISPOSITION_OPTION,
+    ("ALTER", "CFSTRUCT"): {},
+    ("BACKUP", "CFSTRUCT"): {},
     **{("DELETE", kind): DELETE_QUEUE_OPTIONS for kind in ("QALIAS", "QREMOTE", "QMODEL")},
     ("DELETE", "QLOCAL"): DELETE_LOCAL_OPTIONS,
-    ("DELETE", "PROCESS"): IGNORE_STATE_OPTION,
-    ("CLEAR", "QLOCAL"): {},
+    ("DELETE", "PROCESS"): {**IGNORE_STATE_OPTION, **DISPOSITION_OPTION},
+    ("DELETE", "CFSTRUCT"): IGNORE_STATE_OPTION,
+    ("CLEAR", "QLOCAL"): {"QSGDISP": Option("QSGDISP", words=TO_CLEAR)},
+    ("MOVE", "QLOCAL"): {
+        "QSGDISP": Option("QSGDISP", words=TO_CLEAR),
+        "TOQLOCAL": Option("TOQLOCAL"),
+        "TYPE": Option("TYPE", words=Choice({"MOVE": 0, "ADD": 1})),
+    },
+    ("RECOVER", "CFSTRUCT"): {"TYPE": Option("TYPE", words=Choice({"NORMAL": 0, "PURGE": 1}))},
     ("RESET", "SINK"): {},
+    ("RESET", "CFSTRUCT"): {"ACTION": Option("ACTION", words=Choice({"FAIL": 1}))},
     ("RESOLVE", "CONSUMER"): {**ACTION_OPTION, "PINNED": Option("PINNED", words=YES_NO)},
-    ("RESOLVE", "INDOUBT"): ACTION_OPTION,
+    ("RESOLVE", "INDOUBT"): {**ACTION_OPTION, "QMNAME": Option("QMNAME")},
 }
 
 # What can follow DISPLAY of a noun, besides the attributes that are to be shown.
 DISPLAY_OPTIONS = {
-    **dict.fromkeys(("QUEUE", *QUEUE_KINDS), ("ALL", "TYPE", "WHERE")),
-    "PROCESS": ("ALL", "WHERE"),
+    **dict.fromkeys(("QUEUE", *QUEUE_KINDS), ("ALL", "QSGDISP", "TYPE", "WHERE")),
+    "PROCESS": ("ALL", "QSGDISP", "WHERE"),
     "QMGR": ("ALL",),
+    "CFSTRUCT": ("ALL", "WHERE"),
+    "CFSTATUS": ("ALL", "TYPE", "WHERE"),
+    "GROUP": ("ALL", "WHERE"),
     "QSTATUS": ("ALL", "TYPE", "WHERE"),
-    "THREAD": ("ALL", "TYPE", "WHERE"),
+    "THREAD": ("ALL", "QMNAME", "TYPE", "WHERE"),
 }
 
 # ZMQSC: verbs by any unambiguous start of three letters or more, the rest as it stands here.
@@ -184,10 +216,10 @@ ZMQSC_KEYWORDS: dict[tuple[str, str], tuple[str, ...]] = {
     ("DISPLAY", "PROCESS"): (),
     ("DISPLAY", "QMGR"): (),
     ("DISPLAY", "QSTATUS"): ("TYPE",),
-    ("DISPLAY", "THREAD"): ("TYPE",),
+    ("DISPLAY", "THREAD"): ("QMNAME", "TYPE"),
     ("RESET", "SINK"): (),
     ("RESOLVE", "CONSUMER"): ("ACTION", "PINNED"),
-    ("RESOLVE", "INDOUBT"): ("ACTION",),
+    ("RESOLVE", "INDOUBT"): ("ACTION", "QMNAME"),
 }
 
 _FIRST_WORDS = re.compile(r"[\s,]*([A-Za-z]+)(?:[\s,]+([A-Za-z]+))?")
@@ -263,13 +295,14 @@ def _advice(text: str) -> str:
 def usage_of(verb: str, noun: str) -> str:
     """What can be written after this verb and noun, in one line."""
     subject = (
-        f"{verb} {noun}" if noun == "QMGR" else f"{verb} {noun}({'name' if verb != 'DISPLAY' else 'generic-name'})"
+        f"{verb} {noun}" if noun in NAMELESS else f"{verb} {noun}({'name' if verb != 'DISPLAY' else 'generic-name'})"
     )
     where = "[WHERE(keyword operator value)]"
     if verb == "DISPLAY" and noun not in SHOWN:
         types = [(type, status) for (each, type), status in STATUSES.items() if each == noun]
         return " ".join(
-            f"{subject} TYPE({type}) {where} [ALL | {' | '.join(status.figures)}]" for type, status in types
+            f"{subject}{f' TYPE({type})' if type else ''} {where} [ALL | {' | '.join(status.figures)}]"
+            for type, status in types
         )
     if verb == "DISPLAY":
         keywords = dict.fromkeys(keyword for kind in SHOWN[noun].kinds for keyword in TABLE[kind])

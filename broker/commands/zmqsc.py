@@ -86,10 +86,8 @@ def _parameter(command: Command, verb: str, parameter: Parameter) -> Parameter:
 
 
 def _disposition(parameter: Parameter) -> Parameter:
-    """COMMON asks for a queue that a whole group shares. Without a group only NO can be meant."""
+    """COMMON asks for a queue that a whole group shares."""
     value = parameter.items[0].folded.upper() if parameter.items else ""
-    if value == "YES":
-        raise errors.conflict("COMMON-YES needs a queue-sharing group", syntax_error=True)
-    if value != "NO":
+    if value not in ("NO", "YES"):
         raise errors.bad_value("COMMON", value, "NO | YES")
-    return Parameter("QSGDISP", (Item("QMGR", quoted=True),), parameter.end)
+    return Parameter("QSGDISP", (Item("SHARED" if value == "YES" else "QMGR", quoted=True),), parameter.end)

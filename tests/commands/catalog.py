@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 from broker.commands.attributes import create
 from broker.commands.decisions import decided
 from broker.commands.interpreter import Outcome, interpret
+from broker.commands.requests import DECISIONS
 from broker.commands.script import commands_of
-from broker.core.names.definitions import Clear, Define, Definition, Delete
+from broker.core.names.definitions import GROUP, GROUP_VERSION, OWN, SHARED, Clear, Define, Definition, Delete
+from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from broker.commands.interpreter import ForEngine
     from broker.commands.requests import Decision
     from broker.core.names.definitions import Change
-    from broker.mqi.replies import CommandReply
 
 NOON = datetime(2026, 3, 4, 12, 30, 15)
 
@@ -28,20 +30,26 @@ class Manager:
         self.now = NOON
         self.queue_manager = create("QMGR", "QM1", NOON, QMID="QM1_2026-03-04_12.30.15")
         self.objects: dict[tuple[str, str], Definition] = {}
+        self.group_name = "GRP1"
+        self.of_group = {(GROUP, "CFSTRUCT", "APPL"): create("CFSTRUCT", "APPL", NOON)}  # disposition, space, name
+        self.asked: list[ForEngine] = []
         self.live: dict[str, dict[str, int | str]] = {}
         self.changes: list[Change] = []
         self.decisions: list[Decision] = []
         self.holders: dict[str, str] = {}
         self.shown: dict[tuple[str, str], list[dict[str, int | str]]] = {}
 
-    def find(self, space: str, name: str) -> Definition | None:
+    def find(self, space: str, name: str, place: int = OWN) -> Definition | None:
+        if place in (SHARED, GROUP):
+            return self.of_group.get((place, space, name))
         return self.objects.get((space, name))
 
     def names(self, space: str) -> list[str]:
-        return sorted(name for owner, name in self.objects if owner == space)
+        known = {*self.objects, *(key[1:] for key in self.of_group)}
+        return sorted(name for owner, name in known if owner == space)
 
-    def status(self, space: str, name: str) -> dict[str, int | str]:
-        return self.live.get(name, {}) if space == "QUEUE" else {}
+    def status(self, definition: Definition) -> dict[str, int | str]:
+        return self.live.get(definition.name, {}) if definition.space == "QUEUE" else {}
 
     def held(self, q_name: str) -> str:
         return self.holders.get(q_name, "")
@@ -55,6 +63,9 @@ class Manager:
         """Carry out one command and answer it."""
         outcome = interpret(text, self, self.now)
         if not isinstance(outcome, Outcome):
+            if not isinstance(outcome, DECISIONS):
+                self.asked.append(outcome)
+                return CommandReply(code="", text="")
             self.decisions.append(outcome)
             return decided(outcome, 100, 212)
         for change in outcome.changes:
@@ -76,6 +87,13 @@ class Manager:
         match change:
             case Define(definition) if definition.kind == "QMGR":
                 self.queue_manager = definition
+            case Define(definition) if definition.kind == "CFSTRUCT" or definition.disposition in (SHARED, GROUP):
+                place = SHARED if definition.shared else GROUP
+                if place == GROUP:
+                    definition.attributes[GROUP_VERSION] = len(self.changes)
+                self.of_group[place, definition.space, definition.name] = definition
+            case Delete(space, name, disposition) if disposition in (SHARED, GROUP):
+                del self.of_group[disposition, space, name]
             case Define(definition):
                 self.objects[definition.space, definition.name] = definition
             case Delete(space, name):

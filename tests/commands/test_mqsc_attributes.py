@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.commands.attributes import TABLE, by_selector, create, defaults, validate, value_of
+from broker.commands.dispositions import place_of
 from broker.commands.forms import Choice, Flag, Integer, Name, Text
 from broker.commands.row import Attribute, Origin
-from broker.core.names.definitions import QUEUE_KINDS
+from broker.core.names.definitions import GROUP, OWN, QUEUE_KINDS
 from broker.mqi.attributes import MQCA, MQIA
 from tests.commands.catalog import NOON
 
@@ -64,12 +65,15 @@ def test_an_attribute_takes_the_ends_of_its_range_and_nothing_beyond(
     space = "QUEUE" if kind in QUEUE_KINDS else kind
     for text, value in _good(row):
         manager.objects.clear()
+        manager.of_group.pop((GROUP, "CFSTRUCT", "A"), None)
         assert manager.run(f"{SUBJECTS[kind]} {text}").ok, text
-        definition = manager.queue_manager if kind == "QMGR" else manager.objects[space, "A"]
+        definition = manager.queue_manager if kind == "QMGR" else manager.find(space, "A", place_of(kind, OWN))
+        assert definition is not None
         assert definition.attributes[row.keyword] == value
         assert validate(kind, row.keyword, value)
     for text in _bad(row):
         manager.objects.clear()
+        manager.of_group.pop((GROUP, "CFSTRUCT", "A"), None)
         manager.changes.clear()
         assert manager.run(f"{SUBJECTS[kind]} {text}").code in REFUSALS, text
         assert manager.changes == []
@@ -123,6 +127,7 @@ def test_mqset_may_change_just_these() -> None:
         "QLOCAL": {"DISTL", "GET", "PUT", "TRIGDATA", "TRIGDPTH", "TRIGGER", "TRIGMPRI", "TRIGTYPE"},
         "QALIAS": {"GET", "PUT"},
         "QREMOTE": {"PUT"},
+        "CFSTRUCT": set(),
         "QMODEL": set(),
         "PROCESS": set(),
         "QMGR": set(),

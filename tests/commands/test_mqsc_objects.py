@@ -51,7 +51,7 @@ def test_a_define_carries_the_whole_definition(manager: Manager) -> None:
     manager.run("DEF PROCESS(P) APPLICID(PAY)")
     attributes: dict[str, int | str] = {
         "ALTDATE": "2026-03-04", "ALTTIME": "12.30.15", "APPLICID": "PAY", "APPLTYPE": 23, "DESCR": "", "ENVRDATA": "",
-        "USERDATA": "",
+        "QSGDISP": 0, "USERDATA": "",
     }  # fmt: skip
     assert manager.changes == [Define(Definition("PROCESS", "P", attributes))]
 

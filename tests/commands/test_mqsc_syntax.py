@@ -114,26 +114,35 @@ def test_an_unknown_verb_is_answered_with_the_verbs(manager: Manager) -> None:
     assert manager.run("FROB QL(A)").text.split("\n")[3:] == [
         "AMQ8426I: Valid MQSC commands are:",
         "    ALTER",
+        "    BACKUP",
         "    CLEAR",
         "    DEFINE",
         "    DELETE",
         "    DISPLAY",
+        "    MOVE",
+        "    RECOVER",
         "    RESET",
         "    RESOLVE",
     ]
 
 
+DISPOSITION = "[QSGDISP(QMGR | COPY | SHARED | GROUP)]"
+
+
 @pytest.mark.parametrize(
     ("text", "usage"),
     [
-        ("CLEAR QL(A) X", "CLEAR QLOCAL(name)"),
-        ("DEFINE 4711(A)", "DEFINE QLOCAL | QALIAS | QREMOTE | QMODEL | PROCESS"),
-        ("DELETE QALIAS(A) PURGE", "DELETE QALIAS(name) [AUTHREC(NO | YES)] [IGNSTATE(NO | YES)]"),
-        ("DELETE PROCESS(A) X", "DELETE PROCESS(name) [IGNSTATE(NO | YES)]"),
+        ("CLEAR QL(A) X", "CLEAR QLOCAL(name) [QSGDISP(PRIVATE | SHARED)]"),
+        ("DEFINE 4711(A)", "DEFINE QLOCAL | QALIAS | QREMOTE | QMODEL | PROCESS | CFSTRUCT"),
+        (
+            "DELETE QALIAS(A) PURGE",
+            f"DELETE QALIAS(name) [AUTHREC(NO | YES)] [IGNSTATE(NO | YES)] {DISPOSITION}",
+        ),
+        ("DELETE PROCESS(A) X", f"DELETE PROCESS(name) [IGNSTATE(NO | YES)] {DISPOSITION}"),
         (
             "DEF PRO(P) X",
-            "DEFINE PROCESS(name) [LIKE(name)] [REPLACE] [NOREPLACE] [APPLICID( )] [APPLTYPE( )] [DESCR( )] "
-            "[ENVRDATA( )] [USERDATA( )]",
+            f"DEFINE PROCESS(name) [LIKE(name)] [REPLACE] [NOREPLACE] {DISPOSITION} [APPLICID( )] [APPLTYPE( )] "
+            "[DESCR( )] [ENVRDATA( )] [USERDATA( )]",
         ),
     ],
 )
@@ -166,10 +175,9 @@ NOT_SUPPORTED = [
     ("STOP CONN(414D5143)", "STOP CONN"),
     ("PING QMGR", "PING QMGR"),
     ("RESET QMGR TYPE(STATISTICS)", "RESET QMGR"),
-    ("MOVE QLOCAL(A) TOQLOCAL(B)", "MOVE QLOCAL"),
     ("SUSPEND", "SUSPEND"),
-    ("DEFINE QLOCAL(A) CFSTRUCT(S)", "CFSTRUCT"),
-    ("ALTER QMGR IGQ(ENABLED)", "IGQ"),
+    ("DEFINE CFSTRUCT(S) OFFLOAD(SMDS)", "OFFLOAD"),
+    ("ALTER QMGR TCPKEEP(YES)", "TCPKEEP"),
     ("DISPLAY QUEUE(*) CLUSINFO", "CLUSINFO"),
 ]
 
