@@ -14,6 +14,7 @@ order in which a put and a get meet it:
     names.objects       the objects of a queue manager by name
     names.resolution    from the two names of MQOD to a queue
     names.routes        the way that a name has led, and the rules of a put on it
+    names.sharing_group  the queue-sharing group: what decides whether a message goes by intra-group queuing
     names.indirect_queue    alias queues, and local definitions of remote queues
     names.opening       MQOPEN of one object
     names.dynamic       dynamic queues, made of model queues
@@ -41,6 +42,10 @@ order in which a put and a get meet it:
 
     queues.message_queue, queues.queue, queues.queue_attributes
                         what a queue is, and one whose messages are in memory
+    queues.shared_queue, queues.structure, calls.savepoint
+                        one whose messages are rows of a database, what they stand in, a call on it that is made again
+    queues.placed_marks
+                        browse marks of a shared queue, known by the places of messages
     queues.shelf        the messages that can be found, and who may be given which
     queues.sorted_keys, queues.identity_index, queues.groups, queues.views
                         how they are found: by place, identifier, group, kind of get
@@ -70,11 +75,12 @@ order in which a put and a get meet it:
     calls.damage        messages whose data is damaged are set aside
     calls.expiring      expired messages leave their queues
     message.generated   messages that the queue manager puts itself
-    message.reports, message.dead_letter, message.trigger_message
+    message.reports, message.dead_letter, message.undelivered, message.trigger_message
                         reports, dead letters, trigger messages
     calls.sending       they are put
     events              event messages
     triggers            trigger events and counts
+    group_triggers      ... of shared queues
     names.trigger_conditions
                         whether a queue can trigger at all
     queues.effects      what the engine is to carry out
@@ -88,6 +94,8 @@ order in which a put and a get meet it:
                         who claims messages durably, and where it stands
     claims.claiming, claims.ending
                         which messages, and how the claims on them end
+    claims.group_consumer
+                        a consumer of the queue-sharing group, in figures
     claims.cutting, claims.lag
                         where a range of messages may be cut; what waits to be claimed
 
@@ -96,6 +104,7 @@ order in which a put and a get meet it:
                         what publishes them, batch by batch, and its ledger
     prepared.staging    they pass the checks of MQPUT
     prepared.publishing, prepared.discarding
+    prepared.half       what a unit of work with shared queues does to private ones, until it is decided
                         a batch is decided, and appears; what is not published goes
 
     deliveries.deliveries, deliveries.service, deliveries.delivery

@@ -41,10 +41,12 @@ from broker.core.identifiers import Identifiers
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, LOCKED, WAITING, Entry
 from broker.core.message.rows import Rows
 from broker.core.names import opening
-from broker.core.names.definitions import Define, Delete
+from broker.core.names.definitions import SHARED, Define, Delete
 from broker.core.names.objects import Objects
+from broker.core.prepared import half as private_halves
 from broker.core.prepared import sink as sinks
 from broker.core.prepared import unit as prepared_units
+from broker.core.prepared.half import PrivateHalves
 from broker.core.prepared.sinks import Sinks
 from broker.core.queues import locking, waiting
 from broker.core.queues.effects import Effects, Grant
@@ -55,6 +57,7 @@ from broker.core.queues.waiters import Waiter
 from broker.core.queues.waits import Waits
 from broker.core.triggers import Triggers
 from broker.mqi.errors import MQError
+from broker.mqi.objects import MQOT
 from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
@@ -69,6 +72,7 @@ if TYPE_CHECKING:
     from broker.core.queues.unit import Unit
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor
 
+_QUEUE = MQOT.Q.value
 _OPEN_FAIL_IF_QUIESCING = MQOO.FAIL_IF_QUIESCING.value
 INSTANCE = "INSTANCE"
 """The attribute of the queue manager's definition that tells its identifiers from those of others (`Identifiers`). No
@@ -90,6 +94,7 @@ class Manager:
         self.events = Events(self.ids, self.effects)
         self.consumers = Consumers(self.objects)
         self.sinks = Sinks()
+        self.halves = PrivateHalves()
         self.deliveries = Deliveries(self)
         self.waits = Waits()
         self.keys = KeyCount()
@@ -147,6 +152,12 @@ class Manager:
         if hconn.handle_count >= self.objects.max_handles:
             raise MQError(MQRC.HANDLE_NOT_AVAILABLE, f"{hconn.handle_count} handles are open, MAXHANDS of {self.name}")
 
+    def opens_shared(self, od: ObjectDescriptor, options: int) -> bool:
+        """Whether MQOPEN would open a shared queue. Raises what it would."""
+        if od.records or int(od.object_type) != _QUEUE:
+            return False
+        return self.objects.route(od.object_name, od.object_q_mgr_name, options).queue.shared
+
     def close(self, hconn: Hconn, hobj: int, tick: float) -> int:
         """MQCLOSE. The reason is 0, or INCOMPLETE_MSG (2242) or INCOMPLETE_GROUP (2241) as a warning (semantics 3.5).
 
@@ -177,18 +188,18 @@ class Manager:
             return Grant([], 0 if locking.unlock(handle, self.effects.to_offer) else _NO_MSG_LOCKED)
         if handle.position.locked:
             with OwnLocks(handle, self.effects.to_offer) as lock:
-                grant = self._grant(handle, queue, request, now)
+                grant = self.grant_to(handle, queue, request, now)
                 unread = isinstance(grant, Grant) and grant.reason == _TRUNCATED_FAILED
                 lock.release = request.browse and not (unread or isinstance(grant, Search))
         else:
-            grant = self._grant(handle, queue, request, now)
+            grant = self.grant_to(handle, queue, request, now)
         if grant is not None:
             return grant
         if request.may_wait:
             return request
         raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
 
-    def _grant(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Grant | Search | None:
+    def grant_to(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Grant | Search | None:
         """The message that a get is given now, if there is one; or what is to be done before that is known."""
         found = choosing.select(self, handle, queue, request, now)
         if found is None or isinstance(found, Search):
@@ -271,8 +282,10 @@ class Manager:
 
     def apply(self, change: Change, tick: float = 0.0) -> None:
         """Let a change of definitions take effect, now that it is durable."""
-        if isinstance(change, Delete) and change.space == "QUEUE" and change.name in self.objects.queues:
-            postponing.forget(self, self.objects.queues[change.name])
+        if isinstance(change, Delete) and change.space == "QUEUE" and change.disposition != SHARED:
+            queue = self.objects.own_queue(change.name)
+            if queue is not None:
+                postponing.forget(self, queue)
         defining.apply(self.objects, self.triggers, change, tick)
         if isinstance(change, Define) and change.definition.kind == "QMGR":
             self._configure(change.definition)
@@ -284,6 +297,9 @@ class Manager:
             return
         if row.space in (sinks.SPACE, prepared_units.SPACE):
             self.sinks.load(row)
+            return
+        if row.space == private_halves.SPACE:
+            self.halves.load(row)
             return
         defining.load_object(self.objects, self.triggers, row)
         if row.kind == "QMGR":

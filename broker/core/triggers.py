@@ -83,7 +83,7 @@ class Triggers:
 
     def judges(self, queue: MessageQueue) -> bool:
         """Whether each put to this queue is to be judged when it is made (`put`)."""
-        if not queue.trigger_on:
+        if not queue.trigger_on or queue.shared:  # `group_triggers`
             return False
         if queue.initiation_q_name:
             return queue.trigger_type != _NONE
@@ -143,17 +143,29 @@ class Triggers:
         if queue.trigger_type == _DEPTH:
             return count >= queue.trigger_depth
         if count > sum(rank_of(entry.key) >= queue.trigger_priority for entry in entries):
-            last = queue.last_triggered
-            return last is None or (tick - last) * 1000 >= self.interval_ms
+            return self.interval_over(queue, tick)
         return True
+
+    def interval_over(self, queue: MessageQueue, tick: float) -> bool:
+        """E2: TRIGINT has passed since the queue triggered last."""
+        last = queue.last_triggered
+        return last is None or (tick - last) * 1000 >= self.interval_ms
+
+    def raise_events(self, queue: MessageQueue, number: int, tick: float) -> None:
+        """So many events have happened outside any unit of work of this queue manager."""
+        for _ in range(number):
+            event = self._event(queue, tick)
+            if event is None:
+                return
+            self._carry_out(event)
 
     # Other events: what they trigger is in no unit of work
 
     def last_input_closed(self, queue: MessageQueue, tick: float) -> None:
         """E3: a handle that was open for input is closed; nobody has the queue open for input any more, and there are
-        messages enough for FIRST or DEPTH.
+        messages enough for FIRST or DEPTH. (Of a shared queue: `group_triggers.last_input_closed`.)
         """
-        if queue.trigger_on and queue.trigger_type != _EVERY:
+        if not queue.shared and queue.trigger_on and queue.trigger_type != _EVERY:
             self._look_at(queue, tick)
 
     def input_opened(self, queue: MessageQueue, tick: float) -> None:
@@ -174,7 +186,7 @@ class Triggers:
         self.count(queue, 0)
         if not queue.trigger_on:
             return
-        if queue.trigger_type == _EVERY and self.fast_path(queue):
+        if queue.trigger_type == _EVERY and self.fast_path(queue) and not queue.shared:
             waiting = queue.count_available(queue.trigger_priority)
             if waiting:
                 self.count(queue, waiting)
@@ -201,7 +213,12 @@ class Triggers:
             self._look_at(queue, tick)
 
     def _look_at(self, queue: MessageQueue, tick: float) -> None:
-        """Trigger if the queue holds enough: for EVERY one message, however many there are."""
+        """Trigger if the queue holds enough: for EVERY one message, however many there are. (What a shared queue holds
+        is asked: `group_triggers.looked_at`.)
+        """
+        if queue.shared:
+            self._effects.to_judge.append(queue)
+            return
         if queue.trigger_type != _EVERY and queue.input_count:
             return
         if queue.qualifying() >= (queue.trigger_depth if queue.trigger_type == _DEPTH else 1):
@@ -317,16 +334,25 @@ class Triggers:
             del self._running[queue]
         return queue
 
-    def give_back(self, hconn: Hconn, lease: int) -> None:
+    def give_back(self, hconn: Hconn, lease: int) -> MessageQueue | None:
         """The start was not carried out: it is pending again, if there is a message that has none pending. Else that
-        message has gone, and who was started for it would find nothing.
+        message has gone, and who was started for it would find nothing. The queue, if it is a shared one: what it holds
+        is asked first.
         """
         queue = self.done(hconn, lease)
         if queue is None or queue.deleted or not self.fast_path(queue):
-            return
-        wanted = queue.message_count
-        if queue.pending_starts < (wanted if queue.trigger_type == _EVERY else min(wanted, 1)):
-            self.count(queue, queue.pending_starts + 1)
+            return None
+        if queue.shared:
+            return queue
+        self.given_back(queue, 1, queue.message_count)
+        return None
+
+    def given_back(self, queue: MessageQueue, starts: int, messages: int) -> None:
+        """So many starts are pending again, as far as so many messages on the queue have none pending."""
+        wanted = messages if queue.trigger_type == _EVERY else min(messages, 1)
+        starts = min(starts, wanted - queue.pending_starts)
+        if starts > 0:
+            self.count(queue, queue.pending_starts + starts)
             self.post()
 
     def held_by(self, hconn: Hconn) -> list[int]:
@@ -345,7 +371,7 @@ class Triggers:
         return self._last_lease
 
     def again(self, queue: MessageQueue, starts: int) -> None:
-        """So many starts were taken and come to nothing: they are pending again."""
+        """So many starts are pending besides: they were taken and came to nothing, or were counted by nobody so far."""
         if queue.trigger_type == _EVERY and self.fast_path(queue):
             self.count(queue, queue.pending_starts + starts)
             self.post()

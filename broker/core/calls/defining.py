@@ -15,11 +15,13 @@ import msgpack
 from broker.core.calls import postponing
 from broker.core.message.entry import DAMAGED
 from broker.core.message.rows import ObjectRow, Rows
-from broker.core.names.definitions import Define, Definition, Delete
+from broker.core.names.definitions import SHARED, Define, Definition, Delete
 from broker.core.names.dynamic import is_temporary
 from broker.core.names.indirect_queue import INDIRECT_KINDS, IndirectQueue
 from broker.core.names.routes import leads_elsewhere
+from broker.core.names.sharing_group import uses_igq
 from broker.core.queues.queue import LocalQueue
+from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
 from broker.core.queues.unit_terms import UnitTerms
 from broker.core.queues.waiting import end_waits
@@ -41,20 +43,20 @@ _DEPTH = MQTT.DEPTH.value
 def freeze(objects: Objects, change: Change) -> tuple[Change, Rows]:
     """What a change of definitions writes, and the change to apply when that is durable. (Clear is a unit.)"""
     if isinstance(change, Delete):
-        queue = objects.queues.get(change.name) if change.space == "QUEUE" else None
+        queue = objects.own_queue(change.name) if change.space == "QUEUE" else None
         gone = [entry.id for entry in queue.shelf.entries.values() if entry.persistence] if queue else []
         freed = queue.keys.stored() if queue is not None and queue.keys is not None else []
         return change, Rows(removals=gone, dropped=[(change.space, change.name)], freed=freed)
     assert isinstance(change, Define)
     definition = change.definition
-    queue = objects.queues.get(definition.name) if definition.space == "QUEUE" else None
+    queue = objects.own_queue(definition.name) if definition.space == "QUEUE" else None
     if queue is None:
         change = replace(change, number=objects.ids.next(), alters=False)
     else:
         change = replace(change, number=queue.number, alters=True, switch_offs=queue.switch_offs)
     if is_temporary(definition):
         return change, Rows()
-    before = objects.definitions.get((definition.space, definition.name))
+    before = objects.own(definition.space, definition.name)
     unwritten = queue is not None and queue.unwritten_switch_off
     if before is not None and before.same_as(definition) and not unwritten:  # as at each start with the same script
         return replace(change, definition=before), Rows()
@@ -71,7 +73,8 @@ def apply(objects: Objects, triggers: Triggers, change: Change, tick: float = 0.
     elif isinstance(change, Delete):
         delete(objects, triggers, change)
     else:
-        triggers.count(objects.queues[change.name], 0)  # R-14
+        shared = change.disposition == SHARED
+        triggers.count((objects.shared_queues if shared else objects.queues)[change.name], 0)  # R-14
 
 
 def load_object(objects: Objects, triggers: Triggers, row: ObjectRow) -> None:
@@ -103,12 +106,7 @@ def clear(manager: Manager, queue: LocalQueue, count: int) -> Unit:
 
 def delete(objects: Objects, triggers: Triggers, change: Delete) -> None:
     """Forget an object. Handles that are still open on a queue find it deleted (Q_DELETED, 2052)."""
-    objects.definitions.pop((change.space, change.name), None)
-    if change.space == "PROCESS":
-        objects.processes.pop(change.name, None)
-        return
-    objects.indirect_queues.pop(change.name, None)
-    queue = objects.queues.pop(change.name, None)
+    queue = _taken_out(objects, change)
     if queue is not None:
         queue.deleted = True
         triggers.count(queue, 0)
@@ -118,14 +116,69 @@ def delete(objects: Objects, triggers: Triggers, change: Delete) -> None:
         objects.keep_name_of(queue)
 
 
+def _taken_out(objects: Objects, change: Delete) -> LocalQueue | None:
+    """The queue that is deleted, no longer known by its name; a shared queue behind it is found by that again."""
+    key = (change.space, change.name)
+    if change.disposition == SHARED:
+        queue: LocalQueue | None = objects.shared_queues.pop(change.name, None)
+        if objects.queues.get(change.name) is queue:
+            objects.queues.pop(change.name, None)
+            objects.definitions.pop(key, None)
+        return queue
+    objects.definitions.pop(key, None)
+    if change.space == "PROCESS":
+        objects.processes.pop(change.name, None)
+        return None
+    objects.indirect_queues.pop(change.name, None)
+    queue = objects.queues.pop(change.name, None)
+    behind = objects.shared_queues.get(change.name)
+    if behind is not None:
+        objects.definitions[key], objects.queues[change.name] = behind.definition, behind
+    return queue
+
+
+def _define_shared(objects: Objects, triggers: Triggers, change: Define, tick: float) -> None:
+    """Take in the definition of a shared queue, if it is newer than the one that is known. Its handles stay behind an
+    object of the queue manager's own.
+    """
+    definition = change.definition
+    name = definition.name
+    queue = objects.shared_queues.get(name)
+    if queue is not None and change.number <= queue.version:
+        return
+    if queue is not None:
+        queue.version = change.number
+        _alter_queue(objects, triggers, queue, definition, tick)
+    else:
+        queue = SharedQueue(definition, change.number, objects.ids, objects.effects)
+        objects.shared_queues[name] = queue
+        triggers.define(queue)
+    queue.stand_in(objects.structure(str(definition.attributes.get("CFSTRUCT", ""))))
+    if objects.own("QUEUE", name) is None:
+        objects.definitions["QUEUE", name], objects.queues[name] = definition, queue
+
+
+def _step_behind(objects: Objects, name: str) -> None:
+    """An object of the queue manager's own takes the name of a shared queue, which cannot be opened by it any more."""
+    queue = objects.shared_queues.get(name)
+    if queue is not None and objects.queues.get(name) is queue:
+        del objects.queues[name]
+        _invalidate(objects, queue.handles)
+
+
 def _define(objects: Objects, triggers: Triggers, change: Define, tick: float = 0.0) -> None:
     """Take in a definition, new or altered."""
     definition = change.definition
-    queue = objects.queues.get(definition.name) if definition.kind == "QLOCAL" else None
+    if definition.shared:
+        _define_shared(objects, triggers, change, tick)
+        return
+    queue = objects.own_queue(definition.name) if definition.kind == "QLOCAL" else None
     if change.alters and (queue is None or queue.number != change.number):
         return  # the temporary dynamic queue has gone while its alteration was on its way
     if queue is not None:
         definition = triggers.keep_off(queue, definition, change.switch_offs)
+    if definition.space == "QUEUE":
+        _step_behind(objects, definition.name)
     objects.definitions[definition.space, definition.name] = definition
     if definition.kind == "QMGR":
         _define_manager(objects, definition)
@@ -148,6 +201,8 @@ def _define_manager(objects: Objects, definition: Definition) -> None:
     objects.definition = definition
     if leads_elsewhere(before, definition):
         _invalidate(objects, by_default)
+    if uses_igq(before) != uses_igq(definition):
+        _invalidate(objects, objects.routes_between_members())
 
 
 def _define_indirect(objects: Objects, definition: Definition) -> None:
@@ -179,6 +234,8 @@ def _alter_queue(objects: Objects, triggers: Triggers, queue: LocalQueue, defini
         _invalidate(objects, queue.handles)
     elif was_shareable and not queue.shareable and queue.input_count > 1:
         _invalidate(objects, [handle for handle in queue.handles if handle.removes])
+    if not before.same_as(definition):
+        _invalidate(objects, [handle for handle in queue.handles if handle.route and handle.route.group])
     if queue.get_inhibited and not was_inhibited:
         end_waits(queue.waiters, MQRC.GET_INHIBITED, objects.effects)
     if was_inhibited and not queue.get_inhibited:

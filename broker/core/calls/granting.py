@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgpack
 
@@ -98,6 +98,29 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
         manager.events.got(queue, len(entries), now)
     reason = _TRUNCATED_ACCEPTED if truncated else reason or warning
     return Grant(entries, reason, destructive=True, unit=None if in_unit else unit, move=move, form=form)
+
+
+class Outline(NamedTuple):
+    """What `grant` would do: with which messages, whether it takes them, and whether in the connection's unit."""
+
+    entries: list[Entry]
+    takes: bool = False
+    in_unit: bool = False
+
+
+def outline(manager: Manager, handle: Handle, queue: LocalQueue, request: Request, entry: Entry) -> Outline:
+    """What giving the message that begins with `entry` to the getter comes to. Raises what `grant` does."""
+    entries = _whole_message(queue.shelf, entry)[0] if request.complete_message else [entry]
+    form = properties.form_of(handle, request.properties) if entry.properties else 0
+    too_long = request.max_length is not None and _length(entries, request, form) > request.max_length
+    if request.browse or (too_long and not request.accept_truncated):
+        return Outline(entries)
+    in_unit = request.syncpoint != NEVER and (request.syncpoint != IF_PERSISTENT or bool(entry.persistence))
+    if request.item is not None or len(entries) > 1:
+        _check_unit(handle, request, entries, in_unit=in_unit)
+    if in_unit and handle.hconn.unit is not None:
+        check_calls(handle.hconn.unit, manager.max_calls)
+    return Outline(entries, takes=True, in_unit=in_unit)
 
 
 def _check_unit(handle: Handle, request: Request, entries: list[Entry], *, in_unit: bool) -> None:

@@ -78,7 +78,8 @@ def _found(
         holding, entry, first = pending
         if holding is unit:
             return Duplicate(queue, hashed, first, entry, entry.msg_id, awaited=False)
-        if holding.owner is not None and holding.state != units.COMMITTING:
+        waits_for_program = holding.owner is not None and holding.state != units.COMMITTING
+        if waits_for_program or holding.state in (units.PREPARED, units.IN_DOUBT):
             raise MQError(
                 MQRC.OBJECT_IN_USE,
                 f"the key is that of a message which is put to {queue.name} in a unit of work that has not ended",

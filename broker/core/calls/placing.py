@@ -6,13 +6,14 @@ A put that is like the last one through its handle is completed by the template 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from broker.core.calls import delaying, expiring, keying, putting
 from broker.core.calls.granting import check_calls
 from broker.core.calls.put_template import PutTemplate, leaves_template
 from broker.core.message import reports
-from broker.core.message.logical_order import AT_ONCE, CLOSED
+from broker.core.message.logical_order import AT_ONCE, CLOSED, SEGMENTATION_ALLOWED
 from broker.core.queues.unit import Unit
 from broker.mqi import checks
 from broker.mqi.errors import MQError
@@ -45,7 +46,7 @@ def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None
     terms, key, instant = put.terms, b"", AT_ONCE
     if terms is not NO_TERMS:
         delaying.check(put)
-        if terms.key:
+        if terms.key and not put.route.queue.shared:  # whose keys the group knows
             joined = int(checks.put_options(put.pmo).options) & _SYNCPOINT
             key = keying.check(manager, put, hconn.unit if joined else implicit, moment.wall)
     template = template_of(manager, put, length)
@@ -81,6 +82,18 @@ def put(manager: Manager, put: Put, moment: Moment, implicit: Unit | None = None
     return shown, None if in_unit else unit, reason
 
 
+def on_its_way(manager: Manager, put: Put) -> Put:
+    """A put on a way by intra-group queuing, as it is with a message so long: it may go by another one. Raises
+    MSG_TOO_BIG_FOR_Q (2030).
+    """
+    route, length = put.route, len(put.data) + len(put.properties)
+    if length <= route.igq_length_max():
+        return put
+    md = None if put.md is None else checks.descriptor(put.md)
+    may_cut = md is not None and md.version > 1 and bool(md.msg_flags & SEGMENTATION_ALLOWED)
+    return replace(put, route=manager.objects.route_of_long(route, length, may_cut=may_cut))
+
+
 def template_of(manager: Manager, put: Put, length: int) -> PutTemplate | None:
     """What completes a put of so many bytes that differs from the last one through its handle in its data alone;
     None when it differs in more.
@@ -112,6 +125,8 @@ def place(manager: Manager, entries: Sequence[Entry], unit: Unit, moment: Moment
 
 def _prepared(manager: Manager, put: Put, now: float) -> Prepared:
     """A put that is not like the last one through its handle, once it has passed all checks of its own."""
+    if put.route.group is not None:
+        put = on_its_way(manager, put)
     handle, queue = put.handle, put.route.queue
     if queue.room() <= 0:
         expiring.expire(manager, queue, now)

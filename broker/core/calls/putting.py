@@ -260,17 +260,18 @@ def _check_group_fields(md: MessageDescriptor, flags: int, length: int, *, order
 
 def _piece_length(route: Route, offset: int, flags: int, length: int, max_length: int) -> int:
     """The length of the pieces that the message must be cut into; 0 when it fits (semantics 4.1)."""
-    queue, may_cut = route.queue, flags & logical_order.SEGMENTATION_ALLOWED
+    may_cut = flags & logical_order.SEGMENTATION_ALLOWED
+    longest = route.queue.max_length if route.group is None else route.igq_length_max()
     if offset + length > logical_order.NUMBER_MAX and may_cut:
         raise MQError(
             MQRC.OFFSET_ERROR, f"{length} bytes at offset {offset}: a message has at most {logical_order.NUMBER_MAX}"
         )
-    if length <= max_length and length <= queue.max_length and offset + length <= logical_order.NUMBER_MAX:
+    if length <= max_length and length <= longest and offset + length <= logical_order.NUMBER_MAX:
         return 0
     of_manager = length > max_length
     if may_cut:
-        piece = piece_length(min(queue.max_length, max_length))
+        piece = piece_length(min(longest, max_length))
         if piece:
             return piece
-        of_manager = max_length < queue.max_length
+        of_manager = max_length < longest
     raise route.too_long(length, max_length, of_manager=of_manager, where=f" at {offset}")

@@ -66,7 +66,7 @@ def write_off(manager: Manager, expired: Iterable[Entry], moment: Moment) -> tup
     unit = Unit()
     unit.reports = {entry: reports.EXPIRATION for entry in expired if reports.asked(entry, reports.EXPIRATION)}
     rows = manager.commit(unit, moment)
-    rows.removals.extend(entry.id for entry in expired if entry.persistence)
+    rows.removals.extend(entry.id for entry in expired if entry.persistence and not entry.queue.shared)
     return unit, rows
 
 
@@ -95,6 +95,9 @@ def _refusal(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Mo
 def put(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> None:
     """Put a generated message as part of `unit`. Raises why it cannot be put."""
     route = manager.objects.destination(message.q_name, message.q_mgr_name)
+    length = len(message.data) + len(message.properties)
+    if route.group is not None and length > route.igq_length_max():
+        route = manager.objects.route_of_long(route, length)
     if route.queue.room() <= 0:
         expiring.expire(manager, route.queue, moment.wall)
     entry = _entry(route, message, manager.ids.next(), moment.wall)

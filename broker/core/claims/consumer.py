@@ -37,6 +37,9 @@ class Consumer:
         "pinned", "q_names", "since", "turn", "uuid",
     )  # fmt: skip
 
+    shared = False
+    """Whether it claims from shared queues."""
+
     def __init__(self, name: str, number: int, uuid: str, q_names: Sequence[str]) -> None:
         self.name = name
         self.number = number  # that of its row, and the holder of its messages
@@ -104,13 +107,18 @@ class Consumer:
         return self.claims[after - self.acknowledged : last - self.acknowledged]
 
     @property
+    def claim_count(self) -> int:
+        """How many messages it has claimed."""
+        return len(self.claims)
+
+    @property
     def not_pinned(self) -> int:
         """How many of its messages nobody has been allowed to read yet."""
         return self.next - 1 - max(self.pinned, self.acknowledged)
 
     def age(self, now: float) -> float:
         """How many seconds ago the oldest of its messages was claimed; 0 when it has none."""
-        return max(0.0, now - self.since) if self.claims else 0.0
+        return max(0.0, now - self.since) if self.claim_count else 0.0
 
     def _count(self, entries: Sequence[Entry], step: int) -> None:
         for entry in entries:

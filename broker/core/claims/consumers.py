@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from broker.core.claims.consumer import Consumer
@@ -14,6 +15,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from broker.core.claims.group_consumer import GroupConsumer
     from broker.core.message.entry import Entry
     from broker.core.message.rows import ObjectRow
     from broker.core.names.objects import Objects
@@ -30,6 +32,7 @@ class Consumers:
         self.by_name: dict[str, Consumer] = {}
         self._by_uuid: dict[str, Consumer] = {}
         self._by_number: dict[int, Consumer] = {}
+        self.of_group: dict[str, GroupConsumer] = {}  # by name, as the group was last asked
 
     def find(self, uuid: str) -> Consumer:
         """The consumer of this uuid. Raises NO_SUBSCRIPTION (2428)."""
@@ -41,9 +44,23 @@ class Consumers:
             )
         return consumer
 
+    def has(self, uuid: str) -> bool:
+        """Whether there is one of this uuid."""
+        return uuid in self._by_uuid
+
     def holder(self, number: int) -> Consumer | None:
         """The consumer with this number in the store."""
         return self._by_number.get(number)
+
+    def all(self) -> Iterator[Consumer]:
+        """Those of the queue manager, and what is known of those of its queue-sharing group."""
+        return chain(self.by_name.values(), self.of_group.values())
+
+    def claimed_of(self, queue: LocalQueue) -> int:
+        """How many messages of a queue are claimed; of a shared one, when the group was last asked."""
+        if not queue.shared:
+            return queue.claimed
+        return sum(each.counts.get(queue, 0) for each in self.of_group.values())
 
     # How they come
 
@@ -115,6 +132,10 @@ class Consumers:
         """The queues that names, some of them generic, mean now: by name, none twice."""
         found = {queue.name: queue for name in q_names for queue in self._named(name)}
         return [found[name] for name in sorted(found)]
+
+    def queues_for(self, consumer: Consumer) -> list[LocalQueue]:
+        """The queues that a consumer claims from now, by name: they are all shared, or none is."""
+        return [queue for queue in self.queues_of(consumer.q_names) if queue.shared == consumer.shared]
 
     def _named(self, name: str) -> Iterator[LocalQueue]:
         queues = self._objects.queues

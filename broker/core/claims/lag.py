@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from broker.core.message.entry import ID_MASK
+from broker.core.queues.shared_queue import Lag, SharedQueue
 from broker.mqi.packing import unpack_md
 from broker.mqi.structures import MessageDescriptor
 
@@ -16,35 +17,25 @@ if TYPE_CHECKING:
     from broker.core.queues.queue import LocalQueue
 
 
-class Lag(NamedTuple):
-    """What is available on the queues of a consumer: how many messages, of how many bytes, and when the oldest was put
-    (wall clock; 0 when there is none). What is uncommitted at the moment counts in the bytes too.
-    """
-
-    messages: int
-    bytes: int
-    since: float
-
-    def age(self, now: float) -> float:
-        """How many seconds ago the oldest was put; 0 when there is none."""
-        return max(0.0, now - self.since) if self.since else 0.0
-
-
 def lag_of(queues: Iterable[LocalQueue]) -> Lag:
     """The lag of a consumer of these queues, without looking at the messages one by one."""
     messages = size = 0
     oldest: list[float] = []
     for queue in queues:
+        if isinstance(queue, SharedQueue):
+            messages, size = messages + queue.lag.messages, size + queue.lag.bytes
+            oldest.append(queue.lag.since)
+            continue
         available = len(queue.shelf.available)
         messages += available
         first = next(queue.shelf.by_arrival(0, ID_MASK), None)
         if first is not None:
             size += queue.bytes - queue.claimed_bytes - queue.prepared_bytes
-            oldest.append(_put_at(first))
+            oldest.append(put_at(first))
     return Lag(messages, size, min(filter(None, oldest), default=0.0))
 
 
-def _put_at(entry: Entry) -> float:
+def put_at(entry: Entry) -> float:
     """When a message was put, as its descriptor says; 0 where that says nothing, since whoever put it has set it so."""
     md = MessageDescriptor()
     unpack_md(entry.packed_md, md)

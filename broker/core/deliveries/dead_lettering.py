@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, Final
 from broker.core.calls import sending
 from broker.core.message import properties, report_options, reports
 from broker.core.message.dead_letter import dead_letter
-from broker.core.message.generated import GeneratedMessage
+from broker.core.message.generated import GeneratedMessage, descriptor_of
 from broker.mqi import folders, rfh2
 from broker.mqi.errors import MQError
-from broker.mqi.packing import unpack_md
 from broker.mqi.reasons import MQRC
-from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
     from broker.core.manager import Manager
@@ -67,7 +65,7 @@ def put(manager: Manager, target: Target, entry: Entry, record: FailureRecord, u
     if entry.data is None:
         raise MQError(MQRC.OBJECT_DAMAGED, f"the data of the message on {source} cannot be read")
     reason = record.feedback or _REASONS.get(record.why, _REASON)
-    md = _descriptor(entry)
+    md = descriptor_of(entry)
     letter = GeneratedMessage(target.q_name, "", md, entry.data, _properties(entry, record, moment))
     if target.headed:
         origin = letter._replace(q_name=source)
@@ -81,23 +79,6 @@ def put(manager: Manager, target: Target, entry: Entry, record: FailureRecord, u
     kind = reports.Kind(reason, report_options.EXCEPTION)
     if reports.asked(entry, kind):
         sending.send(manager, reports.report_on(entry, kind, manager.ids, moment.wall), unit, moment)
-
-
-def _descriptor(entry: Entry) -> MessageDescriptor:
-    md = MessageDescriptor(
-        msg_id=entry.msg_id,
-        correl_id=entry.correl_id,
-        group_id=entry.group_id,
-        msg_seq_number=entry.msg_seq_number,
-        offset=entry.offset,
-        msg_flags=entry.msg_flags,
-        original_length=entry.original_length,
-        priority=entry.priority,
-        persistence=entry.persistence,
-        expiry=-1,
-    )
-    unpack_md(entry.packed_md, md)
-    return md
 
 
 def _properties(entry: Entry, record: FailureRecord, moment: Moment) -> bytes:

@@ -357,6 +357,11 @@ def _put_at(packed_md: bytes) -> float:
 
 def _unfit(queue: LocalQueue, process_exists: bool) -> str:
     """What keeps a queue from being served; "" when nothing does."""
+    if queue.shared:
+        return (
+            "is a shared queue, whose messages no single queue manager hands out: let the handler start with a trigger "
+            'and get its message itself, deliver="trigger"'
+        )
     if queue.initiation_q_name:
         return f"has an initiation queue, INITQ({queue.initiation_q_name}): ALTER QLOCAL({queue.name}) INITQ(' ')"
     if queue.trigger_type != MQTT.EVERY.value:

@@ -196,13 +196,15 @@ def _who(hconn: Hconn) -> dict[str, str]:
 
 
 def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
+    """Who has locked messages: handles on the queue, and programs of other members, which their units stand for."""
     if not locked:
         return
-    for handle in queue.handles:
-        count = len(locked.intersection(handle.position.locked))
+    owners = [(handle.hconn, len(locked.intersection(handle.position.locked))) for handle in queue.handles]
+    owners += Counter(entry.unit.owner for entry in locked if entry.unit is not None and entry.unit.owner).items()
+    for owner, count in owners:
         if count:
-            text = f"{are(count)} locked by {_name(handle.hconn)}, which browses with LOCK"
-            yield finding(Cause.LOCKED, text, messages=count, **_who(handle.hconn))
+            text = f"{are(count)} locked by {_name(owner)}, which browses with LOCK"
+            yield finding(Cause.LOCKED, text, messages=count, **_who(owner))
 
 
 def _waiting(seen: _Seen, now: float) -> Iterator[Finding]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from broker.core.claims.group_consumer import Claimed, GroupConsumer
 from broker.core.explain.findings import LOOKS_AT_ONCE, are, finding, in_steps
 from broker.mqi.explanations import Cause
 
@@ -25,16 +26,10 @@ if TYPE_CHECKING:
 BATCHES_MAX: Final = 10
 
 
-class Claimed(NamedTuple):
-    """Messages that a consumer has claimed: how many, how many of them are pinned, and their bytes."""
-
-    messages: int
-    pinned: int
-    bytes: int
-
-
 def claimed(consumer: Consumer, queue: LocalQueue) -> Generator[None, None, Claimed]:
     """What a consumer has claimed of a queue. Where it has claims of several, it looks at all of them, in steps."""
+    if isinstance(consumer, GroupConsumer):
+        return consumer.held.get(queue, Claimed(0, 0, 0))
     messages = consumer.counts.get(queue, 0)
     if not messages:
         return Claimed(0, 0, 0)
@@ -46,6 +41,9 @@ def claimed(consumer: Consumer, queue: LocalQueue) -> Generator[None, None, Clai
 def _looked_at(
     consumer: Consumer, queue: LocalQueue, among: Collection[Entry] | None
 ) -> Generator[None, None, Claimed]:
+    if isinstance(consumer, GroupConsumer):
+        seen = {entry: pinned for entry, pinned in consumer.seen.items() if among is None or entry in among}
+        return Claimed(len(seen), sum(seen.values()), sum(entry.length for entry in seen))
     messages = pinned = size = 0
     until = len(consumer.claims) - consumer.not_pinned
     for number, entry in enumerate(list(consumer.claims), 1):
@@ -63,8 +61,8 @@ def pairs(consumers: Consumers) -> Iterator[tuple[LocalQueue, Consumer] | None]:
     steps.
     """
     found: list[tuple[LocalQueue, Consumer]] = []
-    for consumer in list(consumers.by_name.values()):
-        found += [(queue, consumer) for queue in {*consumers.queues_of(consumer.q_names), *consumer.counts}]
+    for consumer in list(consumers.all()):
+        found += [(queue, consumer) for queue in {*consumers.queues_for(consumer), *consumer.counts}]
         yield None
     found.sort(key=lambda pair: (pair[0].name, pair[1].name))
     yield from found
@@ -72,7 +70,7 @@ def pairs(consumers: Consumers) -> Iterator[tuple[LocalQueue, Consumer] | None]:
 
 def claims(consumers: Consumers, queue: LocalQueue, among: Collection[Entry] | None, now: float) -> Steps:
     """A finding for each consumer that has claimed messages of the queue, or some of those asked for (`among`)."""
-    of_queue = [each for each in consumers.by_name.values() if queue in each.counts]
+    of_queue = [each for each in consumers.all() if queue in each.counts]
     for consumer in sorted(of_queue, key=lambda each: each.name):
         looking = claimed(consumer, queue) if among is None else _looked_at(consumer, queue, among)
         while True:
@@ -121,7 +119,7 @@ Batch: TypeAlias = tuple[str, int]
 def prepared(sinks: Sinks, queue: LocalQueue) -> dict[Batch, Prepared]:
     """What is prepared for a queue, by sink and batch."""
     found: dict[Batch, Prepared] = {}
-    for unit in sinks.units.values():
+    for unit in sinks.all():
         if queue in unit.counts:
             _add(found, unit, unit.counts[queue])
     return dict(sorted(found.items()))
@@ -135,7 +133,7 @@ def _add(found: dict[Batch, Prepared], unit: PreparedUnit, count: int) -> None:
 
 def _prepared_among(sinks: Sinks, queue: LocalQueue, wanted: Wanted) -> Generator[None, None, dict[Batch, Prepared]]:
     found: dict[Batch, Prepared] = {}
-    for unit in [each for each in sinks.units.values() if queue in each.counts]:
+    for unit in [each for each in sinks.all() if queue in each.counts]:
         count = 0
         for entry in in_steps(list(unit.left())):
             if entry is None:
@@ -174,8 +172,8 @@ def held_by(core: Manager, queue: LocalQueue, now: float) -> str:
     """Who has messages of a queue, so that it can be neither cleared nor deleted, in a sentence; empty when nobody
     has any.
     """
-    if queue.claimed:
-        return _claimed_by(core.consumers.by_name.values(), queue)
+    if count := core.consumers.claimed_of(queue):
+        return _claimed_by(core.consumers.all(), queue, count)
     return _prepared_by(prepared(core.sinks, queue), queue, now) if queue.prepared else ""
 
 
@@ -190,10 +188,10 @@ def _prepared_by(found: dict[Batch, Prepared], queue: LocalQueue, now: float) ->
     )
 
 
-def _claimed_by(consumers: Iterable[Consumer], queue: LocalQueue) -> str:
+def _claimed_by(consumers: Iterable[Consumer], queue: LocalQueue, claimed: int) -> str:
     most = max(((each.counts[queue], each.name) for each in consumers if queue in each.counts), default=None)
     if most is None:  # the claim is on its way
-        return f"{are(queue.claimed)} being claimed by a consumer"
+        return f"{are(claimed)} being claimed by a consumer"
     count, name = most
-    others = f" and {queue.claimed - count} by others" if queue.claimed > count else ""
+    others = f" and {claimed - count} by others" if claimed > count else ""
     return f"{are(count)} claimed by consumer {name}{others}; RESOLVE CONSUMER({name}) ends that"

@@ -23,7 +23,7 @@ def passed_over(shelf: Shelf, queue: LocalQueue, ids: Iterable[bytes], consumers
     """Of the groups with these identifiers those that are too large to be claimed as a whole, for instance of more than
     `group_bytes`, and those of which something stays behind; nothing where nobody claims from the queue.
     """
-    if not any(consumers.names(each, queue) for each in consumers.by_name.values()):
+    if not any(consumers.names(each, queue) for each in consumers.all()):
         return
     left = GROUPS_MAX
     for id in ids:

@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from broker.mqi.packing import unpack_md
+from broker.mqi.structures import MessageDescriptor
+
 if TYPE_CHECKING:
+    from broker.core.message.entry import Entry
     from broker.mqi.errors import MQError
-    from broker.mqi.structures import MessageDescriptor
 
 
 class GeneratedMessage(NamedTuple):
@@ -25,6 +28,24 @@ class GeneratedMessage(NamedTuple):
     properties: bytes = b""
     dead_letter: bool = True
     triggers: bool = True
+
+
+def descriptor_of(entry: Entry) -> MessageDescriptor:
+    """The descriptor of a message on a queue, as far as it does not describe how that is delivered."""
+    md = MessageDescriptor(
+        msg_id=entry.msg_id,
+        correl_id=entry.correl_id,
+        group_id=entry.group_id,
+        msg_seq_number=entry.msg_seq_number,
+        offset=entry.offset,
+        msg_flags=entry.msg_flags,
+        original_length=entry.original_length,
+        priority=entry.priority,
+        persistence=entry.persistence,
+        expiry=-1,
+    )
+    unpack_md(entry.packed_md, md)
+    return md
 
 
 class Lost(NamedTuple):

@@ -52,6 +52,7 @@ class Kind(NamedTuple):
     never_for: tuple[str, ...] = ()
 
 
+EXCEPTION = Kind(0, report_options.EXCEPTION)  # its Feedback is the reason
 COA = Kind(MQFB.COA.value, report_options.COA, (_TRANSMITTED, _DEAD))
 COD = Kind(MQFB.COD.value, report_options.COD, (_DEAD,))
 EXPIRATION = Kind(MQFB.EXPIRATION.value, report_options.EXPIRATION)
@@ -75,7 +76,7 @@ def report_on(entry: Entry, kind: Kind, ids: Identifiers, now: float) -> Generat
     """The report that the message asks for. Its body is in memory where the report carries some of it."""
     md = MessageDescriptor(
         msg_id=entry.msg_id,
-        correl_id=entry.msg_id,
+        correl_id=entry.correl_id,
         group_id=entry.group_id,
         msg_seq_number=entry.msg_seq_number,
         offset=entry.offset,
@@ -85,30 +86,52 @@ def report_on(entry: Entry, kind: Kind, ids: Identifiers, now: float) -> Generat
         persistence=entry.persistence,
     )
     unpack_md(entry.packed_md, md)
-    report = md.report
-    properties = b"" if kind.choice.of(report) == kind.choice.plain else entry.properties
-    message = GeneratedMessage(md.reply_to_q, md.reply_to_q_mgr, md, _data(entry, kind, md), properties)
+    properties = b"" if kind.choice.of(md.report) == kind.choice.plain else entry.properties
+    data = _data(entry.data or b"", kind, md)
+    return _report(GeneratedMessage("", "", md, data, properties), kind, _inherited_expiry(entry, kind, now), ids, now)
+
+
+def exception_report(message: GeneratedMessage, reason: int, ids: Identifiers, now: float) -> GeneratedMessage | None:
+    """The report on a message that was carried on and cannot be put where it should go, for this MQRC; None when it
+    asks for none.
+    """
+    if not EXCEPTION.choice.of(message.md.report):
+        return None
+    md = MessageDescriptor.from_tuple(message.md.to_tuple())
+    if md.version == 1 or md.original_length < 0:
+        md.version, md.original_length = 2, len(message.data)
+    data = _data(message.data, EXCEPTION, md)
+    if not data:
+        md.format = MQFMT.NONE.value  # headers before the data are gone with it
+    kind = EXCEPTION._replace(feedback=reason)
+    return _report(GeneratedMessage("", "", md, data), kind, md.expiry, ids, now)
+
+
+def _report(message: GeneratedMessage, kind: Kind, expiry: int, ids: Identifiers, now: float) -> GeneratedMessage:
+    """The report whose data this is, and whose descriptor is still that of the message it is about. `expiry` is what it
+    inherits, if it does.
+    """
+    md = message.md
+    report, reply_to = md.report, (md.reply_to_q, md.reply_to_q_mgr)
+    md.correl_id = md.correl_id if report & _PASS_CORREL_ID else md.msg_id
     if not report & _PASS_MSG_ID:
         md.msg_id = ids.identifier()
-    if report & _PASS_CORREL_ID:
-        md.correl_id = entry.correl_id
-    md.report = 0
+    md.report, md.expiry = 0, -1
     if report & _PASS_DISCARD_AND_EXPIRY:
-        md.report = report & _DISCARD_MSG
-        md.expiry = _inherited_expiry(entry, kind, now)
+        md.report, md.expiry = report & _DISCARD_MSG, expiry
     md.msg_type, md.feedback = _REPORT, kind.feedback
     md.reply_to_q, md.reply_to_q_mgr = "", ids.q_mgr_name
     md.put_appl_type, md.put_appl_name = _QUEUE_MANAGER, ids.q_mgr_name[:28]
     md.put_date, md.put_time = ids.stamp(now)
     md.appl_origin_data = ""
-    return message
+    return message._replace(q_name=reply_to[0], q_mgr_name=reply_to[1])
 
 
-def _data(entry: Entry, kind: Kind, md: MessageDescriptor) -> bytes:
+def _data(data: bytes, kind: Kind, md: MessageDescriptor) -> bytes:
+    """What of the data of a message with this descriptor the report carries."""
     option = kind.choice.of(md.report)
     if option == kind.choice.plain:
         return b""
-    data = entry.data or b""
     if option == kind.choice.with_full_data:
         return data
     return data[: headers_length(md.format, md.encoding, data) + report_options.WITH_DATA_BYTES]

@@ -7,16 +7,19 @@ behind that in an MQRFH2.
 
 from __future__ import annotations
 
+from contextlib import suppress
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from broker.core.message import mqmde, properties
 from broker.core.message.entry import FullEntry, Piece, rank_of
+from broker.core.message.generated import GeneratedMessage
 from broker.mqi.descriptor import MQAT, MQENC, MQFMT, MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
 from broker.mqi.errors import MQError
 from broker.mqi.layouts import MQXQH
 from broker.mqi.packing import pack_md, unpack_md
 from broker.mqi.reasons import MQRC
-from broker.mqi.structures import MessageDescriptor
+from broker.mqi.structures import NO_ID, MessageDescriptor
 
 if TYPE_CHECKING:
     from broker.core.identifiers import Identifiers
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from broker.mqi.fields import ByteOrder
 
 _NATIVE = MQENC.NATIVE.value
+_ID = len(NO_ID)
 
 
 def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Entry:
@@ -42,16 +46,40 @@ def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Ent
     kind = FullEntry if entry.triggers else Piece
     waiting = kind(route.queue, ids.next(), rank_of(entry.key), data, len(data))
     waiting.priority, waiting.persistence = entry.priority, entry.persistence
-    waiting.correl_id = entry.msg_id
+    waiting.correl_id = entry.msg_id if route.group is None else destination_id(route.q_mgr_name)
     waiting.deadline = entry.deadline
     waiting.packed_md = _packed(md, ids, now)
     return waiting
 
 
+def arrived(md: MessageDescriptor, data: bytes) -> GeneratedMessage:
+    """What a message that was got from a transmission queue is at its destination, with what is left of its life.
+    Raises XQH_ERROR (2260) where it does not begin with an MQXQH.
+    """
+    header = _header(data, md.encoding)
+    inner, data = header.md, data[MQXQH.SIZE :]
+    inner.expiry = md.expiry
+    with suppress(MQError):  # what is wrong with it shows when it is put
+        inner, data = mqmde.take_mqmde(inner, data, inner.coded_char_set_id)
+    return GeneratedMessage(header.remote_q_name, header.remote_q_mgr_name, inner, data)
+
+
+def destination_id(q_mgr_name: str) -> bytes:
+    """The CorrelId of all messages for one member of the group that wait for its intra-group queuing agent, by which
+    the agent finds them (queue-sharing 9.2): the name, or of a longer one a digest.
+    """
+    name = q_mgr_name.encode()
+    return name.ljust(_ID, b"\0") if len(name) <= _ID else sha256(name).digest()[:_ID]
+
+
 def check_header(data: bytes, encoding: int) -> None:
     """Insist that what a program itself puts to a transmission queue begins with an MQXQH; raises XQH_ERROR (2260)."""
+    _header(data, encoding)
+
+
+def _header(data: bytes, encoding: int) -> MQXQH:
     try:
-        MQXQH.from_bytes(data, _byte_order(encoding))
+        return MQXQH.from_bytes(data, _byte_order(encoding))
     except ValueError as error:
         raise MQError(MQRC.XQH_ERROR, f"a message on a transmission queue begins with an MQXQH: {error}") from None
 

@@ -13,6 +13,12 @@ from typing import TypeAlias
 Attributes: TypeAlias = dict[str, int | str]
 
 _UNDATED: Attributes = dict.fromkeys(("ALTDATE", "ALTTIME", "CRDATE", "CRTIME"), "")
+OWN, COPY, SHARED, GROUP = range(4)
+"""Dispositions (QSGDISP): an object of this queue manager alone, its copy of one of the group, a queue that all members
+of the queue-sharing group have together, and what such copies are made from (queue-sharing 2).
+"""
+GROUP_VERSION = "GROUPVER"
+"""The attribute that tells which version of what it is copied from a COPY is of. No command knows it."""
 QUEUE_KINDS = ("QLOCAL", "QALIAS", "QREMOTE", "QMODEL")
 
 
@@ -29,6 +35,16 @@ class Definition:
         """The name space: "QUEUE" for every kind of queue, else the kind."""
         return "QUEUE" if self.kind in QUEUE_KINDS else self.kind
 
+    @property
+    def disposition(self) -> int:
+        """QSGDISP. A definition kept by an earlier version has none: it is of this queue manager alone."""
+        return int(self.attributes.get("QSGDISP", OWN))
+
+    @property
+    def shared(self) -> bool:
+        """Whether it is of a queue that all members of the queue-sharing group have together: QSGDISP(SHARED)."""
+        return self.attributes.get("QSGDISP") == SHARED
+
     def same_as(self, other: Definition) -> bool:
         """Whether the two differ in nothing but when they were made."""
         return self.kind == other.kind and {**self.attributes, **_UNDATED} == {**other.attributes, **_UNDATED}
@@ -38,22 +54,37 @@ class Definition:
 class Define:
     """Store this definition, new or in place of the one of the same name; messages stay.
 
-    `number` identifies the object to its messages in the store; the queue manager gives it. `alters`: there was a local
-    queue of this name and number when the change was made, which DEPTH had switched off `switch_offs` times.
+    `number` identifies the object to its messages in the store; the queue manager gives it. Of a shared queue it is the
+    version of the definition in the repository. `alters`: there was a local
+    queue of this name and number when the change was made, which DEPTH had switched off `switch_offs` times. `force`:
+    of a shared queue, even where handles that are open in the group depend on it.
     """
 
     definition: Definition
     number: int = 0
     alters: bool = False
     switch_offs: int = 0
+    force: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of what is defined."""
+        return self.definition.name
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Forget the object of that name space; a queue's messages go with it."""
+    """Forget the object of that name space; a queue's messages go with it.
+
+    `disposition` is that of the object. What is shared goes only if it holds no messages, unless it is to be purged,
+    and is open nowhere, unless `closing` a dynamic queue deletes it.
+    """
 
     space: str
     name: str
+    disposition: int = OWN
+    purge: bool = False
+    closing: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +92,12 @@ class Clear:
     """Remove every message of a local queue."""
 
     name: str
+    disposition: int = OWN
+
+    @property
+    def space(self) -> str:
+        """Only queues are cleared."""
+        return "QUEUE"
 
 
 Change: TypeAlias = Define | Delete | Clear

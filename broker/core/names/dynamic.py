@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from broker.core.names.definitions import Definition
+from broker.core.names.definitions import OWN, SHARED, Definition
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_name
 from broker.mqi.objects import MQQDT
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 TEMPORARY = MQQDT.TEMPORARY_DYNAMIC.value
 PERMANENT = MQQDT.PERMANENT_DYNAMIC.value
+SHARED_DYNAMIC = MQQDT.SHARED_DYNAMIC.value
 
 _GENERIC_LENGTH = 32  # of what stands before the asterisk
 
@@ -47,11 +48,14 @@ def name_for(pattern: str, ids: Identifiers) -> str:
 
 
 def definition_of(model: Definition, name: str, now: float) -> Definition:
-    """The definition of a dynamic queue with the attributes of its model, created `now` (wall-clock seconds)."""
+    """The definition of a dynamic queue with the attributes of its model, created `now` (wall-clock seconds). A shared
+    one is of the group, any other of the queue manager alone, wherever its model comes from.
+    """
     moment = datetime.fromtimestamp(now, UTC)
     day, time = moment.strftime("%Y-%m-%d"), moment.strftime("%H.%M.%S")
     stamps: dict[str, int | str] = {"CRDATE": day, "CRTIME": time, "ALTDATE": day, "ALTTIME": time}
-    return Definition("QLOCAL", name, model.attributes | stamps)
+    disposition = SHARED if model.attributes["DEFTYPE"] == SHARED_DYNAMIC else OWN
+    return Definition("QLOCAL", name, model.attributes | stamps | {"QSGDISP": disposition})
 
 
 def is_temporary(definition: Definition) -> bool:
@@ -69,7 +73,7 @@ def close_deletes(handle: Handle, options: int) -> bool:
     queue = handle.queue
     if not options or (queue is not None and (queue.deleted or queue.creator is handle)):
         return False
-    if queue is None or handle.name != queue.name or queue.definition_type != PERMANENT:
+    if queue is None or handle.name != queue.name or queue.definition_type not in (PERMANENT, SHARED_DYNAMIC):
         raise MQError(
             MQRC.OPTION_NOT_VALID_FOR_TYPE,
             f"{handle.name} is no permanent dynamic queue, nor a temporary one that this handle created",

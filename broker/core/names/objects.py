@@ -8,18 +8,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.names.resolution import check_options, resolve
+from broker.core.names.resolution import check_options, conventional, resolve
 from broker.core.names.routes import Route
+from broker.core.names.sharing_group import TRANSMISSION_QUEUE
+from broker.core.queues.structure import Structure
+from broker.mqi.errors import MQError
 from broker.mqi.objects import MQOT
 from broker.mqi.options import MQOO
+from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from broker.core.identifiers import Identifiers
     from broker.core.names.definitions import Definition
     from broker.core.names.indirect_queue import IndirectQueue
+    from broker.core.names.sharing_group import SharingGroup
     from broker.core.queues.effects import Effects
     from broker.core.queues.handles import Handle
     from broker.core.queues.queue import LocalQueue
+    from broker.core.queues.shared_queue import SharedQueue
     from broker.mqi.structures import ObjectDescriptor
 
 _QUEUE = MQOT.Q.value
@@ -37,8 +45,12 @@ class Objects:
         self.definition = definition  # of the queue manager
         self.definitions: dict[tuple[str, str], Definition] = {}  # in the store, all but temporary dynamic queues
         self.queues: dict[str, LocalQueue] = {}
+        self.shared_queues: dict[str, SharedQueue] = {}  # in `queues` too, but where the name is one of its own objects
+        self.group_definitions: dict[tuple[str, str], Definition] = {}  # QSGDISP(GROUP): none of them can be opened
+        self.structures: dict[str, Structure] = {}
         self.indirect_queues: dict[str, IndirectQueue] = {}
         self.processes: dict[str, Definition] = {}
+        self.group: SharingGroup | None = None  # of a queue manager that is a member of one
         self.changes = 0  # of definitions: what was found out about one may not hold any more
         self.ids = ids
         self.effects = effects
@@ -55,13 +67,85 @@ class Objects:
         Raises UNKNOWN_OBJECT_NAME (2085), UNKNOWN_REMOTE_Q_MGR (2087) and their kin (semantics 9.3), Q_TYPE_ERROR
         (2057), OPTION_NOT_VALID_FOR_TYPE (2045).
         """
-        found = resolve(self.definitions, self.definition, q_name, q_mgr_name)
+        if self.shared_queues and q_mgr_name in ("", self.definition.name):
+            self._check_unique((q_name,))
+        found = resolve(self.definitions, self.definition, q_name, q_mgr_name, self.group)
+        if self.shared_queues:
+            self._check_unique(found.path)
         check_options(q_name, found, options)
-        return Route([self.indirect_queues.get(name) or self.queues[name] for name in found.path], found)
+        levels = [self.indirect_queues.get(name) or self.queues[name] for name in found.path]
+        return Route(levels, found, self.group)
+
+    def structure(self, name: str) -> Structure:
+        """The structure of this name, of which nothing need be known yet."""
+        return self.structures.setdefault(name, Structure(name))
+
+    def define_structure(self, definition: Definition, *, failed: bool, backed_up: float | None = None) -> None:
+        """Take in the definition of a structure, and how it stands."""
+        structure = self.structure(definition.name)
+        structure.definition, structure.failed, structure.backed_up = definition, failed, backed_up
+        self.group_definitions[definition.space, definition.name] = definition
+        for queue in self.shared_queues.values():
+            if queue.structure is structure:
+                queue.stand_in(structure)
+
+    def forget_structure(self, name: str) -> None:
+        """A structure is deleted; no queue is in it."""
+        self.structures.pop(name, None)
+        self.group_definitions.pop(("CFSTRUCT", name), None)
+
+    def own(self, space: str, name: str) -> Definition | None:
+        """The object of this name that is the queue manager's alone, or its copy of one of the group."""
+        found = self.definitions.get((space, name))
+        return None if found is not None and found.shared else found
+
+    def own_queue(self, name: str) -> LocalQueue | None:
+        """The local queue of this name that is the queue manager's alone."""
+        queue = self.queues.get(name)
+        return None if queue is not None and queue.shared else queue
+
+    def _check_unique(self, names: Iterable[str]) -> None:
+        """Raise OBJECT_NOT_UNIQUE (2343) where one of the names is that of a shared queue and of one more object."""
+        for name in names:
+            if name in self.shared_queues and not self.definitions["QUEUE", name].shared:
+                raise MQError(
+                    MQRC.OBJECT_NOT_UNIQUE,
+                    f"{name} is a shared queue of the group, and an object of {self.definition.name}: "
+                    f"delete one of the two",
+                )
 
     def destination(self, q_name: str, q_mgr_name: str) -> Route:
         """The way that a message of the queue manager's own for this queue takes; raises what `route` does."""
         return self.route(q_name, q_mgr_name, _OUTPUT)
+
+    def route_of_long(self, route: Route, length: int, *, may_cut: bool = False) -> Route:
+        """The way of a message that is too long for `route`, which is by intra-group queuing: a conventional one
+        (queue-sharing 9.4). Raises MSG_TOO_BIG_FOR_Q (2030) where there is none, unless the message may be cut.
+        """
+        try:
+            name = conventional(self.definitions, self.definition, route.q_mgr_name, route.transmission)
+            if name != TRANSMISSION_QUEUE:
+                return route.conventional(self.queues[name])
+            why = f"{name}, which it is too long for, is named as that"
+        except MQError as error:
+            why = error.detail
+        if may_cut:
+            return route
+        raise MQError(
+            MQRC.MSG_TOO_BIG_FOR_Q,
+            f"{length} bytes for {route.q_mgr_name}: intra-group queuing takes {route.igq_length_max()}, "
+            f"and there is no other transmission queue: {why}",
+        )
+
+    def routes_between_members(self) -> list[Handle]:
+        """The open handles whose messages go to other members of the group, by whichever way."""
+        members = self.group.members if self.group is not None else frozenset[str]()
+        return [
+            handle
+            for queue in self.queues.values()
+            for handle in queue.handles
+            if handle.route is not None and handle.route.remote and handle.route.q_mgr_name in members
+        ]
 
     def default_routes(self) -> list[Handle]:
         """The open handles whose messages go by the default transmission queue."""
@@ -74,7 +158,12 @@ class Objects:
         (`Manager.make_dynamic`).
         """
         here = od.object_q_mgr_name in ("", self.definition.name) and not od.records
-        return here and int(od.object_type) == _QUEUE and self.model(od.object_name) is not None
+        return (
+            here
+            and int(od.object_type) == _QUEUE
+            and self.model(od.object_name) is not None
+            and od.object_name not in self.shared_queues
+        )
 
     def model(self, name: str) -> Definition | None:
         """The definition of the model queue of that name; None when there is none."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from broker.core.names.sharing_group import TRANSMISSION_QUEUE, ignores_q_mgr_name, uses_igq
 from broker.mqi.attribute_values import MQUS
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_name
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from broker.core.names.definitions import Definition
+    from broker.core.names.sharing_group import SharingGroup
 
 Definitions: TypeAlias = "Mapping[tuple[str, str], Definition]"
 
@@ -48,7 +50,9 @@ class Resolution:
     last; for a model queue, its name alone.
 
     `remote`: the local queue is the transmission queue to `q_mgr_name`. `by_default`: it is the queue manager's default
-    one. `by_alias`: ObjectQMgrName was a queue manager alias.
+    one. `by_alias`: ObjectQMgrName was a queue manager alias. `intra_group`: the transmission queue is that of
+    intra-group queuing; a message too long for it goes by `transmission`, or where that is empty by the one that is
+    found for `q_mgr_name` (`conventional`).
     """
 
     path: tuple[str, ...]
@@ -58,6 +62,8 @@ class Resolution:
     remote: bool = False
     by_default: bool = False
     by_alias: bool = False
+    intra_group: bool = False
+    transmission: str = ""
 
 
 class _Reasons(NamedTuple):
@@ -72,11 +78,25 @@ _NAMED = _Reasons(MQRC.UNKNOWN_XMIT_Q, MQRC.XMIT_Q_TYPE_ERROR, MQRC.XMIT_Q_USAGE
 _DEFAULT = _Reasons(MQRC.UNKNOWN_DEF_XMIT_Q, MQRC.DEF_XMIT_Q_TYPE_ERROR, MQRC.DEF_XMIT_Q_USAGE_ERROR)
 
 
-def resolve(definitions: Definitions, manager: Definition, object_name: str, q_mgr_name: str) -> Resolution:
-    """Where these names lead on the queue manager with this definition. Raises UNKNOWN_OBJECT_NAME (2085),
-    UNKNOWN_REMOTE_Q_MGR (2087) and their kin (semantics 9.3).
+def resolve(
+    definitions: Definitions,
+    manager: Definition,
+    object_name: str,
+    q_mgr_name: str,
+    group: SharingGroup | None = None,
+) -> Resolution:
+    """Where these names lead on the queue manager with this definition, a member of `group` or of none. Raises
+    UNKNOWN_OBJECT_NAME (2085), UNKNOWN_REMOTE_Q_MGR (2087) and their kin (semantics 9.3); DB2_NOT_AVAILABLE (2342) for
+    a name that may be one of the group, which is away (queue-sharing 8).
     """
-    return _Resolver(definitions, manager).resolve(object_name, q_mgr_name)
+    return _Resolver(definitions, manager, group).resolve(object_name, q_mgr_name)
+
+
+def conventional(definitions: Definitions, manager: Definition, q_mgr_name: str, transmission: str) -> str:
+    """The transmission queue to `q_mgr_name` for what does not go by intra-group queuing: the one that is named, or the
+    one that is found. Raises UNKNOWN_REMOTE_Q_MGR (2087), UNKNOWN_XMIT_Q (2196) and their kin.
+    """
+    return _Resolver(definitions, manager, None).conventional(q_mgr_name, transmission)[0]
 
 
 def check_options(name: str, found: Resolution, options: int) -> None:
@@ -120,14 +140,18 @@ def reply_to(definitions: Definitions, md: MessageDescriptor) -> MessageDescript
 class _Resolver:
     """The definitions that one resolution looks at."""
 
-    def __init__(self, definitions: Definitions, manager: Definition) -> None:
+    def __init__(self, definitions: Definitions, manager: Definition, group: SharingGroup | None) -> None:
         self._definitions = definitions
+        self._manager = manager
         self._own_name = manager.name
         self._default_name = str(manager.attributes["DEFXMITQ"])
+        self._group_name = "" if group is None else group.name
+        self._away = group is not None and group.away
+        self._members = frozenset[str]() if group is None else group.members
 
     def resolve(self, name: str, q_mgr_name: str) -> Resolution:
         """Both names: ObjectQMgrName decides whether ObjectName is looked up at all."""
-        if q_mgr_name in ("", self._own_name):
+        if q_mgr_name in ("", self._own_name, self._group_name):
             return self._here(name)
         if not is_name(q_mgr_name):
             raise MQError(MQRC.UNKNOWN_OBJECT_Q_MGR, f"{q_mgr_name!r} cannot be the name of a queue manager")
@@ -142,12 +166,23 @@ class _Resolver:
         """A name of this queue manager's own."""
         found = self._find(name)
         if found is None:
-            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, unknown(self._definitions, self._own_name, name))
+            raise self._unknown(MQRC.UNKNOWN_OBJECT_NAME, unknown(self._definitions, self._own_name, name))
         if found.kind == "QALIAS":
             return self._base(found)
         if found.kind == "QREMOTE":
             return self._defined_remote(found)
-        return Resolution((name,), name, self._own_name, model=found.kind == "QMODEL")
+        q_mgr_name = self._group_name if found.shared and self._group_name else self._own_name
+        return Resolution((name,), name, q_mgr_name, model=found.kind == "QMODEL")
+
+    def _unknown(self, reason: MQRC, why: str) -> MQError:
+        """A name is not known here; perhaps it is in the group."""
+        if not self._away:
+            return MQError(reason, why)
+        return MQError(
+            MQRC.DB2_NOT_AVAILABLE,
+            f"{why}; and what the queue-sharing group {self._group_name} has is not known, because its database cannot "
+            "be reached: try again when it can",
+        )
 
     def _base(self, alias: Definition) -> Resolution:
         """An alias queue: on to its base queue, which may be no alias itself."""
@@ -155,7 +190,10 @@ class _Resolver:
         base = self._find(target)
         if base is None or alias.attributes["TARGTYPE"] == _TOPIC:
             why = unknown(self._definitions, self._own_name, target)
-            raise MQError(MQRC.UNKNOWN_ALIAS_BASE_Q, f"the TARGET of {alias.name}, {target!r}, is not defined: {why}")
+            why = f"the TARGET of {alias.name}, {target!r}, is not defined: {why}"
+            if alias.attributes["TARGTYPE"] == _TOPIC:
+                raise MQError(MQRC.UNKNOWN_ALIAS_BASE_Q, why)
+            raise self._unknown(MQRC.UNKNOWN_ALIAS_BASE_Q, why)
         if base.kind in ("QALIAS", "QMODEL"):
             raise MQError(MQRC.ALIAS_BASE_Q_TYPE_ERROR, f"{target}, the TARGET of {alias.name}, is a {base.kind}")
         return _after(alias, self._here(target))
@@ -186,17 +224,38 @@ class _Resolver:
         """A queue of another queue manager, by this transmission queue or the one that is found for it."""
         if not name:
             raise MQError(MQRC.REMOTE_Q_NAME_ERROR, f"ObjectName is blank, for a queue of {q_mgr_name}")
-        by_default = False
+        if self._is_shared_here(name, q_mgr_name):
+            return self._here(name)
+        if q_mgr_name in self._members and uses_igq(self._manager):
+            self._check_transmission(TRANSMISSION_QUEUE, _NAMED)
+            return Resolution(
+                (TRANSMISSION_QUEUE,), name, q_mgr_name, remote=True, intra_group=True, transmission=transmission
+            )
+        transmission, by_default = self.conventional(q_mgr_name, transmission)
+        return Resolution((transmission,), name, q_mgr_name, remote=True, by_default=by_default)
+
+    def _is_shared_here(self, name: str, q_mgr_name: str) -> bool:
+        """Whether the queue is one that this member shares with the one named, or that is the group's by its name, and
+        which is therefore opened here (queue-sharing 3).
+        """
+        found = self._find(name)
+        if found is None or not found.shared:
+            return False
+        return q_mgr_name == self._group_name or (q_mgr_name in self._members and ignores_q_mgr_name(self._manager))
+
+    def conventional(self, q_mgr_name: str, transmission: str) -> tuple[str, bool]:
+        """The transmission queue to another queue manager, this one or the one that is found, and whether that is the
+        default one.
+        """
         if transmission:
             self._check_transmission(transmission, _NAMED)
-        elif _transmits(self._find(q_mgr_name)):
-            transmission = q_mgr_name
-        elif self._default_name:
-            transmission, by_default = self._default_name, True
-            self._check_transmission(transmission, _DEFAULT)
-        else:
-            raise MQError(MQRC.UNKNOWN_REMOTE_Q_MGR, f"there is no route from {self._own_name} to {q_mgr_name}")
-        return Resolution((transmission,), name, q_mgr_name, remote=True, by_default=by_default)
+            return transmission, False
+        if _transmits(self._find(q_mgr_name)):
+            return q_mgr_name, False
+        if self._default_name:
+            self._check_transmission(self._default_name, _DEFAULT)
+            return self._default_name, True
+        raise MQError(MQRC.UNKNOWN_REMOTE_Q_MGR, f"there is no route from {self._own_name} to {q_mgr_name}")
 
     def _check_transmission(self, name: str, reasons: _Reasons) -> None:
         found = self._find(name)

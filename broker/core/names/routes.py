@@ -7,7 +7,8 @@ counts as it is at each call; a change that would lead the name elsewhere makes 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Self
 
 from broker.core.names.resolution import DIRECTIONS
 from broker.core.queues.queue import LocalQueue
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from broker.core.names.definitions import Definition
     from broker.core.names.resolution import Resolution
+    from broker.core.names.sharing_group import SharingGroup
     from broker.core.queues.queue_attributes import QueueAttributes
 
 _PERSISTENCE_AS_Q_DEF = MQPER.PERSISTENCE_AS_Q_DEF.value
@@ -28,12 +30,18 @@ _PERSISTENCE_AS_Q_DEF = MQPER.PERSISTENCE_AS_Q_DEF.value
 class Route:
     """The way from a name to the local queue where messages go. `queue` is the last of the `levels`.
 
-    The first level gives a message its priority and persistence where the program does not.
+    The first level gives a message its priority and persistence where the program does not. `group` is the one by
+    whose intra-group queuing messages go this way, None of every other way; `transmission` then what the definition on
+    the way names for those that are too long for that.
     """
 
-    __slots__ = ("by_default", "first", "levels", "q_mgr_name", "q_name", "queue", "remote")
+    __slots__ = (
+        "by_default", "first", "group", "levels", "q_mgr_name", "q_name", "queue", "remote", "transmission",
+    )  # fmt: skip
 
-    def __init__(self, levels: Sequence[QueueAttributes], resolution: Resolution) -> None:
+    def __init__(
+        self, levels: Sequence[QueueAttributes], resolution: Resolution, group: SharingGroup | None = None
+    ) -> None:
         last = levels[-1]
         assert isinstance(last, LocalQueue)
         self.levels = tuple(levels)
@@ -43,6 +51,26 @@ class Route:
         self.q_mgr_name = resolution.q_mgr_name
         self.remote = resolution.remote
         self.by_default = resolution.by_default
+        self.group = group if resolution.intra_group else None
+        self.transmission = resolution.transmission
+
+    # Intra-group queuing (queue-sharing 9)
+
+    def igq_length_max(self) -> int:
+        """The longest data that goes this way, which is by intra-group queuing."""
+        assert self.group is not None
+        return self.group.igq_length_max(self.queue.max_length)
+
+    def conventional(self, queue: LocalQueue) -> Self:
+        """The same way, but over this transmission queue: of a message that is too long for intra-group queuing. Where
+        the program does not give a priority and a persistence they are those of the way that was opened
+        (queue-sharing 9.5).
+        """
+        other = copy(self)
+        other.levels, other.queue, other.group = (*self.levels[:-1], queue), queue, None
+        return other
+
+    # What the definitions say
 
     def get_inhibited(self) -> str:
         """The name of a definition on the way that has GET(DISABLED); empty when there is none."""
@@ -68,9 +96,12 @@ class Route:
         return self.first.default_persistence if asked == _PERSISTENCE_AS_Q_DEF else asked
 
     def check_persistence(self, persistence: int) -> None:
-        """Raise PERSISTENT_NOT_ALLOWED (2048) for a persistent message on a temporary dynamic queue."""
-        if persistence and self.queue.temporary:
-            raise MQError(MQRC.PERSISTENT_NOT_ALLOWED, f"{self.queue.name} is a temporary dynamic queue")
+        """Raise PERSISTENT_NOT_ALLOWED (2048) for a persistent message on a temporary dynamic queue, or on a shared one
+        whose structure has RECOVER(NO).
+        """
+        if persistence and self.queue.refuses_persistent:
+            why = "is a temporary dynamic queue" if self.queue.temporary else "is in a structure with RECOVER(NO)"
+            raise MQError(MQRC.PERSISTENT_NOT_ALLOWED, f"{self.queue.name} {why}")
 
     def too_long(self, length: int, max_length: int, *, of_manager: bool, where: str = "") -> MQError:
         """The error of a message that is too long: for the queue manager, whose MAXMSGL is `max_length`, or else for

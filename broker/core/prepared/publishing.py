@@ -77,7 +77,7 @@ class Publication:
     @property
     def waits(self) -> bool:
         """Whether a piece of one of its units is on its way to the store."""
-        found = (self._manager.sinks.unit(winner.unit) for winner in self._winners)
+        found = (self._sink.units.get(winner.unit) for winner in self._winners)
         return any(unit is not None and unit.coming for unit in found)
 
     def check(self) -> None:
@@ -94,7 +94,7 @@ class Publication:
                     "another partition, and all of that batch",
                 )
             partitions.add(name.partition)
-            unit = self._manager.sinks.unit(name)
+            unit = self._sink.units.get(name)
             there = 0 if unit is None or unit.lacks or unit.state != PREPARED else unit.rows
             if there != rows:
                 raise MQError(
@@ -104,7 +104,7 @@ class Publication:
                 )
             if unit is not None and unit.unfinished:
                 raise MQError(unit.unfinished, f"{name} has left a group or a logical message open")
-        found = [self._manager.sinks.unit(name) for name, _ in self._winners]
+        found = [self._sink.units.get(name) for name, _ in self._winners]
         self.units = [unit for unit in found if unit is not None]
         self._count = sum(len(unit.entries) for unit in self.units)
 

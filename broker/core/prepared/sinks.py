@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from broker.core.message.entry import PreparedEntry
@@ -16,6 +16,7 @@ from broker.core.queues.unit import COMMITTED, PREPARED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from uuid import UUID
 
     from broker.core.message.entry import Entry
     from broker.core.message.rows import ObjectRow
@@ -36,12 +37,16 @@ _REMEMBERED: Final = 10_000
 
 class Sinks:
     """All sinks by name, and all prepared units by their numbers, which the store has as the holders of their messages.
-    `bytes` are those of all these messages, `bytes_max` the most that may be.
+    `bytes` are those of all these messages, `bytes_max` the most that may be. `shared`: they are sinks of a
+    queue-sharing group, as one call knows them. The units of its group are in `of_group`, of a queue manager that has
+    one.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, shared: bool = False) -> None:
+        self.shared = shared
         self.by_name: dict[str, Sink] = {}
         self.units: dict[int, PreparedUnit] = {}
+        self.of_group: dict[UUID, PreparedUnit] = {}  # as the group was last asked
         self.bytes = 0
         self.bytes_max = 4 * 1024 * 1024 * 1024
         self._keys: OrderedDict[str, Ledger] = OrderedDict()  # of sinks of one batch each, the oldest first
@@ -56,6 +61,14 @@ class Sinks:
         """The unit of that name; None when there is none."""
         sink = self.by_name.get(name.sink)
         return None if sink is None else sink.units.get(name)
+
+    def all(self) -> Iterator[PreparedUnit]:
+        """All prepared units, those of the group too."""
+        return chain(self.units.values(), self.of_group.values())
+
+    def has(self, name: str, units: Sequence[UnitName] = ()) -> bool:
+        """Whether there is anything to know of a sink of this name, or of its units."""
+        return name in self.by_name or self.remembers(units)
 
     def places_to_appear(self) -> list[int]:
         """The first places of the messages of each unit that are published, or about to be, and not available yet."""
@@ -194,7 +207,7 @@ class Sinks:
             for queue, entries in by_queue(unit.left()).items():
                 counts[queue] = counts.get(queue, 0) + len(entries)
         assert self.bytes == sum(unit.bytes for unit in self.units.values())
-        assert {queue: queue.prepared for queue in queues if queue.prepared} == {
+        assert {queue: queue.prepared for queue in queues if queue.prepared and not queue.shared} == {
             queue: count for queue, count in counts.items() if not queue.deleted
         }
         assert all(sink.ledger or sink.units or sink.deciding for sink in self.by_name.values())

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
     from broker.core.manager import Manager
     from broker.core.message.logical_order import Position
+    from broker.core.prepared.sinks import Sinks
     from broker.core.prepared.unit import Mark, UnitName
     from broker.core.queues.handles import Hconn
     from broker.core.queues.message_queue import MessageQueue
@@ -109,10 +110,11 @@ class _Template:
 class Staging:
     """One piece on its way into its unit."""
 
-    def __init__(self, manager: Manager, piece: Piece) -> None:
+    def __init__(self, manager: Manager, piece: Piece, sinks: Sinks | None = None) -> None:
         check_options(piece.options)
         self._manager = manager
         self._piece = piece
+        self._sinks = manager.sinks if sinks is None else sinks
         self._unit: PreparedUnit | None = None
         self._new = False
         self._entries: list[PreparedEntry] = []
@@ -131,7 +133,7 @@ class Staging:
         objects = manager.objects
         self._changes = objects.changes
         self._entries, self._inserts, self._handles = [], [], {}
-        self._unit = manager.sinks.unit(piece.name)
+        self._unit = self._sinks.unit(piece.name)
         self._new = self._unit is None
         if self._unit is None:
             self._unit = PreparedUnit(piece.name, manager.ids.next(), piece.query, now)
@@ -193,7 +195,7 @@ class Staging:
         if handle is None:
             assert self._unit is not None
             route = self._manager.objects.destination(q_name, "")
-            _check_open(route.queue)
+            self._check_open(route.queue)
             if route.queue.room() <= 0:
                 expiring.expire(self._manager, route.queue, now)
             handle = self._handles[q_name] = Handle(self._piece.hconn, "QUEUE", q_name, _OUTPUT, route.queue)
@@ -207,7 +209,7 @@ class Staging:
         unit = self._unit
         if unit is None or self._changes != self._manager.objects.changes:
             return False
-        return self._manager.sinks.unit(self._piece.name) is (None if self._new else unit)
+        return self._sinks.unit(self._piece.name) is (None if self._new else unit)
 
     # Its way into the unit
 
@@ -229,9 +231,9 @@ class Staging:
         self._before = unit.mark(), unit.rows, unit.closed, unit.positions, unit.touched
         bytes_before = unit.bytes
         if self._new:
-            manager.sinks.enter(unit)
+            self._sinks.enter(unit)
         unit.add(self._entries)
-        manager.sinks.bytes += unit.bytes - bytes_before
+        self._sinks.bytes += unit.bytes - bytes_before
         unit.rows += len(piece.messages)
         unit.closed, unit.positions, unit.touched = piece.last, positions, now
         unit.coming += 1
@@ -245,7 +247,7 @@ class Staging:
 
     def settle(self, *, written: bool) -> Sequence[Entry]:
         """The piece is durable, or there was no room for it: it has never been there. The messages that it staged."""
-        unit, sinks = self._unit, self._manager.sinks
+        unit, sinks = self._unit, self._sinks
         assert unit is not None
         unit.coming -= 1
         if written:
@@ -264,13 +266,9 @@ class Staging:
         return ()
 
     def _check_limits(self) -> None:
-        sinks, name = self._manager.sinks, self._piece.name
-        if self._new and len(sinks.units) >= UNITS_MAX:
-            raise MQError(
-                MQRC.SYNCPOINT_LIMIT_REACHED,
-                f"{name}: there are {UNITS_MAX} prepared units, and no more may be; DISPLAY THREAD(*) TYPE(INDOUBT) "
-                "lists them",
-            )
+        sinks, name = self._sinks, self._piece.name
+        if self._new:
+            check_count(name, len(sinks.units))
         size = sum(entry.length for entry in self._entries)
         if sinks.bytes + size > sinks.bytes_max:
             raise MQError(
@@ -280,13 +278,26 @@ class Staging:
             )
 
     def _check_room(self, queue: LocalQueue, count: int, now: float) -> None:
-        _check_open(queue)
+        self._check_open(queue)
         if queue.room() >= count:
             return
         expiring.expire(self._manager, queue, now)
         if queue.room() < count:
             self._manager.events.refused(queue, queue.name, _Q_FULL, self._piece.hconn, now)
             raise self._full(queue, count)
+
+    def _check_open(self, queue: LocalQueue) -> None:
+        if queue.shared != self._sinks.shared:
+            kind, other = ("shared", "private queues") if queue.shared else ("not shared", "shared queues")
+            raise MQError(
+                MQRC.OPTION_NOT_VALID_FOR_TYPE,
+                f"{queue.name} is {kind}, and sink {self._piece.name.sink} publishes to {other}: a sink has queues of "
+                "its queue manager or those of the group, so write to another sink",
+            )
+        if queue.deleted:
+            raise MQError(MQRC.Q_DELETED, f"{queue.name} is being deleted")
+        if queue.clearing:
+            raise MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is being cleared: stage when that is done")
 
     def _full(self, queue: MessageQueue, count: int) -> MQError:
         """Q_FULL (2053): for now, or for good where the batch has more messages than the queue may hold."""
@@ -304,7 +315,7 @@ class Staging:
     def _others(self, queue: MessageQueue) -> int:
         """How many messages the other partitions of the batch have for a queue, counting one attempt of each."""
         name = self._piece.name
-        sink = self._manager.sinks.by_name.get(name.sink)
+        sink = self._sinks.by_name.get(name.sink)
         most: dict[int, int] = {}
         for each in sink.units.values() if sink is not None else ():
             if each.name.batch == name.batch and each.name.partition != name.partition:
@@ -316,6 +327,16 @@ def check_options(options: int) -> None:
     """Raise OPTIONS_ERROR (2046) for put options other than LOGICAL_ORDER."""
     if options & ~_LOGICAL_ORDER:
         raise MQError(MQRC.OPTIONS_ERROR, f"options={options:#x}: a prepared unit takes MQPMO_LOGICAL_ORDER or none")
+
+
+def check_count(name: UnitName, count: int) -> None:
+    """Raise SYNCPOINT_LIMIT_REACHED (2024) where there are as many prepared units as may be."""
+    if count >= UNITS_MAX:
+        raise MQError(
+            MQRC.SYNCPOINT_LIMIT_REACHED,
+            f"{name}: there are {UNITS_MAX} prepared units, and no more may be; DISPLAY THREAD(*) TYPE(INDOUBT) lists "
+            "them",
+        )
 
 
 def is_known(unit: PreparedUnit | None, first: int) -> bool:
@@ -340,13 +361,6 @@ def _check_index(unit: PreparedUnit, piece: Piece) -> None:
         raise MQError(
             MQRC.OPERATION_NOT_ALLOWED, f"{piece.name} was ended after {unit.rows} messages: no other piece may come"
         )
-
-
-def _check_open(queue: LocalQueue) -> None:
-    if queue.deleted:
-        raise MQError(MQRC.Q_DELETED, f"{queue.name} is being deleted")
-    if queue.clearing:
-        raise MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is being cleared: stage when that is done")
 
 
 def _check_ended(name: UnitName, positions: Mapping[str, Position]) -> None:

@@ -169,6 +169,11 @@ class PreparedUnit:
             self.counts[entry.queue] -= 1
         self.counts = {queue: count for queue, count in self.counts.items() if count}
 
+    @property
+    def messages(self) -> int:
+        """How many messages it has, on whatever queue manager they are."""
+        return sum(self.counts.values())
+
     def left(self) -> list[PreparedEntry]:
         """Its messages that are not on their queues."""
         return self.entries[self.shown :] if self.shown else self.entries

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from broker.core.message.logical_order import Position
     from broker.core.message.trigger_message import TriggerMessage
     from broker.core.queues.handles import Handle
+    from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiter
     from broker.mqi.errors import MQError
@@ -62,7 +63,8 @@ class Effects:
     and to be removed from the store, with a report where they ask for one. `triggered` trigger messages and `generated`
     messages are to be put, `lost` ones could not be. `held` are dead letters that could not be put: of which queue,
     where, how many, and why. `postponed` messages have come to wait: until when on the monotonic clock
-    (`postponing.postpone`). `posted`: trigger monitors have something to look at. `to_offer` are messages that those
+    (`postponing.postpone`). `posted`: trigger monitors have something to look at. `to_judge` are shared queues that may
+    trigger now, which the database must be asked (`group_triggers.looked_at`). `to_offer` are messages that those
     who wait have not been offered yet: unlocked, or no longer behind another. That is left to the next `drain`.
     """
 
@@ -75,6 +77,7 @@ class Effects:
         "lost",
         "posted",
         "postponed",
+        "to_judge",
         "to_offer",
         "triggered",
     )
@@ -88,6 +91,7 @@ class Effects:
         self.held: list[tuple[str, str, int, MQError]] = []
         self.posted = False
         self.postponed: list[tuple[Entry, float | None]] = []
+        self.to_judge: list[MessageQueue] = []
         self.to_offer: list[Entry] = []
         self.triggered: list[TriggerMessage] = []
 
@@ -102,6 +106,7 @@ class Effects:
             or self.posted
             or self.to_offer
             or self.postponed
+            or self.to_judge
         )
 
     def take(self) -> Effects:
@@ -115,4 +120,5 @@ class Effects:
         taken.triggered, self.triggered = self.triggered, taken.triggered
         taken.posted, self.posted = self.posted, False
         taken.postponed, self.postponed = self.postponed, taken.postponed
+        taken.to_judge, self.to_judge = self.to_judge, taken.to_judge
         return taken

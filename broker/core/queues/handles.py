@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.core.selector import Selector
     from broker.mqi.structures import MessageDescriptor
 
-_REMOVING = (MQOO.INPUT_AS_Q_DEF | MQOO.INPUT_SHARED | MQOO.INPUT_EXCLUSIVE).value
+REMOVING = (MQOO.INPUT_AS_Q_DEF | MQOO.INPUT_SHARED | MQOO.INPUT_EXCLUSIVE).value
 _BROWSE = MQOO.BROWSE.value
 _SAVE = MQOO.SAVE_ALL_CONTEXT.value
 FOR_CO_OP = MQOO.CO_OP.value
@@ -36,6 +36,7 @@ class Hconn:
         self.appl_type = MQAT.UNIX.value
         self.user = user[:12]
         self.channel = ""  # where it comes from; empty in the queue manager's own process
+        self.tag: bytes | None = None  # that programs which may not run beside it have too
         self.handles: dict[int, Handle] = {}
         self.unit: Unit | None = None
         self.in_lists = 0  # destinations of open distribution lists, but for one of each list
@@ -162,7 +163,7 @@ class Handle:
     @property
     def removes(self) -> bool:
         """Whether it is open for destructive gets."""
-        return bool(self.options & _REMOVING)
+        return bool(self.options & REMOVING)
 
     @property
     def browses(self) -> bool:

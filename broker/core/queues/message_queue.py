@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 
 class MessageQueue(Protocol):
-    """A queue that holds messages. `LocalQueue` is its first kind.
+    """A queue that holds messages. `LocalQueue` is its first kind, `SharedQueue` another: `shared` says which.
 
     `number` is that of the queue in the store, `ids` what made the MsgIds of its messages, `deleted` says that its
     definition has gone. The attributes of the definition are those of `LocalQueueAttributes`.
     """
 
+    shared: bool
     name: str
     number: int
     ids: Identifiers

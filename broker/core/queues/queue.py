@@ -51,6 +51,8 @@ if TYPE_CHECKING:
 class LocalQueue(LocalQueueAttributes):
     """A local queue: the kind of `MessageQueue` whose messages are all in memory, on its shelf."""
 
+    shared = False
+
     def __init__(self, definition: Definition, number: int, ids: Identifiers, effects: Effects) -> None:
         super().__init__(definition)
         self.number = number

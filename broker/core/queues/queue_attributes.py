@@ -55,6 +55,7 @@ class LocalQueueAttributes(QueueAttributes):
         self.default_input = int(number["DEFSOPT"])
         self.definition_type = int(number["DEFTYPE"])
         self.temporary = self.definition_type == _TEMPORARY
+        self.refuses_persistent = self.temporary
         self.transmits = int(number["USAGE"]) == _TRANSMISSION
         self.keeps_nonpersistent = int(number["NPMCLASS"]) == _HIGH and not self.temporary  # over an orderly stop
         self.hardens_backout = bool(number["HARDENBO"])

@@ -12,6 +12,9 @@ from broker.core.message.entry import ID_MASK
 from broker.core.message.rows import Rows
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from uuid import UUID
+
     from broker.core.message.entry import Entry
     from broker.core.message.logical_order import Position
     from broker.core.message.reports import Kind
@@ -36,6 +39,23 @@ TRANSITIONS = {
 }
 
 
+class SharedPart:
+    """What a unit of work has to do with shared queues.
+
+    `id` names it in the database, from the first call there; None: it is an implicit unit, or has not got that far.
+    `placed` and `taken` are its messages on shared queues that no transaction has written yet. `late` are reports that
+    it causes and for which there was no room: they are sent when it is committed.
+    """
+
+    __slots__ = ("id", "late", "placed", "taken")
+
+    def __init__(self) -> None:
+        self.id: UUID | None = None
+        self.placed: list[Entry] = []
+        self.taken: list[Entry] = []
+        self.late: list[Entry] = []
+
+
 class Unit:
     """The puts and gets of one unit of work, in the order in which they were made."""
 
@@ -48,6 +68,7 @@ class Unit:
         "owner",
         "puts",
         "reports",
+        "shared",
         "since",
         "state",
         "terms",
@@ -66,6 +87,7 @@ class Unit:
         self.reports: dict[Entry, Kind] = {}  # to be made of these messages when the unit is committed
         self.last_puts: dict[Handle, Position] = {}  # from before the unit's first put with the handle
         self.last_gets: dict[Handle, Position] = {}  # and first get
+        self.shared: SharedPart | None = None  # None: it touches no shared queue
         self.terms: UnitTerms | None = (
             None  # what its puts have said beside the options of the MQI; None for nearly all
         )
@@ -126,10 +148,14 @@ class Unit:
     def commit_rows(self, rows: Rows | None = None) -> Rows:
         """The rows of a commit: persistent messages put, persistent messages removed; added to `rows`, if given."""
         rows = Rows() if rows is None else rows
-        for entry in self.puts:
+        puts: Iterable[Entry] = self.puts
+        gets: Iterable[Entry] = self.gets
+        if self.shared is not None:
+            puts, gets = _private(puts), _private(gets)
+        for entry in puts:
             if entry.persistence:
                 rows.inserts.append(entry.row())
-        for entry in self.gets:
+        for entry in gets:
             if entry.persistence:
                 rows.removals.append(entry.number or entry.key & ID_MASK)
         if self.terms is not None:
@@ -138,4 +164,10 @@ class Unit:
 
     def backout_rows(self) -> Rows:
         """The rows of a backout: the raised backout counts. Puts that never became durable leave no trace."""
-        return Rows(backouts=[(entry.id, entry.backout_count) for entry in self.gets if entry.persistence])
+        gets: Iterable[Entry] = self.gets if self.shared is None else _private(self.gets)
+        return Rows(backouts=[(entry.id, entry.backout_count) for entry in gets if entry.persistence])
+
+
+def _private(entries: Iterable[Entry]) -> list[Entry]:
+    """Those on queues whose messages this queue manager keeps itself."""
+    return [entry for entry in entries if not entry.queue.shared]

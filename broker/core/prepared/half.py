@@ -1,0 +1,229 @@
+"""The private half of a unit of work that touches shared queues: what it has put to, and got from, queues whose
+messages this queue manager keeps itself.
+
+Such a unit is decided in the database of the group. Its private half is prepared before: durable, and without effect
+until the decision is known, over restarts if need be (queue-sharing rule 10.3.6). The store keeps the messages put like
+any others, and beside them one object that names them and the messages got; when the half ends, that object goes, and
+with it the messages got or those put. A half that waits for its decision is IN_DOUBT, and nobody guesses.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+import msgpack
+
+from broker.core.calls import delaying, settling
+from broker.core.message.logical_order import Instant
+from broker.core.message.rows import KeyRow, ObjectRow, Rows
+from broker.core.queues import unit as units
+from broker.core.queues.keys import Holder, Keys
+from broker.core.queues.unit import SharedPart, Unit
+from broker.core.queues.unit_terms import FreedKey, PutKey, UnitTerms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.core.manager import Manager
+    from broker.core.message.entry import Entry
+    from broker.core.message.rows import MessageRow
+    from broker.core.moment import Moment
+
+SPACE: Final = "HALF"
+
+
+class PrivateHalf:
+    """One half. `id` is that of its unit in the database of the group, `number` that of its object in the store. `puts`
+    and `gets` are the ids of its persistent messages; the others are in the unit alone, and are gone with the process.
+    """
+
+    __slots__ = ("freed", "gets", "id", "keys", "number", "puts", "since", "unit")
+
+    def __init__(self, id: UUID, number: int, since: float, unit: Unit) -> None:
+        self.id = id
+        self.number = number
+        self.since = since  # when it was prepared, wall clock
+        self.unit = unit
+        self.puts: list[int] = []
+        self.gets: list[int] = []
+        self.keys: list[KeyRow] = []
+        self.freed: list[tuple[int, bytes, int]] = []  # number of the queue, key, id of the message that holds it
+
+    @classmethod
+    def of(cls, unit: Unit, rows: Rows, number: int, now: float) -> PrivateHalf:
+        """That of a unit which is frozen for its commit, whose rows these are."""
+        assert unit.shared is not None
+        assert unit.shared.id is not None
+        half = cls(unit.shared.id, number, now, unit)
+        half.puts = [row.id for row in rows.inserts]
+        half.gets = rows.removals
+        half.keys = rows.keys
+        cancels = unit.terms.cancels if unit.terms is not None else ()
+        half.freed = [
+            (each.number, each.hashed, each.holder.id) for each in cancels if (each.number, each.hashed) in rows.freed
+        ]
+        return half
+
+    @property
+    def messages(self) -> list[Entry]:
+        """Its messages, on private queues, those that are not persistent too."""
+        return [entry for entry in (*self.unit.puts, *self.unit.gets) if not entry.queue.shared]
+
+    @property
+    def bytes(self) -> int:
+        """Their data."""
+        return sum(entry.length for entry in self.messages)
+
+    def counts(self) -> dict[str, int]:
+        """How many there are, by the names of their queues."""
+        return Counter(entry.queue.name for entry in self.messages)
+
+    # What the store keeps
+
+    def prepared_rows(self, rows: Rows) -> Rows:
+        """What makes it durable, of the rows of its commit. It needs no room beyond that of the messages put."""
+        fields = {
+            "since": self.since, "puts": self.puts, "gets": self.gets, "keys": self.keys, "freed": self.freed,
+        }  # fmt: skip
+        row = ObjectRow(SPACE, str(self.id), self.number, SPACE, msgpack.packb(fields))
+        return Rows(inserts=rows.inserts, states=[row])
+
+    def commit_rows(self) -> Rows:
+        """Its end, committed: the messages got are gone."""
+        freed = [(number, hashed) for number, hashed, _ in self.freed]
+        return Rows(removals=self.gets, keys=self.keys, freed=freed, dropped=[(SPACE, str(self.id))])
+
+    def backout_rows(self, counts: Rows) -> Rows:
+        """Its end, backed out: the messages put are gone, the backout `counts` of those got have risen."""
+        return Rows(removals=self.puts, backouts=counts.backouts, dropped=[(SPACE, str(self.id))])
+
+    @classmethod
+    def from_row(cls, row: ObjectRow) -> PrivateHalf:
+        """The half that a store kept, still without its messages: its unit is in doubt."""
+        fields: dict[str, Any] = msgpack.unpackb(row.attributes)
+        unit = Unit()
+        unit.state = units.IN_DOUBT
+        unit.since = fields["since"]
+        unit.shared = SharedPart()
+        unit.shared.id = UUID(row.name)
+        half = cls(unit.shared.id, row.number, unit.since, unit)
+        half.puts, half.gets = fields["puts"], fields["gets"]
+        half.keys = [KeyRow(*key) for key in fields["keys"]]
+        half.freed = [(number, hashed, id) for number, hashed, id in fields["freed"]]
+        return half
+
+    def __repr__(self) -> str:
+        return f"<PrivateHalf {self.id} {units.STATE_NAMES[self.unit.state]}>"
+
+
+class PrivateHalves:
+    """The halves that are prepared and wait for the decision, by the ids of their units."""
+
+    def __init__(self) -> None:
+        self.by_id: dict[UUID, PrivateHalf] = {}
+        self.awaited: dict[int, PrivateHalf] = {}  # while messages are loaded: by the ids of theirs
+        self._loaded: dict[PrivateHalf, dict[int, Entry]] = {}
+
+    def enter(self, half: PrivateHalf) -> None:
+        """A half is durable."""
+        half.unit.become(units.PREPARED)
+        self.by_id[half.id] = half
+
+    def decide(self, manager: Manager, half: PrivateHalf, *, committed: bool) -> Rows:
+        """The decision is known: freeze the unit for it. What is to be written before it is settled (backed out), or
+        after that (committed: it is durable in the database of the group).
+        """
+        del self.by_id[half.id]
+        if committed:
+            half.unit.become(units.COMMITTING)
+            return half.commit_rows()
+        return half.backout_rows(settling.back_out(half.unit))
+
+    # Loading
+
+    def load(self, row: ObjectRow) -> None:
+        """A half as the store kept it."""
+        half = PrivateHalf.from_row(row)
+        self.by_id[half.id] = half
+        self.awaited.update(dict.fromkeys([*half.puts, *half.gets], half))
+        self._loaded[half] = {}
+
+    def take(self, entry: Entry, row: MessageRow) -> None:
+        """A message of one of them. A mark that it was in somebody's hands says no more than that the half does."""
+        entry.backout_count = row.backout_count
+        entry.hardened = bool(row.hardened)
+        self._loaded[self.awaited.pop(row.id)][row.id] = entry
+
+    def loaded(self, manager: Manager, moment: Moment) -> int:
+        """All messages are loaded: those of the halves are uncommitted on their queues, as they were. How many."""
+        count = 0
+        for half, entries in self._loaded.items():
+            count += len(entries)
+            _put(half, entries)
+            _get(half, entries, moment)
+            _hold_keys(manager, half, entries)
+        self._loaded.clear()
+        self.awaited.clear()
+        return count
+
+
+def doubt(unit: Unit) -> None:
+    """Nobody knows what has become of a unit that is frozen or prepared; its connection goes on without it. Where its
+    handles stand stays as it is, whatever it comes to.
+    """
+    if unit.state == units.COMMITTING:
+        unit.become(units.PREPARED)
+    unit.become(units.IN_DOUBT)
+    unit.owner = None
+    unit.last_puts.clear()
+    unit.last_gets.clear()
+
+
+def _put(half: PrivateHalf, entries: dict[int, Entry]) -> None:
+    unit = half.unit
+    for entry in _those(half.puts, entries):
+        entry.queue.place(entry, unit)
+        unit.puts.append(entry)
+        if entry.handling is not None and entry.delayed:
+            entry.queue.delay(entry)
+            delaying.join(unit, (entry,), Instant(wall=entry.handling.not_before))
+
+
+def _get(half: PrivateHalf, entries: dict[int, Entry], moment: Moment) -> None:
+    unit = half.unit
+    for entry in _those(half.gets, entries):
+        handling = entry.handling
+        if handling is not None and handling.not_before <= moment.wall:  # as `releasing.load` has it
+            handling.not_before = 0.0
+            entry.handling = handling if handling.failure is not None else None
+        entry.queue.place(entry, unit)
+        entry.queue.arrive((entry,))
+        entry.queue.take(entry, unit)
+        unit.gets[entry] = True
+
+
+def _hold_keys(manager: Manager, half: PrivateHalf, entries: dict[int, Entry]) -> None:
+    """The keys of the unit's puts are its own, and those that it frees are not free yet."""
+    for row in half.keys:
+        if row.id in entries:
+            keys, terms = _keys(manager, half, entries[row.id])
+            keys.begin(row.key, half.unit, entries[row.id], Holder(row.id, row.until, row.digest, row.msg_id))
+            terms.puts.append(PutKey(keys, row.key, entries[row.id]))
+    for number, hashed, id in half.freed:
+        if id in entries:
+            keys, terms = _keys(manager, half, entries[id])
+            terms.cancels.append(FreedKey(keys, hashed, entries[id], number))
+
+
+def _keys(manager: Manager, half: PrivateHalf, entry: Entry) -> tuple[Keys, UnitTerms]:
+    queue, unit = entry.queue, half.unit
+    if queue.keys is None:
+        queue.keys = Keys(queue.number, manager.keys)
+    unit.terms = unit.terms or UnitTerms()
+    return queue.keys, unit.terms
+
+
+def _those(ids: list[int], entries: dict[int, Entry]) -> Iterator[Entry]:
+    return (entries[id] for id in ids if id in entries)
