@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from broker.interface import TriggerStarts as TriggerStarts
     from broker.mqi import CommandFailedError as CommandFailedError
     from broker.mqi import MQError as MQError
+    from broker.sharing.group import QueueSharingGroup as QueueSharingGroup
     from broker.storage.store import StoreUnusableError as StoreUnusableError
 
     __version__: str
@@ -53,6 +54,7 @@ _MODULES = {
     "PutResult": "interface",
     "Queue": "interface",
     "QueueManager": "engine",
+    "QueueSharingGroup": "sharing.group",
     "Sink": "interface",
     "SinkBatch": "interface",
     "StoreUnusableError": "storage.store",

@@ -8,10 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+_BOOTTIME: Final = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)  # which elsewhere goes on while it sleeps
+
+
+def boottime() -> float:
+    """Seconds since this machine was started, those in which it was suspended among them: for leases, which end while
+    nobody is there to see it.
+    """
+    return time.clock_gettime(_BOOTTIME)
 
 
 class Timer(Protocol):

@@ -92,6 +92,8 @@ def _fault(name: str, queue: Mapping[str, Any]) -> str:
         return f"it is an alias: serve the queue that it stands for, {queue.get('TARGET') or queue.get('TARGQ')}"
     if kind != "QLOCAL":
         return f"it is no local queue but a {kind}"
+    if queue.get("QSGDISP") == "SHARED":
+        return 'it is a shared queue: let @process(..., deliver="trigger") start a function that gets them itself'
     changes = []
     if queue["TRIGTYPE"] != "EVERY":
         changes.append("TRIGTYPE(EVERY)")

@@ -120,6 +120,36 @@ class ObjectName:
 
 
 @dataclass(frozen=True, slots=True)
+class SharingGroupName:
+    """The name of a queue-sharing group, or nothing."""
+
+    wanted: str = "the name of a queue-sharing group (one to four of A-Z and 0-9, a letter first), or nothing"
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str) or not re.fullmatch("([A-Z][A-Z0-9]{0,3})?", value):
+            raise ValueError(self.wanted)
+        return value
+
+    def read(self, text: str) -> object:
+        return text
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseAddress:
+    """Where a PostgreSQL database is, or nothing."""
+
+    wanted: str = "the address of a PostgreSQL database (postgresql://user@host:5432/database), or nothing"
+
+    def check(self, value: object, folder: Path) -> object:
+        if not isinstance(value, str) or not re.fullmatch("(postgres(ql)?://.*)?", value):
+            raise ValueError(self.wanted)
+        return value
+
+    def read(self, text: str) -> object:
+        return text
+
+
+@dataclass(frozen=True, slots=True)
 class LoopbackHost:
     """An address that no other machine can reach: without TLS and users there is nothing to keep one out."""
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 _PREFIX: Final = "EVERMQ_"
-_NOT_IN_THIS_VERSION: Final = ("http", "queue_sharing_group", "security", "tls")
+_NOT_IN_THIS_VERSION: Final = ("http", "security", "tls")
 
 
 class ConfigError(ValueError):

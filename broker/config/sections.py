@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from broker.config.kinds import (
     Choice,
+    DatabaseAddress,
     FileMode,
     FilePath,
     GroupName,
@@ -20,6 +21,7 @@ from broker.config.kinds import (
     ObjectName,
     Seconds,
     Several,
+    SharingGroupName,
     Switch,
     Whole,
 )
@@ -238,6 +240,39 @@ class LimitsConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSharingGroupConfig:
+    """The queue-sharing group that the queue manager joins: queue managers that serve the same queues, on PostgreSQL.
+
+    Needs the extra `postgres`: pip install 'evermq[postgres]'.
+    """
+
+    name: str = field(
+        default="",
+        metadata=about(
+            SharingGroupName(),
+            "Name of the group, up to four capitals and digits; empty: the queue manager is in none.",
+        ),
+    )
+    dsn: str = field(
+        default="",
+        metadata=about(
+            DatabaseAddress(),
+            "The database of the group, as postgresql://user@host:5432/database. All members name the same; the group "
+            "has a schema of its own there, which the first member makes.",
+        ),
+    )
+    lease: float = field(
+        default=10.0,
+        metadata=about(
+            Seconds(1.0, 600.0),
+            "After so long without a sign of life from this queue manager, the others recover what it has left. It "
+            "gives up its membership after 7 tenths of it without the database.",
+            "seconds",
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TriggerMonitorConfig:
     """The fast-path trigger monitor, which starts handlers when messages arrive."""
 
@@ -316,6 +351,7 @@ class Config:
     listener: ListenerConfig = field(default_factory=ListenerConfig)
     journal: JournalConfig = field(default_factory=JournalConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
+    queue_sharing_group: QueueSharingGroupConfig = field(default_factory=QueueSharingGroupConfig)
     trigger_monitor: TriggerMonitorConfig = field(default_factory=TriggerMonitorConfig)
     logging: LoggingConfig = field(default_factory=LoggingConfig)
 
@@ -325,6 +361,7 @@ SECTIONS: Final[dict[str, type[Any]]] = {
     "listener": ListenerConfig,
     "journal": JournalConfig,
     "limits": LimitsConfig,
+    "queue_sharing_group": QueueSharingGroupConfig,
     "trigger_monitor": TriggerMonitorConfig,
     "logging": LoggingConfig,
 }

@@ -36,6 +36,7 @@ What is where, in the order in which a call meets it:
     looks           what jobs wait for: the journal, bodies, their turn
     pending_unit    a unit on its way to the store
     journal         when a message is durable, visible, acknowledged: the numbered rules
+    shared_desk     what is asked of a queue-sharing group
     outbox          what the queue manager puts of its own accord
     answers         how calls are answered
     mistakes        exceptions that are none of MQ's
@@ -45,12 +46,14 @@ What is where, in the order in which a call meets it:
 
     leases, monitors    trigger starts, and those who wait for one
     switch_offs         triggering that DEPTH has switched off
+    tags            programs that may not run beside one another
     leaving         the end of a connection
 
     command_server  MQSC and ZMQSC
     scripts         the replies to a script, in parts
     changes         changes of definitions are made durable, then applied
     clearing        a queue is emptied
+    group_commands  commands that a queue-sharing group has a part in
     decisions       RESOLVE and RESET are carried out
     holdings        claims and prepared units, as commands and the status show them
     claim_watch     old claims are named in the log

@@ -7,6 +7,7 @@ submission to the journal, one settlement.
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core.calls import batches as runs
@@ -14,11 +15,13 @@ from broker.core.calls.distribution import DistributionList
 from broker.core.calls.putting import Put
 from broker.core.message import properties
 from broker.core.queues.effects import Grant
+from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
 from broker.core.queues.views import Search
 from broker.engine.answers import fail, placed, when_written
 from broker.engine.calls import GettingCall
 from broker.engine.mistakes import mistake
+from broker.engine.shared_desk import PutStep
 from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany
 from broker.mqi import checks
 from broker.mqi.errors import MQError
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
     from broker.core.queues.handle_position import HandlePosition
     from broker.core.queues.handles import Handle
+    from broker.core.queues.queue import LocalQueue
     from broker.core.queues.selection import Request
     from broker.engine.conversation import Conversation
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
@@ -70,12 +74,35 @@ def put_many(
     batch.stopped = True  # should any of this raise
     if isinstance(after, PutManyCall) and after.failed:
         raise MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
-    hconn, core = conversation.hconn, conversation.core
-    handle = hconn.handle(hobj)
+    handle = conversation.hconn.handle(hobj)
     if isinstance(handle, DistributionList):
         raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, "a batch is not for distribution lists")
     route = handle.output_route()
     checks.put_options(options)
+    if route.queue.shared:
+        messages = _Read(messages)
+        make = partial(_put_all, conversation, batch, handle, messages, options)
+        conversation.context.desk.put(conversation, call, PutStep(make, options, handle))
+        return
+    result, implicit = _put_all(conversation, batch, handle, messages, options)
+    if implicit is None:
+        call.set_result(result)
+    else:
+        conversation.call_order.commit(implicit, when_written(call, result, MQRC.STORAGE_MEDIUM_FULL))
+
+
+def _put_all(
+    conversation: Conversation,
+    batch: PutManyCall,
+    handle: Handle,
+    messages: Iterable[tuple[MessageDescriptor | None, bytes]],
+    options: PutMessageOptions,
+) -> tuple[PlacedMany, Unit | None]:
+    """Put the messages in the core, up to the first that fails: the answer, and the implicit unit if there is one.
+    Raises why the first cannot be put.
+    """
+    batch.stopped = True
+    hconn, core, route = conversation.hconn, conversation.core, handle.output_route()
     implicit = None if int(options.options) & _SYNCPOINT else Unit()
     moment = conversation.context.moment()
     done: list[Placed] = []
@@ -98,11 +125,24 @@ def put_many(
             raise
         error = refused.with_traceback(None)  # which would keep the messages alive with it
     batch.stopped = error is not None
-    result = PlacedMany(done, error)
-    if implicit is None:
-        call.set_result(result)
-    else:
-        conversation.call_order.commit(implicit, when_written(call, result, MQRC.STORAGE_MEDIUM_FULL))
+    return PlacedMany(done, error), implicit
+
+
+class _Read:
+    """Messages that are read once, to be put more than once. An error of one comes each time after those before it."""
+
+    def __init__(self, messages: Iterable[tuple[MessageDescriptor | None, bytes]]) -> None:
+        self._messages: list[tuple[MessageDescriptor | None, bytes]] = []
+        self._error: MQError | None = None
+        try:
+            self._messages.extend(messages)
+        except MQError as wrong:
+            self._error = wrong
+
+    def __iter__(self) -> Iterator[tuple[MessageDescriptor | None, bytes]]:
+        yield from self._messages
+        if self._error is not None:
+            raise self._error
 
 
 def _runs(
@@ -155,6 +195,11 @@ class GetManyCall(GettingCall[list[Delivery]]):
         if int(self._options.options) & _ONE_MESSAGE:
             raise MQError(MQRC.OPTIONS_ERROR, "these options are about one message, not for a batch of gets")
         self._handle, queue = self._conversation.hconn.queue(self._hobj)
+        if queue.shared:
+            assert isinstance(queue, SharedQueue)
+            arguments = self._md, self._options, self._count
+            self._conversation.context.desk.get_many(self._conversation, self, self._handle, queue, arguments)
+            return
         found = self._next()
         self.form = self._conversation.form(self._md, self._options, None)
         if isinstance(found, Grant):
@@ -165,6 +210,19 @@ class GetManyCall(GettingCall[list[Delivery]]):
             self._conversation.call_order.prepare(found.steps, self, GetManyCall.make)
         else:
             self._conversation.wait(self, self._handle, queue, found, self._options)
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has got something."""
+        return bool(self._grants)
+
+    def keep(self, grant: Grant) -> None:
+        """Another message for the answer."""
+        self._keep(grant)
+
+    def complete(self) -> None:
+        """The answer is what has been got by now."""
+        self._collect()
 
     def granted(self, grant: Grant) -> None:
         """The first message. What else becomes visible in the same turn of the event loop belongs to the answer."""
@@ -204,12 +262,25 @@ class GetManyCall(GettingCall[list[Delivery]]):
             fail(self, ended)
             return
         try:
+            if self._handle.queue is not None and self._handle.queue.shared:
+                self._look_for_more(self._handle.queue)
+                return
             if self._same_unit():
                 self._fill()
             self._collect()
         except Exception as wrong:
             self.spoiled(mistake(wrong, "a batch of gets"))
         self._conversation.context.perform()
+
+    def _look_for_more(self, queue: LocalQueue) -> None:
+        """The rest of the answer is on a shared queue."""
+        left = self._count - len(self._grants)
+        if left > 0 and self._same_unit():
+            assert isinstance(queue, SharedQueue)
+            arguments = self._md, self._options, left
+            self._conversation.context.desk.get_many(self._conversation, self, self._handle, queue, arguments)
+        else:
+            self._collect()
 
     def _same_unit(self) -> bool:
         """Whether more messages would still be got through the same handle, and in the unit of work of the first."""

@@ -116,6 +116,11 @@ class CallOrder:
         self._held += 1
         return _once(self._released)
 
+    def take_along(self, wanted: Callable[[Deferred], bool]) -> None:
+        """Make the deferred calls in front that whoever holds the others takes along with its own."""
+        while self._deferred and not self._room.congested and wanted(self._deferred[0]):
+            self._make_deferred(self._deferred.popleft())
+
     def _revealed(self) -> None:
         self._revealing -= 1
         self._resume()
@@ -172,10 +177,16 @@ class CallOrder:
         on_disk = unread(unit.reports.items()) if unit.reports else []
         if unit.owner is not None:
             on_disk = [entry for entry in unit.gets if entry.data is None] or on_disk
+        if not on_disk and unit.shared is not None:
+            self._context.desk.commit(self, unit, then)
+            return
         if not on_disk:
             moment = self._context.moment() if unit.reports else None
             rows = self._context.core.commit(unit, moment)
-            self._settle(unit, rows, then, committed=True)
+            if unit.shared is None:
+                self._settle(unit, rows, then, committed=True)
+            else:  # by a report that it causes
+                self._context.desk.commit(self, unit, then, rows)
             return
         go_on = self.hold()
 
@@ -221,7 +232,25 @@ class CallOrder:
         """Freeze a unit for its backout and have the raised counts written. Without room for them it is backed out all
         the same: that needs none.
         """
+        if unit.shared is not None:
+            self._context.desk.back_out(self, unit, then)
+            return
         self._settle(unit, self._context.core.backout(unit), then, committed=False)
+
+    def write_half(self, rows: Rows, then: Done) -> None:
+        """Have the private half of a frozen unit written, or nothing, after this connection's earlier units. It falls
+        with them when the store is full (journal rule 6). The connection is held meanwhile.
+        """
+        if not (self._unsettled or rows):
+            then(None)
+            return
+        self._unsettled += 1
+
+        def written(error: Exception | None) -> None:
+            self._unsettled -= 1
+            then(error)
+
+        self._context.journal.submit(rows, written, self)
 
     def write(self, rows: Rows, then: Done, *, reveals: bool) -> None:
         """Have rows written; later calls that look at queues wait for it if it `reveals` messages."""
@@ -293,12 +322,15 @@ class CallOrder:
             if self._room.congested:
                 self._room.wait(self._resume)
                 return
-            call, make, arguments, _ = self._deferred.popleft()
-            if not call.cancelled():
-                self._make(call, make, arguments)
-            elif not isinstance(call, ReceivingCall):
-                self._make(_unheard(), make, arguments)  # who made it is not there to hear, and decides nothing
+            self._make_deferred(self._deferred.popleft())
             yield
+
+    def _make_deferred(self, deferred: Deferred) -> None:
+        call, make, arguments, _ = deferred
+        if not call.cancelled():
+            self._make(call, make, arguments)
+        elif not isinstance(call, ReceivingCall):
+            self._make(_unheard(), make, arguments)  # who made it is not there to hear, and decides nothing
 
     def _resumed_so_far(self, _: Exception | None) -> None:
         self._resuming = False

@@ -45,6 +45,11 @@ class WaitingCall(ReceivingCall[T]):
     timer: Timer | None = None
     _conversation: Conversation
 
+    @property
+    def conversation(self) -> Conversation:
+        """Whose call it is."""
+        return self._conversation
+
     def cancel(self, msg: object = None) -> bool:
         """Stop waiting at once, so that nothing is granted to a call that has been cancelled."""
         self._stop_waiting()

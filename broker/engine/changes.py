@@ -25,7 +25,10 @@ class Changes:
 
     def make(self, change: Change, then: Done) -> None:
         """Make a change of definitions durable, apply it, then call `then`."""
-        if isinstance(change, Clear):
+        sharing = self._context.sharing
+        if sharing is not None and sharing.owns(change):
+            sharing.change(change, then)
+        elif isinstance(change, Clear):
             self._clear(self._core.objects.queues[change.name], partial(self._apply, change, then))
         elif isinstance(change, Delete) and change.space == "QUEUE" and change.name in self._core.objects.queues:
             self._delete(self._core.objects.queues[change.name], change, then)
@@ -44,6 +47,8 @@ class Changes:
             self._context.perform()
             if isinstance(change, Define) and change.definition.kind == "QMGR":
                 self._context.mark_expiry.rearm()
+                if self._context.sharing is not None:
+                    self._context.sharing.altered()
         except Exception as wrong:
             return mistake(wrong, "a change of definitions")
         return None

@@ -137,7 +137,7 @@ class ClaimJobs:
     def _claim(self, consumer: Consumer, limits: Limits) -> Generator[Look | None, Exception | None, Exception | None]:
         taken, size = 0, consumer.bytes
         while True:
-            queues = self._core.consumers.queues_of(consumer.q_names)
+            queues = self._core.consumers.queues_for(consumer)
             for _ in self._ready(queues, limits):
                 yield None
             queues = claiming.queues_for([queue for queue in queues if not queue.deleted], consumer)

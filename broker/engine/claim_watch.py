@@ -9,7 +9,6 @@ from broker.engine.mistakes import contained
 
 if TYPE_CHECKING:
     from broker.clock import Timer
-    from broker.core.claims.consumer import Consumer
     from broker.engine.context import EngineContext
 
 logger = logging.getLogger(__name__)
@@ -27,33 +26,42 @@ class ClaimWatch:
     def __init__(self, context: EngineContext, claim_age: float) -> None:
         self._context = context
         self._claim_age = claim_age
-        self._told: dict[Consumer, float] = {}  # when, monotonic seconds
+        self._told: dict[str, float] = {}  # by uuid: when, monotonic seconds
         self._timer: Timer
+        self._ended = False
         self._rest()
 
     def end(self) -> None:
         """Look no more."""
+        self._ended = True
         self._timer.cancel()
 
     def _rest(self) -> None:
         self._timer = self._context.clock.call_later(LOOK_INTERVAL, self._look)
 
     def _look(self) -> None:
-        contained(self._tell)
-        self._rest()
+        sharing = self._context.sharing
+        if sharing is None:
+            self._told_of(None)
+        else:
+            sharing.refresh(self._told_of, held=True)
+
+    def _told_of(self, _: Exception | None) -> None:
+        if not self._ended:
+            contained(self._tell)
+            self._rest()
 
     def _tell(self) -> None:
         moment = self._context.moment()
         now, tick = moment.wall, moment.tick
-        consumers = self._context.core.consumers.by_name.values()
-        old = [each for each in consumers if each.age(now) > self._claim_age]
-        self._told = {each: self._told[each] for each in old if each in self._told}
+        old = [each for each in self._context.core.consumers.all() if each.age(now) > self._claim_age]
+        self._told = {each.uuid: self._told[each.uuid] for each in old if each.uuid in self._told}
         for consumer in old:
-            if tick - self._told.get(consumer, -TELL_INTERVAL) >= TELL_INTERVAL:
-                self._told[consumer] = tick
+            if tick - self._told.get(consumer.uuid, -TELL_INTERVAL) >= TELL_INTERVAL:
+                self._told[consumer.uuid] = tick
                 logger.warning(
                     "claims are old consumer=%s generation=%d claims=%d not_pinned=%d seconds=%d: its program is to go "
                     "on, or RESOLVE CONSUMER(%s) ends them",
-                    consumer.name, consumer.generation, len(consumer.claims), consumer.not_pinned, consumer.age(now),
+                    consumer.name, consumer.generation, consumer.claim_count, consumer.not_pinned, consumer.age(now),
                     consumer.name,
                 )  # fmt: skip

@@ -10,10 +10,11 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from broker.commands import script
+from broker.commands import errors, script
 from broker.commands.errors import CommandError
 from broker.commands.interpreter import Outcome, begin, refused
-from broker.commands.requests import DECISIONS
+from broker.commands.requests import DECISIONS, GROUP_REQUESTS, ScopedRequest
+from broker.engine.group_commands import Answered, Refreshed, refusal_of
 from broker.engine.mistakes import mistake
 from broker.engine.scripts import Unread
 from broker.mqi.errors import MQError
@@ -24,9 +25,10 @@ from broker.storage.store import StoreFailedError, StoreFullError
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
 
-    from broker.clock import Clock
-    from broker.commands.requests import Decision
+    from broker.commands.interpreter import Parts
+    from broker.commands.requests import Decision, GroupRequest
     from broker.core.names.definitions import Change
+    from broker.engine.context import EngineContext
     from broker.engine.decisions import Decisions
     from broker.engine.jobs import Look, Steps
     from broker.engine.objects import LiveCatalog
@@ -36,8 +38,9 @@ if TYPE_CHECKING:
 class CommandServer:
     """Makes jobs of scripts."""
 
-    def __init__(self, clock: Clock, catalog: LiveCatalog, decisions: Decisions, script_bytes: int) -> None:
-        self._clock = clock
+    def __init__(self, context: EngineContext, catalog: LiveCatalog, decisions: Decisions, script_bytes: int) -> None:
+        self._context = context
+        self._clock = context.clock
         self._catalog = catalog
         self._decisions = decisions
         self._script_bytes = script_bytes
@@ -83,24 +86,40 @@ class CommandServer:
             if up_to_failure and not ok:
                 return
 
+    def sent(self, text: str, call: ScriptCall) -> Steps:
+        """Run one command that another member of the group has sent, and answer `call`."""
+        try:
+            yield from self._command(text, call, set(), here=True)
+        except Exception as error:
+            call.add(_failed(mistake(error, "MQSC")))
+        call.complete()
+
     def _command(
-        self, text: str, call: ScriptCall, warned: set[str]
+        self, text: str, call: ScriptCall, warned: set[str], *, here: bool = False
     ) -> Generator[Sequence[Change] | Look | None, Exception | None, bool]:
-        """Run one command; whether it did its work."""
+        """Run one command; whether it did its work. `here`: it is not sent on."""
         now = datetime.fromtimestamp(self._clock.time(), UTC)
-        begun = begin(text, self._catalog, now, warned)
+        begun = begin(text, self._catalog, now, warned, here=here)
         if isinstance(begun, Outcome):
             error = (yield begun.changes) if begun.changes else None
-            reply = begun.reply if error is None else _failed(error)
+            reply = begun.reply if error is None else refusal_of(error) or _failed(error)
             call.add(reply)
             return reply.ok
         if isinstance(begun, DECISIONS):
             reply = yield from self._decide(begun)
             call.add(reply)
             return reply.ok
+        if isinstance(begun, (ScopedRequest, *GROUP_REQUESTS)):
+            return (yield from self._ask_group(begun, call))
+        return (yield from self._show(begun, call))
+
+    def _show(self, parts: Parts, call: ScriptCall) -> Generator[Look | None, Exception | None, bool]:
+        """The reply to a DISPLAY, in parts."""
+        if self._context.sharing is not None:
+            yield Refreshed(self._context.sharing, held=parts.held)
         continues = False
         ok = True
-        for part in begun:
+        for part in parts:
             if part is not None:
                 call.add(part, continues=continues)
                 continues = True
@@ -109,6 +128,20 @@ class CommandServer:
             if call.cancelled() or call.over:
                 break
         return ok
+
+    def _ask_group(
+        self, request: ScopedRequest | GroupRequest, call: ScriptCall
+    ) -> Generator[Look | None, Exception | None, bool]:
+        """What is carried out in the group, or by its members: a reply of each that is asked."""
+        if self._context.sharing is None:
+            call.add(refused(errors.conflict("this needs a queue-sharing group, and the queue manager is in none")))
+            return False
+        asked = Answered(self._context.sharing, request)
+        error = yield asked
+        replies = asked.replies if error is None else [refusal_of(error) or _failed(error)]
+        for reply in replies:
+            call.add(reply)
+        return all(reply.ok for reply in replies)
 
     def _decide(self, decision: Decision) -> Generator[Look | None, Exception | None, CommandReply]:
         try:

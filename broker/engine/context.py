@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from broker.engine.bodies import Bodies
     from broker.engine.call_order import CallOrder
     from broker.engine.journal import Journal
+    from broker.engine.shared_desk import SharedDesk
     from broker.engine.slices import Slices
     from broker.mqi.errors import MQError
     from broker.storage.store import DataDamagedError
@@ -46,7 +47,7 @@ class EngineContext:
 
     __slots__ = (
         "_ended_waits", "bodies", "clock", "core", "deliveries", "jobs", "journal", "mark_expiry", "monitors", "outbox",
-        "releases", "slices", "switch_offs",
+        "releases", "sharing", "slices", "switch_offs",
     )  # fmt: skip
 
     def __init__(self, core: Manager, clock: Clock, journal: Journal, bodies: Bodies, slices: Slices) -> None:
@@ -62,6 +63,7 @@ class EngineContext:
         self.deliveries = DeliveryDesk(self)
         self.releases = Releases(self)
         self.switch_offs = SwitchOffs(self)
+        self.sharing: SharedDesk | None = None  # of a queue manager in a queue-sharing group
         self._ended_waits: deque[tuple[Waiter, int]] = deque()  # gets that are to be told of it
 
     def moment(self) -> Moment:
@@ -78,7 +80,7 @@ class EngineContext:
         self.perform()
         if committed:
             for entry in puts:
-                if entry.persistence:
+                if entry.persistence and not entry.queue.shared:
                     self.bodies.settled(entry)
         else:
             self.bodies.trim()
@@ -97,6 +99,12 @@ class EngineContext:
         except Exception as error:
             waiter.owner.spoiled(mistake(error, "a get"))
         self.perform()
+
+    @property
+    def desk(self) -> SharedDesk:
+        """Where the shared queues are, of which there are none without it."""
+        assert self.sharing is not None
+        return self.sharing
 
     def set_aside(self, entry: Entry, error: DataDamagedError) -> MQError:
         """A get or browse has found the data of a message damaged: nobody is given it from now on. What to answer
@@ -118,6 +126,8 @@ class EngineContext:
             self.outbox.send(effects, caller)
             if effects.postponed:
                 self.releases.keep(effects.postponed)
+            if effects.to_judge:
+                self.desk.judge(effects.to_judge)
             posted = posted or effects.posted
         if self.core.keys.freed:
             self._free_keys()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.core.calls import distribution
+from broker.core.calls import distribution, placing
 from broker.core.calls.distribution import DistributionList, ListPut
 from broker.core.calls.keying import Duplicate
 from broker.core.calls.putting import Put
@@ -18,8 +18,9 @@ from broker.core.explain.explaining import Wanted
 from broker.core.names import dynamic
 from broker.core.queues.effects import Grant
 from broker.core.queues.handles import Hconn
+from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.views import Search
-from broker.engine import batches, duplicates, leaving, put_back, slow_calls
+from broker.engine import batches, duplicates, leaving, put_back, slow_calls, tags
 from broker.engine.answers import opened, placed, when_written
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.call_order import CallOrder
@@ -32,6 +33,7 @@ from broker.engine.leases import Leases
 from broker.engine.objects import inquire
 from broker.engine.room import BOUNDLESS
 from broker.engine.scripts import ScriptCall
+from broker.engine.shared_desk import PutStep
 from broker.engine.sink_calls import SinkCalls
 from broker.engine.unit_of_work import UnitOfWork
 from broker.interface.port import (
@@ -45,21 +47,24 @@ from broker.interface.port import (
     PlacedMany,
 )
 from broker.mqi import checks
+from broker.mqi.attributes import MQIA
 from broker.mqi.errors import MQError
 from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.mqi.options import MQGMO, MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from broker.core.manager import Manager
+    from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle
     from broker.core.queues.queue import LocalQueue
     from broker.core.queues.selection import Request
     from broker.core.queues.unit import Unit
     from broker.engine.manager import QueueManager
     from broker.engine.room import Room
+    from broker.engine.tags import TagUse
     from broker.interface.port import Port
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
@@ -68,6 +73,7 @@ if TYPE_CHECKING:
 _INQUIRE = MQOO.INQUIRE.value
 _SET = MQOO.SET.value
 _CONVERT = MQGMO.CONVERT.value
+_DEPTH = MQIA.CURRENT_Q_DEPTH.value
 _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 
@@ -85,6 +91,8 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
         self.call_order = CallOrder(manager.context, room)
         self.unit_of_work = UnitOfWork(self.hconn, self.call_order)
         self.leases = Leases(manager.context, self.hconn)
+        self.process = ""  # where its program runs; empty: in the queue manager's own process
+        self.tag_use: TagUse | None = None
 
     @property
     def q_mgr_name(self) -> str:
@@ -161,6 +169,9 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
         put_back.give_back(self, hobj, tokens, last)
 
+    def serialize(self, options: int, tag: bytes) -> Call[int]:
+        return self.call_order.in_order(Call(), partial(tags.serialize, self), options, tag)
+
     def begin(self) -> Call[int]:
         return self.call_order.in_order(Call(), self.unit_of_work.begin)
 
@@ -228,6 +239,8 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
         descriptor, options = checks.object_descriptor(descriptor), checks.options(options)
         if self.core.objects.opens_model(descriptor):
             self.call_order.change(call, slow_calls.open_model(self, call, descriptor, options))
+        elif self.context.sharing is not None and self.core.opens_shared(descriptor, options):
+            self.context.sharing.open(self, call, descriptor, options)
         else:
             handle = self.core.open(self.hconn, descriptor, options, self.manager.clock.monotonic())
             call.set_result(opened(handle, self.core.name))
@@ -236,6 +249,8 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
         handle, options = self.hconn.handle(hobj), checks.options(options)
         if dynamic.close_deletes(handle, options):
             self.call_order.change(call, slow_calls.delete_dynamic(self, call, handle, options))
+        elif handle.queue is not None and handle.queue.shared:
+            self.context.desk.close(self, call, handle, options)
         elif len(handle.waiting) > WAITS_AT_ONCE:
             self.call_order.change(call, slow_calls.close_with_waits(self, call, handle))
         else:
@@ -243,6 +258,8 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
 
     def close_handle(self, handle: Handle) -> int:
         reason = self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic())
+        if handle.queue is not None and handle.queue.shared:
+            self.context.desk.closed(handle)
         self.context.perform()
         return reason
 
@@ -252,8 +269,11 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
             self.close_handle(handle)
 
     def _inquire(self, call: Call[dict[int, int | str]], hobj: int, selectors: Sequence[int]) -> None:
-        handle = self._open_for(hobj, _INQUIRE, MQRC.NOT_OPEN_FOR_INQUIRE)
-        call.set_result(inquire(self.manager.catalog, handle.space, handle.name, checks.selectors(selectors)))
+        handle, selectors = self._open_for(hobj, _INQUIRE, MQRC.NOT_OPEN_FOR_INQUIRE), checks.selectors(selectors)
+        if handle.queue is not None and handle.queue.shared and _DEPTH in selectors:
+            self.call_order.look(call, slow_calls.inquire_shared(self, call, handle, selectors))
+        else:
+            call.set_result(inquire(self.manager.catalog, handle, selectors))
 
     def _set(self, call: Call[int], hobj: int, values: Mapping[int, int | str]) -> None:
         handle, values = self._open_for(hobj, _SET, MQRC.NOT_OPEN_FOR_SET), checks.settings(values)
@@ -304,19 +324,38 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
 
     def _place(self, call: Call[Placed], put: Put) -> None:
         """Put a message to a queue."""
+        if put.route.group is not None:
+            put = placing.on_its_way(self.core, put)
+        if put.route.queue.shared:
+            self.context.desk.put(self, call, PutStep(partial(self._step, put), put.pmo, put.handle, put))
+            return
         try:
             entry, unit, reason = self.core.put(put, self.context.moment())
         except Duplicate as duplicate:
             duplicates.answer(self, call, put, duplicate)
             return
-        answer = placed(entry, reason)
-        if put.handle is None:  # a program that opened the queue was told then where its name leads
-            route = put.route
-            answer = answer._replace(resolved_q_name=route.q_name, resolved_q_mgr_name=route.q_mgr_name)
-        self._placed(call, answer, unit)
+        self._placed(call, _answer_of(put, entry, reason) if put.handle is None else placed(entry, reason), unit)
+
+    def is_shared_put(self, make: Callable[..., None], arguments: tuple[Any, ...]) -> bool:
+        """Whether a deferred call is MQPUT through a handle that leads to a shared queue: it may gather with others."""
+        handle = self.hconn.handles.get(arguments[0]) if make == self._put else None
+        if isinstance(handle, DistributionList):
+            return any(each.queue is not None and each.queue.shared for each in handle.opened)
+        return handle is not None and handle.route is not None and handle.route.queue.shared
+
+    def _step(self, put: Put) -> tuple[Placed, Unit | None]:
+        """A put in the core: its answer, and its implicit unit if it has one."""
+        entry, unit, reason = self.core.put(put, self.context.moment())
+        return _answer_of(put, entry, reason), unit
 
     def _distribute(self, call: Call[Placed], list_put: ListPut) -> None:
         """Put a message to a distribution list."""
+        if any(each.queue is not None and each.queue.shared for each in list_put.destinations.opened):
+            self.context.desk.put(self, call, PutStep(partial(self._list_step, list_put), list_put.pmo))
+        else:
+            self._placed(call, *self._list_step(list_put))
+
+    def _list_step(self, list_put: ListPut) -> tuple[Placed, Unit | None]:
         put = distribution.put(self.core, list_put, self.context.moment())
         given = put.given
         answer = Placed(
@@ -332,7 +371,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
             put.reason,
             distribution=Distribution(put.records, put.unknown_count),
         )
-        self._placed(call, answer, put.unit)
+        return answer, put.unit
 
     def _placed(self, call: Call[Placed], answer: Placed, unit: Unit | None) -> None:
         """Answer a put, when the implicit unit is durable that it is if it is outside syncpoint."""
@@ -377,6 +416,10 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
         waiting: bool,
     ) -> None:
         handle, queue = self.hconn.queue(hobj)
+        if queue.shared:
+            assert isinstance(queue, SharedQueue)
+            self.context.desk.get(self, call, handle, queue, (md, options, max_length, waiting))
+            return
         found = self.core.get(handle, queue, md, options, max_length, self.manager.clock.time(), waiting=waiting)
         if not (md is None and max_length is None) or options.options & _CONVERT:
             call.form = self.form(md, options, max_length)
@@ -425,6 +468,9 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
             checks.identifier(group_id, "group_id", MQRC.GROUP_ID_ERROR),
         )
         route = self.core.objects.destination(q_name, "")
+        if route.queue.shared:
+            self.context.desk.answer(self.call_order, call, partial(self.context.desk.explain, route, wanted))
+            return
         steps = slow_calls.explanation(self, call, route, wanted)
         self.call_order.look(call, steps, _LOOKED_AT_BYTES * len(route.queue.shelf.entries))
 
@@ -435,6 +481,14 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
         call.set_result(
             self.manager.converse(appl_name or self.hconn.appl_name, self.hconn.user, self.channel, self.room)
         )
+
+
+def _answer_of(put: Put, entry: Entry, reason: int) -> Placed:
+    """The answer to a put: a program that opened the queue was told then where its name leads."""
+    answer, route = placed(entry, reason), put.route
+    if put.handle is not None:
+        return answer
+    return answer._replace(resolved_q_name=route.q_name, resolved_q_mgr_name=route.q_mgr_name)
 
 
 def _check_no_terms(terms: PutTerms) -> None:

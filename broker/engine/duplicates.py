@@ -23,23 +23,23 @@ def answer(conversation: Conversation, call: Call[Placed], put: Put, duplicate: 
     """Answer a put that was made before: where the first is on its way to the store, when it is there, and with its
     failure if it could not be written.
     """
-    placed = _placed(conversation, put, duplicate)
+    made_before = placed(conversation, put, duplicate)
     if not duplicate.awaited:
-        call.set_result(placed)
+        call.set_result(made_before)
         return
 
     def first_settled(error: Exception | None) -> None:
         if error is not None:
             fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
         elif duplicate.is_held(conversation.context.clock.time()):
-            succeed(call, placed)
+            succeed(call, made_before)
         else:
             fail(call, MQRC.STORAGE_MEDIUM_FULL, "the put with this key that was made first could not be written")
 
     conversation.call_order.write(Rows(), first_settled, reveals=False)
 
 
-def _placed(conversation: Conversation, put: Put, duplicate: Duplicate) -> Placed:
+def placed(conversation: Conversation, put: Put, duplicate: Duplicate) -> Placed:
     """What the program gave, with the MsgId of the first."""
     md = MessageDescriptor() if put.md is None else checks.descriptor(put.md)
     ids, now, route = conversation.core.ids, conversation.context.clock.time(), put.route

@@ -46,7 +46,7 @@ class Figures:
                         "duplicates": 0 if keys is None else keys.duplicates,
                         "duplicates_with_other_data": 0 if keys is None else keys.other_data,
                         "uncommitted": queue.uncommitted,
-                        "claimed": queue.claimed,
+                        "claimed": self._manager.core.consumers.claimed_of(queue),
                         "prepared": queue.prepared,
                         "bytes": queue.bytes,
                         "ipprocs": queue.input_count,

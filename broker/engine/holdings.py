@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.claims.claiming import refusal
@@ -24,7 +25,27 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.core.claims.consumer import Consumer
     from broker.core.manager import Manager
+    from broker.core.prepared.half import PrivateHalf
     from broker.core.prepared.unit import PreparedUnit
+
+
+def structure_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] | None]:
+    """The figures of DISPLAY CFSTATUS (`broker.commands.statuses`), as far as they are known here."""
+    for name, structure in sorted(core.objects.structures.items()):
+        if structure.definition is None:
+            continue
+        queues = [queue for queue in core.objects.shared_queues.values() if queue.structure is structure]
+        saved = None if structure.backed_up is None else datetime.fromtimestamp(structure.backed_up, UTC)
+        yield {
+            "CFSTATUS": name,
+            "TYPE": "SUMMARY",
+            "CFTYPE": "APPL",
+            "STATUS": "FAILED" if structure.failed else "ACTIVE",
+            "QUEUES": len(queues),
+            "ENTSUSED": sum(queue.depth for queue in queues),
+            "BKUPDATE": "" if saved is None else saved.strftime("%Y-%m-%d"),
+            "BKUPTIME": "" if saved is None else saved.strftime("%H.%M.%S"),
+        }
 
 
 def claim_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] | None]:
@@ -60,11 +81,28 @@ def thread_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] 
             "SINK": unit.name.sink,
             "BATCH": unit.name.batch,
             "UOWSTATE": STATE_NAMES[unit.state],
-            "MSGS": len(unit.entries),
+            "MSGS": unit.messages,
             "BYTES": unit.bytes,
             "AGE": int(max(0.0, clock.time() - unit.since)),
             "QUEUES": ", ".join(f"{q_name} {count}" for q_name, count in _by_queue(unit).items()),
         }
+    for half in sorted(core.halves.by_id.values(), key=_since):
+        counts = half.counts()
+        yield {
+            "THREAD": str(half.id),
+            "TYPE": "INDOUBT",
+            "SINK": "",
+            "BATCH": 0,
+            "UOWSTATE": STATE_NAMES[half.unit.state],
+            "MSGS": sum(counts.values()),
+            "BYTES": half.bytes,
+            "AGE": int(max(0.0, clock.time() - half.since)),
+            "QUEUES": ", ".join(f"{q_name} {count}" for q_name, count in sorted(counts.items())),
+        }
+
+
+def _since(half: PrivateHalf) -> tuple[float, int]:
+    return half.since, half.number
 
 
 def handler_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str] | None]:
@@ -76,7 +114,7 @@ def handler_status(core: Manager, clock: Clock) -> Iterator[dict[str, int | str]
 
 
 def _in_order(core: Manager) -> list[PreparedUnit]:
-    return sorted(core.sinks.units.values(), key=lambda unit: unit.name)
+    return sorted(core.sinks.all(), key=lambda unit: unit.name)
 
 
 def _by_queue(unit: PreparedUnit) -> dict[str, int]:
@@ -89,7 +127,7 @@ def unit_figures(core: Manager, now: float) -> Iterator[dict[str, Any]]:
         yield {
             "name": unit.name.text,
             "state": STATE_NAMES[unit.state],
-            "messages": len(unit.entries),
+            "messages": unit.messages,
             "bytes": unit.bytes,
             "age": max(0.0, now - unit.since),
             "queues": _by_queue(unit),
@@ -115,12 +153,12 @@ def consumer_figures(core: Manager, now: float, claim_age: float) -> Iterator[di
     """Each consumer in figures, by name, for the status: one a step. It is `overdue` when the oldest of its claims has
     been claimed for longer than `claim_age` seconds.
     """
-    for name in sorted(core.consumers.by_name):
-        yield _figures(core, core.consumers.by_name[name], now, claim_age)
+    for consumer in sorted(core.consumers.all(), key=lambda each: each.name):
+        yield _figures(core, consumer, now, claim_age)
 
 
 def _figures(core: Manager, consumer: Consumer, now: float, claim_age: float) -> dict[str, Any]:
-    queues = core.consumers.queues_of(consumer.q_names)
+    queues = core.consumers.queues_for(consumer)
     lag = lag_of(queues)
     refusals = {queue.name: refusal(queue) for queue in queues}
     age = consumer.age(now)
@@ -128,8 +166,8 @@ def _figures(core: Manager, consumer: Consumer, now: float, claim_age: float) ->
         "name": consumer.name,
         "queues": ", ".join(consumer.q_names),
         "generation": consumer.generation,
-        "claims": len(consumer.claims),
-        "pinned": len(consumer.claims) - consumer.not_pinned,
+        "claims": consumer.claim_count,
+        "pinned": consumer.claim_count - consumer.not_pinned,
         "bytes": consumer.bytes,
         "age": age,
         "overdue": age > claim_age,

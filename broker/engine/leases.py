@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from broker.engine.group_commands import Swept
 from broker.interface.port import Lease, PendingQueue, PendingStarts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from broker.core.queues.handles import Hconn
+    from broker.core.queues.message_queue import MessageQueue
     from broker.engine.context import EngineContext
     from broker.engine.jobs import LookingSteps
     from broker.interface.port import Call
@@ -44,6 +47,10 @@ class Leases:
         for missing in self._core.sweep_triggers():
             made += missing
             yield None
+        if self._context.sharing is not None:
+            swept = Swept(self._context.sharing)
+            yield swept
+            made += swept.made
         self._context.perform()
         call.set_result(made)
 
@@ -54,9 +61,14 @@ class Leases:
 
     def give_back(self, leases: Iterable[int]) -> None:
         """These starts are pending again."""
+        shared: Counter[MessageQueue] = Counter()
         for lease in leases:
-            self._core.triggers.give_back(self._hconn, lease)
+            queue = self._core.triggers.give_back(self._hconn, lease)
+            if queue is not None:
+                shared[queue] += 1
         self._context.perform()
+        if shared:
+            self._context.desk.given_back(shared)
 
     def give_back_unclaimed(self, leases: Sequence[Lease]) -> None:
         """Nobody took the answer with these."""

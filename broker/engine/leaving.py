@@ -6,10 +6,13 @@ Where there is very much of that it takes more than one turn of the event loop.
 from __future__ import annotations
 
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
+from broker.engine import tags
 from broker.engine.answers import nobody, succeed, when_written
 from broker.engine.mistakes import contained, mistake
+from broker.interface.port import Call
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -17,14 +20,18 @@ if TYPE_CHECKING:
 
     from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
+    from broker.engine.shared_desk import SharedDesk
     from broker.engine.slices import Work
-    from broker.interface.port import Call
 
 
 def disconnect(conversation: Conversation, call: Call[int], commit: bool) -> None:
     """MQDISC: no call is made any more, the unit of work is committed or backed out."""
     unit = conversation.unit_of_work.take()
     conversation.call_order.end(MQRC.HCONN_ERROR)
+
+    sharing = conversation.context.sharing
+    if conversation.tag_use is not None or sharing is not None:
+        call = _when_gone(conversation, sharing, call)
 
     def left() -> None:
         if commit:
@@ -37,6 +44,28 @@ def disconnect(conversation: Conversation, call: Call[int], commit: bool) -> Non
     _leave(conversation, MQRC.HCONN_ERROR, left)
 
 
+def _when_gone(conversation: Conversation, sharing: SharedDesk | None, call: Call[int]) -> Call[int]:
+    """A call whose outcome answers the one given, when the connection's tag is free and the group knows that its
+    handles are closed.
+    """
+    ended: Call[int] = Call()
+
+    def answer() -> None:
+        if call.done():
+            return
+        error = ended.exception()
+        if error is None:
+            call.set_result(ended.result())
+        else:
+            call.set_exception(error)
+
+    def release(_: object) -> None:
+        tags.release(conversation, answer if sharing is None else partial(sharing.when_left, answer))
+
+    ended.add_done_callback(release)
+    return ended
+
+
 def break_off(conversation: Conversation, reason: MQRC, *, at_once: bool) -> None:
     """Calls end with `reason`, the unit of work is backed out, in slices unless it must be `at_once`."""
     if conversation.broken and not at_once:
@@ -46,7 +75,9 @@ def break_off(conversation: Conversation, reason: MQRC, *, at_once: bool) -> Non
 
     def left() -> None:
         if unit is not None:
-            conversation.call_order.back_out(unit, nobody)
+            conversation.call_order.back_out(unit, lambda _: tags.release(conversation, _nothing))
+        else:
+            tags.release(conversation, _nothing)
 
     if at_once:
         deque(_leaving(conversation, reason), maxlen=0)
@@ -83,6 +114,10 @@ def _leaving(conversation: Conversation, reason: MQRC) -> Work:
     conversation.leases.give_back_all()
     yield from conversation.context.deliveries.leaving(conversation, reason)
     conversation.manager.forget(conversation)
+
+
+def _nothing() -> None:
+    """Nobody waits for the tag here."""
 
 
 def ending_waits(handle: Handle, reason: MQRC) -> Work:

@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from secrets import randbits
 from typing import TYPE_CHECKING, Any, Self
@@ -33,13 +34,16 @@ from broker.engine.context import EngineContext
 from broker.engine.conversation import Conversation
 from broker.engine.decisions import Decisions
 from broker.engine.figures import Figures
+from broker.engine.holdings import handler_figures
 from broker.engine.journal import Journal
 from broker.engine.loading import load_messages
 from broker.engine.objects import LiveCatalog
 from broker.engine.room import BOUNDLESS, Room
 from broker.engine.sink_jobs import SinkJobs
 from broker.engine.slices import Slices
+from broker.engine.tags import LocalTags
 from broker.interface.connection import Connection
+from broker.interface.tagging import tagging_of
 from broker.interface.users import process_user
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_name
@@ -50,12 +54,13 @@ from broker.storage.memory import MemoryStore
 from broker.storage.store import BackupFailedError, StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Coroutine, Iterator, Sequence
     from types import TracebackType
 
-    from broker.core.names.definitions import Definition
+    from broker.core.names.definitions import Change, Definition
     from broker.core.queues.unit import Unit
     from broker.engine.monitors import Monitors
+    from broker.engine.shared_desk import Group
     from broker.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -68,16 +73,20 @@ EXPIRY_SCAN_INTERVAL = 60.0
 class QueueManager:
     """A queue manager in this process: `async with QueueManager.open(name="QM1", data="path") as manager`."""
 
-    def __init__(self, config: Config, store: Store, clock: Clock) -> None:
+    def __init__(self, config: Config, store: Store, clock: Clock, group: Group | None = None) -> None:
         self.config = config
         self.clock = clock
         self.name = config.queue_manager.name
+        self.sharing = None if group is None else group.desk(self)
+        self._group = group
         self._store = store
         self.random_bits: Callable[[int], int] = randbits
         self._stack = AsyncExitStack()
         self._conversations: dict[Conversation, None] = {}
+        self.tags = LocalTags()
         self._empty = anyio.Event()
         self._stopping = anyio.Event()
+        self._error: Exception | None = None  # why it has to stop
         self.core: Manager
         self.journal: Journal
         self.bodies: Bodies
@@ -97,13 +106,15 @@ class QueueManager:
         defaults: str | None = None,
         clock: Clock | None = None,
         store: Store | None = None,
+        group: Group | None = None,
     ) -> QueueManager:
         """A queue manager to enter with `async with`.
 
         `config` is a `broker.toml`, or what `broker.config.load` made of one. Without one, `name` and `data` say which
         queue manager in which directory; data=None keeps everything in memory. `defaults` is for the default objects of
         a new queue manager: "durable" (messages are persistent unless the program or the queue says otherwise) or "mq"
-        (as IBM MQ has them: nonpersistent). Raises ValueError for other words and for what the file says already, and
+        (as IBM MQ has them: nonpersistent). `group`: the `broker.QueueSharingGroup` that it
+        joins. Raises ValueError for other words and for what the file says already, and
         when it is entered StoreUnusableError, where the directory belongs to another queue manager, to one that runs,
         to a newer version, or is damaged.
         """
@@ -125,15 +136,22 @@ class QueueManager:
             own = replace(own, name=name or own.name, data=kept, defaults=defaults or own.defaults)
             config = replace(config, queue_manager=own)
         clock = clock or Clock()
-        return cls(config, _store_for(config, clock) if store is None else store, clock)
+        group = group or _group_for(config)
+        return cls(config, _store_for(config, clock) if store is None else store, clock, group)
 
     # Connections
 
-    def connect(self, appl_name: str = "", user: str = "") -> Connection:
+    def connect(self, appl_name: str = "", user: str = "", *, options: int = 0, conn_tag: bytes = b"") -> Connection:
         """A connection to enter with `async with`, of the program `appl_name`. Its messages bear `user`, the one that
-        this process runs as unless another is given. Raises Q_MGR_QUIESCING (2161), Q_MGR_STOPPING (2162).
+        this process runs as unless another is given. With one of the four MQCNO options for it, `conn_tag`, up to 128
+        bytes, keeps programs from running beside one another (MQCONNX).
+
+        Raises Q_MGR_QUIESCING (2161), Q_MGR_STOPPING (2162); when it is entered with a tag OPTIONS_ERROR (2046),
+        CNO_ERROR (2139), CONN_TAG_IN_USE (2271) while another program has it or has left a unit of work that is not
+        over, CONN_TAG_NOT_USABLE (2350) while the queue-sharing group cannot be reached.
         """
-        return Connection(self.converse(appl_name, user or process_user()))
+        tagging = tagging_of(options, conn_tag)
+        return Connection(self.converse(appl_name, user or process_user()), tagging)
 
     def converse(self, appl_name: str = "", user: str = "", channel: str = "", room: Room = BOUNDLESS) -> Conversation:
         """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`; `room`
@@ -148,11 +166,21 @@ class QueueManager:
         self._conversations[conversation] = None
         return conversation
 
+    def is_named(self, name: str) -> bool:
+        """Whether a program that names it so means this queue manager: by its name, that of its queue-sharing group, or
+        none (queue-sharing 1).
+        """
+        return name in ("", self.name) or (self._group is not None and name == self._group.name)
+
     def forget(self, conversation: Conversation) -> None:
         """A conversation has ended."""
         self._conversations.pop(conversation, None)
         if not self._conversations:
             self._empty.set()
+
+    def conversations(self) -> Iterator[Conversation]:
+        """Those that have not ended."""
+        return iter(list(self._conversations))
 
     def open_units(self) -> Iterator[Unit]:
         """The units of work that connections have begun and not ended."""
@@ -168,10 +196,16 @@ class QueueManager:
             stack.push_async_callback(self._close_store)
             await self._load()
             stack.push_async_callback(self._keep_nonpersistent)
+            if self.sharing is not None:
+                await self.sharing.start()
+                stack.push_async_callback(self.sharing.leave)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             self._tasks = tasks
             tasks.start_soon(self._write, name=f"journal of {self.name}")
             stack.callback(self.journal.close)
+            if self.sharing is not None:
+                tasks.start_soon(self.sharing.run, name=f"queue-sharing group of {self.name}")
+                stack.callback(self.sharing.stop)
             self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
             self._claim_watch = ClaimWatch(self.context, self.config.limits.claim_age)
             stack.callback(self._end)
@@ -204,10 +238,12 @@ class QueueManager:
             timer.cancel()
 
     async def stopped(self) -> Exception | None:
-        """Wait until the queue manager has to stop because its store failed (journal rule 7); the error."""
+        """Wait until the queue manager has to stop because its store failed (journal rule 7), or because it has lost
+        its queue-sharing group; the error.
+        """
         self._check_entered()
         await self._stopping.wait()
-        return self.journal.error
+        return self._error or self.journal.error
 
     def status(self) -> dict[str, Any]:
         """The queue manager in figures, at once: with very many queues see `Figures`."""
@@ -224,6 +260,11 @@ class QueueManager:
             "connections": len(self._conversations),
         }
 
+    def handler_figures(self) -> list[dict[str, Any]]:
+        """The figures of the handlers, as `status` has them, without those of every queue."""
+        self._check_entered()
+        return list(handler_figures(self.core))
+
     def part_figures(self) -> dict[str, Any]:
         """The figures of its parts."""
         return {
@@ -234,6 +275,7 @@ class QueueManager:
             },
             "bodies": {"bytes": self.bodies.bytes, "budget": self.config.limits.body_bytes},
             "store": self._store.status(),
+            **({} if self.sharing is None else {"sharing": self.sharing.figures()}),
         }
 
     async def backup(self, path: str | Path) -> None:
@@ -283,18 +325,19 @@ class QueueManager:
         self.core.start_triggers(self.clock.monotonic())
         self.afterwards = Afterwards()
         self.journal = Journal(
-            self._store, self.core.ids, self._fail, self.afterwards, self.config.journal.batch_rows_max
+            self._store, self.core.ids, self.fail, self.afterwards, self.config.journal.batch_rows_max
         )
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
         self.slices = Slices(self.clock)
         self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices)
+        self.context.sharing = self.sharing
         self.context.deliveries.marks_awaited_below = self.core.ids.last + 1
         self.monitors = self.context.monitors
         self.claims = ClaimJobs(self.context, self.random_bits)
         self.sinks = SinkJobs(self.context)
         self.catalog = LiveCatalog(self.core, self.clock)
-        decisions = Decisions(self.core, self.claims, self.sinks)
-        self.commands = CommandServer(self.clock, self.catalog, decisions, self.config.limits.script_bytes)
+        decisions = Decisions(self.context, self.claims, self.sinks)
+        self.commands = CommandServer(self.context, self.catalog, decisions, self.config.limits.script_bytes)
         await self._create_objects(definition, new=not objects)
         self.context.releases.arm()
 
@@ -305,24 +348,33 @@ class QueueManager:
         durable = self.config.queue_manager.defaults == DURABLE
         wanted = (definition, *default_objects(_in_utc(self.clock.time()), durable=durable))
         missing = [each for each in wanted if (each.space, each.name) not in self.core.objects.definitions]
-        if not missing:
-            return
-        created = Rows(high_water=self.core.ids.reserve())
+        if await self.define_at_start([Define(each) for each in missing], needed=new):
+            logger.info("default objects created name=%s objects=%d", self.name, len(missing))
+
+    async def define_at_start(
+        self, wanted: Sequence[Change], what: str = "default objects", *, needed: bool = False
+    ) -> bool:
+        """Make changes of definitions before anybody connects; whether there was anything to do and room for it. Raises
+        StoreUnusableError where there is no room for what is `needed`, or the store has failed.
+        """
+        if not wanted:
+            return False
+        changed = Rows(high_water=self.core.ids.reserve())
         changes = []
-        for each in missing:
-            change, rows = self.core.freeze(Define(each))
+        for each in wanted:
+            change, rows = self.core.freeze(each)
             changes.append(change)
-            created.extend(rows)
+            changed.extend(rows)
         try:
-            await self._store.write(created)
+            await self._store.write(changed)
         except (StoreFullError, StoreFailedError) as error:
-            if new or isinstance(error, StoreFailedError):
+            if needed or isinstance(error, StoreFailedError):
                 raise StoreUnusableError(f"the objects of {self.name} cannot be written: {error}") from error
-            logger.warning("default objects not created name=%s objects=%d: %s", self.name, len(missing), error)
-            return
+            logger.warning("%s not created name=%s objects=%d: %s", what, self.name, len(wanted), error)
+            return False
         for change in changes:
             self.core.apply(change)
-        logger.info("default objects created name=%s objects=%d", self.name, len(missing))
+        return True
 
     async def _keep_nonpersistent(self) -> None:
         """An orderly stop keeps the nonpersistent messages of queues with NPMCLASS(HIGH) for the next start."""
@@ -362,8 +414,9 @@ class QueueManager:
             logger.error("expired messages not discarded", exc_info=error)
         self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
 
-    def _fail(self, error: Exception) -> None:
-        """The store failed: break all connections, so that nobody is told anything definite."""
+    def fail(self, error: Exception) -> None:
+        """The queue manager cannot go on: break all connections, so that nobody is told anything definite."""
+        self._error = self._error or error
         self._stopping.set()
         for conversation in list(self._conversations):
             conversation.break_()
@@ -396,6 +449,15 @@ def _store_for(config: Config, clock: Clock) -> Store:
         return MemoryStore()
     settings = LogSettings(journal.files, journal.file_bytes, journal.inline)
     return LogStore(own.data, name=own.name, clock=clock, settings=settings)
+
+
+def _group_for(config: Config) -> Group | None:
+    """The queue-sharing group that the configuration names. What fills it in is above the engine: found by its name."""
+    own = config.queue_sharing_group
+    if not own.name:
+        return None
+    group: Group = import_module("broker.sharing.group").QueueSharingGroup(own.name, own.dsn, own.lease)
+    return group
 
 
 def _in_utc(now: float) -> datetime:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from broker.commands.attributes import altered, by_selector, validate, value_of
 from broker.core.explain.holders import held_by
-from broker.core.names.definitions import Define, Definition
-from broker.engine.holdings import claim_status, handler_status, thread_status
+from broker.core.names.definitions import GROUP, OWN, SHARED, Define, Definition
+from broker.engine.holdings import claim_status, handler_status, structure_status, thread_status
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from broker.clock import Clock
     from broker.commands.catalog import Catalog
     from broker.core.manager import Manager
+    from broker.core.queues.handles import Handle
 
 _SET_ERRORS = {
     "TRIGGER": MQRC.TRIGGER_CONTROL_ERROR,
@@ -30,6 +31,7 @@ _SET_ERRORS = {
 
 
 _STATUSES = {
+    ("CFSTATUS", "SUMMARY"): structure_status,
     ("QSTATUS", "CLAIM"): claim_status,
     ("QSTATUS", "HANDLER"): handler_status,
     ("THREAD", "INDOUBT"): thread_status,
@@ -48,20 +50,32 @@ class LiveCatalog:
     def queue_manager(self) -> Definition:
         return self._objects.definition
 
-    def find(self, space: str, name: str) -> Definition | None:
-        return self._objects.definitions.get((space, name))
+    @property
+    def group_name(self) -> str:
+        return "" if self._objects.group is None else self._objects.group.name
+
+    def find(self, space: str, name: str, place: int = OWN) -> Definition | None:
+        if place == GROUP:
+            return self._objects.group_definitions.get((space, name))
+        if place != SHARED:
+            return self._objects.own(space, name)
+        queue = self._objects.shared_queues.get(name) if space == "QUEUE" else None
+        return None if queue is None else queue.definition
 
     def names(self, space: str) -> Iterable[str]:
-        return sorted(name for held, name in self._objects.definitions if held == space)
+        known = {**self._objects.definitions, **self._objects.group_definitions}
+        names = [name for held, name in known if held == space]
+        return sorted(names)
 
-    def status(self, space: str, name: str) -> Mapping[str, int | str]:
-        if space == "QMGR":
-            return {"HANDLES": len(self._objects.default_routes())}
-        if space != "QUEUE":
+    def status(self, definition: Definition) -> Mapping[str, int | str]:
+        if definition.space == "QMGR":
+            return {"HANDLES": len(self._objects.default_routes()), "QSGNAME": self.group_name}
+        if definition.space != "QUEUE" or definition.disposition == GROUP:
             return {}
-        queue = self._objects.queues.get(name)
+        shared = self._objects.shared_queues.get(definition.name) if definition.shared else None
+        queue = shared or self._objects.own_queue(definition.name)
         if queue is None:
-            indirect = self._objects.indirect_queues.get(name)
+            indirect = self._objects.indirect_queues.get(definition.name)
             return {"HANDLES": len(indirect.handles)} if indirect else {}
         return {
             "CURDEPTH": queue.depth,
@@ -72,51 +86,53 @@ class LiveCatalog:
         }
 
     def held(self, q_name: str) -> str:
-        queue = self._objects.queues.get(q_name)
+        queue = self._objects.own_queue(q_name)
         return "" if queue is None else held_by(self._core, queue, self._clock.time())
 
     def statuses(self, noun: str, type: str) -> Iterator[Mapping[str, int | str] | None]:
         return _STATUSES[noun, type](self._core, self._clock)
 
 
-def inquire(catalog: Catalog, space: str, name: str, selectors: Sequence[int]) -> dict[int, int | str]:
+def inquire(catalog: Catalog, handle: Handle, selectors: Sequence[int]) -> dict[int, int | str]:
     """MQINQ. Raises SELECTOR_ERROR (2067), SELECTOR_NOT_FOR_TYPE (2068)."""
-    definition = _definition(catalog, space, name)
-    status = catalog.status(space, name)
+    definition = _definition(catalog, handle)
+    status = catalog.status(definition)
     values = {}
     for selector in selectors:
         row = by_selector(definition.kind, int(selector))
         if row is None:
             raise MQError(
-                MQRC.SELECTOR_NOT_FOR_TYPE, f"{definition.kind} {name} has no attribute with selector {selector}"
+                MQRC.SELECTOR_NOT_FOR_TYPE, f"{definition.kind} {handle.name} has no attribute with selector {selector}"
             )
         values[int(selector)] = value_of(row, definition, status)
     return values
 
 
-def settings(catalog: Catalog, space: str, name: str, values: Mapping[int, int | str], now: float) -> Define:
+def settings(catalog: Catalog, handle: Handle, values: Mapping[int, int | str], now: float) -> Define:
     """MQSET: the change that gives attributes new values. Raises SELECTOR_NOT_FOR_TYPE (2068) and, for values out of
     range, TRIGGER_TYPE_ERROR (2078) and its kin.
     """
-    definition = _definition(catalog, space, name)
+    definition = _definition(catalog, handle)
     given = {}
     for selector, value in values.items():
         row = by_selector(definition.kind, int(selector))
         if row is None or not row.settable:
             raise MQError(
-                MQRC.SELECTOR_NOT_FOR_TYPE, f"MQSET cannot change selector {selector} of {definition.kind} {name}"
+                MQRC.SELECTOR_NOT_FOR_TYPE,
+                f"MQSET cannot change selector {selector} of {definition.kind} {handle.name}",
             )
         plain = value if isinstance(value, str) else int(value)
         if not validate(definition.kind, row.keyword, plain):
             wrong = MQRC.CHAR_ATTR_LENGTH_ERROR if isinstance(plain, str) else MQRC.INT_ATTRS_ARRAY_ERROR
             reason = _SET_ERRORS.get(row.keyword, wrong)
-            raise MQError(reason, f"{row.keyword} of {name} cannot be {value!r}")
+            raise MQError(reason, f"{row.keyword} of {handle.name} cannot be {value!r}")
         given[row.keyword] = plain
     return Define(altered(definition, given, datetime.fromtimestamp(now, UTC)))
 
 
-def _definition(catalog: Catalog, space: str, name: str) -> Definition:
-    definition = catalog.queue_manager if space == "QMGR" else catalog.find(space, name)
+def _definition(catalog: Catalog, handle: Handle) -> Definition:
+    place = SHARED if handle.queue is not None and handle.queue.shared and handle.name == handle.queue.name else OWN
+    definition = catalog.queue_manager if handle.space == "QMGR" else catalog.find(handle.space, handle.name, place)
     if definition is None:
-        raise MQError(MQRC.Q_DELETED, f"{name} was deleted after it was opened")
+        raise MQError(MQRC.Q_DELETED, f"{handle.name} was deleted after it was opened")
     return definition

@@ -66,11 +66,11 @@ class Outbox:
 
     def _trigger(self, messages: Sequence[TriggerMessage], done: Callable[[], None]) -> None:
         """Put trigger messages. They are nonpersistent, and there at once."""
-        self._submit(*sending.trigger(self._context.core, messages, self._context.moment()), done)
+        self._put(partial(sending.trigger, self._context.core, messages, self._context.moment()), done)
 
     def _publish(self, messages: Sequence[GeneratedMessage], done: Callable[[], None]) -> None:
         """Send the events that have gathered."""
-        self._submit(*sending.publish(self._context.core, messages, self._context.moment()), done)
+        self._put(partial(sending.publish, self._context.core, messages, self._context.moment()), done)
 
     def _write_off(self, expired: Sequence[Entry], done: Callable[[], None]) -> None:
         """Remove discarded messages and put the reports on them; call `done` when that has taken effect."""
@@ -111,7 +111,18 @@ class Outbox:
         self._take(self._write, without, done=partial(self._take, self._write_off, others, done=done))
 
     def _write(self, expired: Sequence[Entry], then: Callable[[], None]) -> None:
-        self._submit(*sending.write_off(self._context.core, expired, self._context.moment()), then)
+        self._put(partial(sending.write_off, self._context.core, expired, self._context.moment()), then)
+
+    def _put(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[], None]) -> None:
+        """Put, and settle when it is durable. What goes to shared queues is there first: should this queue manager fail
+        before the rest is written, it is put once more.
+        """
+        unit, rows = make()
+        if unit.shared is None:
+            self._submit(unit, rows, then)
+        else:
+            self._context.settle(unit, committed=False)
+            self._context.desk.send(make, partial(self._submit, then=then))
 
     def _submit(self, unit: Unit, rows: Rows, then: Callable[[], None]) -> None:
         """Settle a frozen unit when it is durable, at once if it writes nothing."""

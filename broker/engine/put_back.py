@@ -18,7 +18,7 @@ from broker.core.queues.unit import Unit
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from broker.core.message.entry import Entry
     from broker.core.queues.queue import LocalQueue
@@ -36,9 +36,14 @@ def give_back(conversation: Conversation, hobj: int, tokens: Sequence[bytes], la
     unit = conversation.hconn.unit
     if handle is None or handle.queue is None or unit is None:
         return
-    found = map(partial(_entry, handle.queue), tokens)
+    queue = handle.queue
+    entry_of: Callable[[bytes], Entry | None] = partial(_entry, queue)
+    if queue.shared:
+        got = {entry.token: entry for entry in unit.gets if entry.queue is queue}
+        entry_of = got.get
+    found = map(entry_of, tokens)
     entries = [entry for entry in found if entry is not None and entry in unit.gets]
-    kept = _entry(handle.queue, last)
+    kept = entry_of(last)
     if entries and kept is not None:
         granting.step_back(handle, entries[-1], kept)
     leave_unit(conversation, entries)
@@ -51,6 +56,10 @@ def leave_unit(conversation: Conversation, entries: Sequence[Entry]) -> None:
     that it went back.
     """
     context = conversation.context
+    shared = [entry for entry in entries if entry.queue.shared]
+    if shared:
+        context.desk.give_back(conversation.call_order, shared)
+        entries = [entry for entry in entries if not entry.queue.shared]
     hardened = [entry for entry in entries if entry.hardened]
     others = [entry for entry in entries if not entry.hardened]
     if hardened:
@@ -95,7 +104,9 @@ def put_back(conversation: Conversation, got: Sequence[tuple[Entry, Unit]]) -> N
 
 def _put_again(conversation: Conversation, entry: Entry, unit: Unit) -> None:
     call_order, context = conversation.call_order, conversation.context
-    if unit.state == units.COMMITTED:
+    if unit.state == units.COMMITTED and entry.queue.shared:
+        context.desk.put_again(entry)
+    elif unit.state == units.COMMITTED:
         again = context.core.put_again(entry)
         if again is not None:
             call_order.commit(again, partial(_tell_loss, entry))

@@ -23,7 +23,6 @@ from broker.engine.column_frames import fitting, frame
 from broker.engine.looks import Fetched, Written
 from broker.interface.claims import Cut, QueueRange
 from broker.interface.columns import SHORT_MESSAGES_MAX
-from broker.mqi import checks
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import DataDamagedError
@@ -53,7 +52,6 @@ def read_claimed(
     conversation: ClaimCalls, uuid: str, generation: int, call: Call[bytes], after: int, last: int
 ) -> None:
     """The claims of a consumer behind `after`, as many as go into a frame."""
-    after, last = number(after), number(last)
     consumer = conversation.core.consumers.find(uuid)
     consumer.check_generation(generation)
     if after < consumer.acknowledged:
@@ -72,11 +70,10 @@ def read_claimed(
 
 
 def browse_range(
-    conversation: ClaimCalls, call: Call[bytes], q_name: str, within: tuple[int, int], wanted: Wanted
+    conversation: ClaimCalls, call: Call[bytes], queue: LocalQueue, within: tuple[int, int], wanted: Wanted
 ) -> None:
     """The messages of a queue behind the number `after`, as many as go into a frame."""
-    queue = conversation.core.objects.destination(checks.name(q_name), "").queue
-    conversation.call_order.look(call, _browse(conversation, call, queue, _within(within), wanted))
+    conversation.call_order.look(call, _browse(conversation, call, queue, within, wanted))
 
 
 def _browse(
@@ -116,12 +113,10 @@ class _Looking:
 
 
 def browse_cuts(
-    conversation: ClaimCalls, call: Call[list[Cut]], q_name: str, within: tuple[int, int], most: tuple[int, int]
+    conversation: ClaimCalls, call: Call[list[Cut]], queue: LocalQueue, within: tuple[int, int], most: tuple[int, int]
 ) -> None:
     """Where the range of a queue may be cut, up to so many messages of so many bytes."""
-    most = number(most[0], 1), number(most[1], 1)
-    queue = conversation.core.objects.destination(checks.name(q_name), "").queue
-    conversation.call_order.look(call, _cuts(conversation, call, queue, _within(within), most))
+    conversation.call_order.look(call, _cuts(conversation, call, queue, within, most))
 
 
 def _cuts(
@@ -146,12 +141,11 @@ def _cuts(
 
 def queue_ranges(conversation: ClaimCalls, call: Call[list[QueueRange]], q_names: Sequence[str]) -> None:
     """What can be read now of queues by arrival number."""
-    conversation.call_order.look(call, _ranges(conversation, call, [checks.name(name) for name in q_names]))
+    conversation.call_order.look(call, _ranges(conversation, call, q_names))
 
 
 def _ranges(conversation: ClaimCalls, call: Call[list[QueueRange]], q_names: Sequence[str]) -> LookingSteps:
     consumers = conversation.core.consumers
-    consumers.check_names(q_names)
     arrived = conversation.core.ids.last
     yield Written(conversation.context.journal, Rows())  # what had been put by then is there, or never comes
     found = []
@@ -167,7 +161,8 @@ def _ranges(conversation: ClaimCalls, call: Call[list[QueueRange]], q_names: Seq
     call.set_result(found)
 
 
-def _within(numbers: tuple[int, int]) -> tuple[int, int]:
+def within(numbers: tuple[int, int]) -> tuple[int, int]:
+    """A range of arrival numbers that somebody has given."""
     after, last = numbers
     return min(number(after), ID_MASK), min(number(last), ID_MASK)
 

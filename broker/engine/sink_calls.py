@@ -11,6 +11,7 @@ from broker.core.prepared.staging import Piece, check_options
 from broker.core.prepared.unit import UnitName
 from broker.engine.ranges import number
 from broker.engine.staged_rows import staged_rows
+from broker.interface.columns import unpack
 from broker.interface.port import Call
 from broker.mqi import checks
 from broker.mqi.errors import MQError
@@ -19,9 +20,12 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from broker.core.manager import Manager
     from broker.core.queues.handles import Hconn
     from broker.engine.call_order import CallOrder
+    from broker.engine.context import EngineContext
     from broker.engine.manager import QueueManager
+    from broker.engine.shared_desk import SharedDesk
     from broker.interface import claims
     from broker.interface.claims import Publication, Staged
 
@@ -33,6 +37,8 @@ class SinkCalls:
     """A part of `Conversation`."""
 
     manager: QueueManager
+    context: EngineContext
+    core: Manager
     hconn: Hconn
     call_order: CallOrder
 
@@ -53,7 +59,11 @@ class SinkCalls:
         return self.call_order.in_order(Call(), self._discard, units)
 
     def _sink(self, call: Call[tuple[str, int] | None], name: str) -> None:
-        self.call_order.change(call, self.manager.sinks.ledger(call, _name(name)))
+        name, desk = _name(name), self._elsewhere(name)
+        if desk is not None:
+            desk.answer(self.call_order, call, lambda: desk.sinks.ledger(name))
+        else:
+            self.call_order.change(call, self.manager.sinks.ledger(call, name))
 
     def _stage(
         self,
@@ -72,6 +82,11 @@ class SinkCalls:
         def take_apart() -> Piece:
             return Piece(self.hconn, name, query, first, staged_rows(rows), options, bool(last))
 
+        desk = self._elsewhere(name.sink, [name])
+        if desk is not None and self._is_shared(rows):
+            piece = take_apart()
+            desk.answer(self.call_order, call, lambda: desk.sinks.stage(piece))
+            return
         sinks = self.manager.sinks
         self.call_order.change(call, sinks.in_turn(name, sinks.stage(call, take_apart, name, first, query)))
 
@@ -81,12 +96,31 @@ class SinkCalls:
         _check_count(winners)
         sink, batch, query = _name(sink), number(batch), _query(query)
         named = [Winner(_unit(winner.unit), number(winner.rows)) for winner in winners]
+        desk = self._elsewhere(sink, [winner.unit for winner in named])
+        if desk is not None:
+            desk.answer(self.call_order, call, lambda: desk.sinks.publish(sink, batch, query, named))
+            return
         sinks = self.manager.sinks
         self.call_order.change(call, sinks.in_turn(sink, sinks.publish(call, sink, batch, query, named)))
 
     def _discard(self, call: Call[int], units: Sequence[claims.UnitName]) -> None:
         _check_count(units)
         self.call_order.change(call, self.manager.sinks.discard(call, [_unit(each) for each in units]))
+
+    def _elsewhere(self, sink: str, units: Sequence[UnitName] = ()) -> SharedDesk | None:
+        """The group that knows of a sink, if anybody does: None where it is one of the queue manager's own."""
+        return None if self.core.sinks.has(sink, units) else self.context.sharing
+
+    def _is_shared(self, rows: bytes) -> bool:
+        """Whether messages of a frame are for shared queues; of one without messages nobody knows."""
+        q_names = unpack(rows).q_names
+        return not q_names or any(map(self._leads_to_shared, q_names))
+
+    def _leads_to_shared(self, q_name: str) -> bool:
+        try:
+            return self.core.objects.destination(checks.name(q_name), "").queue.shared
+        except MQError:
+            return False  # what is wrong with it is told where it is staged
 
 
 def _check_count(units: Sequence[Any]) -> None:

@@ -20,6 +20,7 @@ from broker.core.prepared.staging import Piece, Staging, is_known
 from broker.core.queues.unit import ACTIVE, PREPARED
 from broker.engine.answers import fail_written, succeed
 from broker.engine.bodies import RUN_LENGTH, damaged, tell_damage
+from broker.engine.group_commands import Asked
 from broker.engine.jobs import Job, Look
 from broker.engine.looks import Fetched, Turn, Written
 from broker.interface.claims import Publication as Published
@@ -84,6 +85,12 @@ class SinkJobs:
     ) -> Steps:
         """A piece of a unit, which is taken apart if it is wanted."""
         staging: Staging | None = None
+        sharing = self._context.sharing
+        if sharing is not None and not self._sinks.has(name.sink, [name]):
+            error = yield Asked(sharing, "a look for a sink", partial(sharing.sinks.check_private, name.sink))
+            if error is not None:
+                fail_written(call, error, _FULL)
+                return
         while True:
             error = yield from self._decided(name.sink)
             if error is not None:
@@ -225,6 +232,15 @@ class SinkJobs:
     def discard(self, call: Call[int], names: Sequence[UnitName]) -> Steps:
         """Discard the units of these names, as far as they are there."""
         count = 0
+        sharing = self._context.sharing
+        shared = [name for name in names if sharing is not None and not self._sinks.has(name.sink)]
+        if sharing is not None and shared:
+            asked = Asked(sharing, "the end of prepared units", partial(sharing.sinks.discard, shared))
+            error = yield asked
+            if error is not None:
+                fail_written(call, error, _FULL)
+                return
+            count = asked.answer
         for name in dict.fromkeys(names):
             done: list[PreparedUnit] = []
             error = yield from self._in_turn(name.sink, self._discarded(name, done))

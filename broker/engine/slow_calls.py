@@ -11,13 +11,15 @@ from broker.core.names.definitions import Delete
 from broker.engine.answers import fail, fail_written, opened, succeed
 from broker.engine.backups import Backup
 from broker.engine.figures import Figures
+from broker.engine.group_commands import Refreshed, Registered
 from broker.engine.leaving import ending_waits
-from broker.engine.objects import settings
+from broker.engine.objects import inquire, settings
 from broker.mqi.explanations import Explanation
+from broker.mqi.options import MQCO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from broker.core.explain.explaining import Wanted
     from broker.core.names.routes import Route
@@ -38,6 +40,10 @@ def open_model(conversation: Conversation, call: Call[Opened], descriptor: Objec
         fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
         return
     handle = core.open_dynamic(hconn, descriptor, define.definition.name, options, clock.monotonic())
+    if define.definition.shared:
+        error = yield Registered(conversation, handle)
+        if error is not None:
+            raise error
     if not conversation.broken and not call.done():
         call.set_result(opened(handle, core.name))
         return
@@ -59,8 +65,10 @@ def delete_dynamic(conversation: Conversation, call: Call[int], handle: Handle, 
                 _end_with_connection(conversation, call)
                 return
     if not queue.deleted:  # by another handle meanwhile
-        dynamic.check_deletable(queue, options, held_by(conversation.core, queue, clock.time()))
-        error = yield (Delete("QUEUE", queue.name),)
+        if not queue.shared:  # else the group judges
+            dynamic.check_deletable(queue, options, held_by(conversation.core, queue, clock.time()))
+        purge = bool(options & MQCO.DELETE_PURGE)
+        error = yield (Delete("QUEUE", queue.name, queue.definition.disposition, purge, closing=True),)
         if error is not None:
             fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
             return
@@ -83,15 +91,25 @@ def set_attributes(
 ) -> Steps:
     """MQSET."""
     now = conversation.context.clock.time()
-    error = yield (settings(conversation.manager.catalog, handle.space, handle.name, values, now),)
+    error = yield (settings(conversation.manager.catalog, handle, values, now),)
     if error is None:
         succeed(call, 0)
     else:
         fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
 
 
+def inquire_shared(
+    conversation: Conversation, call: Call[dict[int, int | str]], handle: Handle, selectors: Sequence[int]
+) -> LookingSteps:
+    """MQINQ of the depth of a shared queue, which others change."""
+    yield Refreshed(conversation.context.desk)
+    call.set_result(inquire(conversation.manager.catalog, handle, selectors))
+
+
 def status(conversation: Conversation, call: Call[dict[str, Any]]) -> LookingSteps:
     """The queue manager in figures."""
+    if conversation.context.sharing is not None:
+        yield Refreshed(conversation.context.sharing, held=True)
     figures = Figures(conversation.manager)
     for _ in figures.steps():
         yield None

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from broker.interface.data import Data
     from broker.interface.port import Call, Opened, Port
     from broker.interface.read_ahead import ReadAhead
+    from broker.interface.tagging import Tagging
     from broker.interface.terms import Terms
     from broker.interface.units import Guard
     from broker.mqi.explanations import Explanation
@@ -59,8 +60,9 @@ class Connection:
     `guard`, which sees what is got under syncpoint before the program does.
     """
 
-    def __init__(self, port: Port) -> None:
+    def __init__(self, port: Port, tagging: Tagging | None = None) -> None:
         self.port = port
+        self._tagging = tagging
         self.unit: UnitOfWork | None = None  # the unit_of_work() that is open, whoever entered it
         self._works = False  # under syncpoint: something was put or got since the last commit or backout
         self.async_puts = AsyncPuts()
@@ -318,6 +320,12 @@ class Connection:
             ahead.give_back()
 
     async def __aenter__(self) -> Self:
+        if self._tagging is not None:
+            try:
+                await answer(self.port.serialize(*self._tagging))
+            except BaseException:
+                self.port.disconnect(commit=False).withdraw()
+                raise
         return self
 
     async def __aexit__(

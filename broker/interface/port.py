@@ -331,6 +331,11 @@ class Port(ClaimPort, HandlingPort, Protocol):
         to their places as if they had not been got: now, before any later call.
         """
 
+    def serialize(self, options: int, tag: bytes) -> Call[int]:
+        """Take a connection tag, as these MQCNO options say, for as long as the connection and its unit of work last.
+        OPTIONS_ERROR (2046), CNO_ERROR (2139), CONN_TAG_IN_USE (2271), CONN_TAG_NOT_USABLE (2350).
+        """
+
     def begin(self) -> Call[int]:
         """MQBEGIN. Raises UOW_IN_PROGRESS (2128)."""
 

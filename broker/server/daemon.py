@@ -20,6 +20,7 @@ import anyio
 
 from broker.commands.script import located
 from broker.engine import QueueManager
+from broker.engine.shared_desk import GroupError
 from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
 from broker.server.server import Server
@@ -85,7 +86,7 @@ async def run(
 
     `ready` is called with the ready line once clients can connect. `watch` is told when services have to end. Raises
     StartError when it cannot start, StoreUnusableError when the data cannot be used, StoreLostError when the store
-    fails while it runs, and what a service raises.
+    fails while it runs, GroupError when the queue-sharing group cannot be joined or is lost, and what a service raises.
     """
     watch = watch or LoopWatch()
     with _hangups_ignored():
@@ -208,6 +209,8 @@ async def _host(
 async def _watch_store(manager: QueueManager, watch: LoopWatch) -> None:
     error = await manager.stopped()
     watch.end_within(END_GRACE)
+    if isinstance(error, GroupError):
+        raise error
     raise StoreLostError(f"the store of {manager.name} has failed: {error}") from error
 
 

@@ -151,11 +151,12 @@ class ServedCalls:
 
     def _converse(self, conversation: int, q_mgr_name: str, appl_name: str, user: str) -> None:
         self._check_conversation(conversation)
-        if q_mgr_name not in ("", self._manager.name):
+        if not self._manager.is_named(q_mgr_name):
             raise MQError(MQRC.Q_MGR_NAME_ERROR, f"{q_mgr_name} is not here; this is {self._manager.name}")
-        self.ports[conversation] = self._manager.converse(
+        port = self.ports[conversation] = self._manager.converse(
             appl_name=appl_name, user=user, channel=self._session.peer, room=self._flow
         )
+        port.process = self._session.process
 
     def _check_conversation(self, conversation: int) -> None:
         if conversation == 0 or conversation in self.ports or conversation in self._connecting:

@@ -21,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, cast
+from uuid import uuid4
 
 from broker.clock import cancel_timer
 from broker.engine.mistakes import mistake
@@ -61,6 +62,7 @@ class Session(asyncio.Protocol):
         self.limits = server.limits
         self.endpoint = Endpoint(Role.SERVER, server.limits.frame_bytes)
         self.peer = ""
+        self.process = f"line {uuid4()}"  # whose connections are all of one program
         self.peer_frame_bytes = 0
         self.recorded = False  # its frames are logged: looked up once for all that comes in together
         self.liveness = Liveness()

@@ -97,12 +97,20 @@ class VirtualClock(Clock):
         if seconds < 0:
             raise ValueError(f"a clock does not go back by {-seconds} seconds")
         end = self._now + seconds
-        await settle(self.quiet_turns)
+        await self._rest()
         while self._timers and self._timers[0][0] <= end + _ROUNDING:  # ten steps of 0.1 reach a timer at 1
-            self._now = self._timers[0][0]
+            await self._go_to(self._timers[0][0])
             self._fire()
-            await settle(self.quiet_turns)
-        self._now = max(self._now, end)
+            await self._rest()
+        await self._go_to(max(self._now, end))
+
+    async def _rest(self) -> None:
+        """Wait until all other tasks wait for something."""
+        await settle(self.quiet_turns)
+
+    async def _go_to(self, moment: float) -> None:
+        """It is this moment now; nothing that is due has run."""
+        self._now = moment
 
     def _fire(self) -> None:
         """Run what is due now, in the order of due times and of setting."""

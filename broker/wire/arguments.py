@@ -125,6 +125,12 @@ def _trigger_take(port: Port, q_name: Any, limit: Any) -> Call[Any]:
     return port.trigger_take(text(q_name, NAME_LENGTH, MQRC.OBJECT_NAME_ERROR, "the name"), min(wanted, _LEASES_MAX))
 
 
+def _serialize(port: Port, options: Any, tag: Any) -> Call[Any]:
+    if type(tag) is not bytes:
+        raise WireError("the tag of SERIALIZE is not a byte string")
+    return port.serialize(long(options, MQRC.OPTIONS_ERROR, "the options"), tag)
+
+
 def _disconnect(port: Port, commit: Any) -> Call[Any]:
     if type(commit) is not bool:
         raise WireError("DISCONNECT says neither to commit nor not to")
@@ -141,6 +147,7 @@ _MAKERS: Final[dict[int, tuple[int, _Maker]]] = {  # by verb: how many items its
     Verb.PUT1: (7, _put1),
     Verb.GET: (7, _get),
     Verb.GET_MANY: (7, _get_many),
+    Verb.SERIALIZE: (5, _serialize),
     Verb.BEGIN: (3, lambda port: port.begin()),
     Verb.COMMIT: (3, lambda port: port.commit()),
     Verb.BACKOUT: (3, lambda port: port.backout()),

@@ -112,6 +112,7 @@ class Verb(IntEnum):
     # they are named by their places, from 1; 0 is none -> the fields of each Settled, the first two where that is all
     DELIVERY_CONNECT = 62  # conversation, delivery, application name -> queue manager name; that of the frame is a new
     # one, which ends when the delivery is settled
+    SERIALIZE = 63  # MQCNO options, connection tag -> 0
     BROWSE_CUTS = 57  # queue name; arrival numbers: after, last; messages, bytes -> the cuts, as those of PIN
 
     TAKEN = 48  # numbers of GETs, GET_MANYs and TAKEs whose answers have reached the program; conversation 0, call 0

@@ -68,7 +68,16 @@ def test_an_empty_path_of_a_unix_socket_means_none(file: Path) -> None:
         ("[tls]\n", "broker.toml: [tls]: this version has no such section"),
         ("[security]\n", "broker.toml: [security]: this version has no such section"),
         ("[http]\nport = 1\n", "broker.toml: [http]: this version has no such section"),
-        ("[queue_sharing_group]\n", "broker.toml: [queue_sharing_group]: this version has no such section"),
+        (
+            '[queue_sharing_group]\nname = "toolong"\n',
+            "broker.toml: [queue_sharing_group] name: wants the name of a queue-sharing group (one to four of A-Z and "
+            '0-9, a letter first), or nothing, not "toolong"',
+        ),
+        (
+            '[queue_sharing_group]\ndsn = "mysql://host"\n',
+            "broker.toml: [queue_sharing_group] dsn: wants the address of a PostgreSQL database "
+            '(postgresql://user@host:5432/database), or nothing, not "mysql://host"',
+        ),
         ("[listener]\nport =\n", "broker.toml: not TOML: Invalid value (at line 2, column 7)"),
         (
             "[listener]\nport = 65536\n",

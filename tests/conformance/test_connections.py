@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from tests.conformance.system import System
 
 
-async def test_a_connection_knows_its_queue_manager(connection: Connection) -> None:
+async def test_a_connection_knows_its_queue_manager(system: System, connection: Connection) -> None:
     assert connection.q_mgr_name == "QM1"
     status = await connection.status()
-    assert (status["name"], status["connections"]) == ("QM1", 1)
+    assert (status["name"], status["connections"]) == ("QM1", 1 + system.agents)
 
 
 async def test_disconnecting_closes_everything(system: System, connection: Connection) -> None:

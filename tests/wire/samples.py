@@ -129,6 +129,7 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.TAKE: ("take_deliveries", (3, 20)),
     Verb.SETTLE: ("settle_deliveries", (SETTLEMENTS,)),
     Verb.TRIGGER_SWEEP: ("trigger_sweep", ()),
+    Verb.SERIALIZE: ("serialize", (4, b"TAG")),
 }
 """The calls of a port but for PUT_MANY, by verb: the method and its arguments."""
 
@@ -191,6 +192,7 @@ RESULTS: dict[Verb, Any] = {
     ],
     Verb.DELIVERY_CONNECT: SimpleNamespace(q_mgr_name="QM1"),
     Verb.TRIGGER_SWEEP: 2,
+    Verb.SERIALIZE: 0,
 }
 """What calls return, by verb."""
 

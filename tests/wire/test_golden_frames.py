@@ -56,7 +56,7 @@ CLIENT: list[tuple[Any, ...]] = [
     *(
         (verb, 1, number, *FIELDS.get(verb, items))
         for number, (verb, (_, items)) in enumerate(CALLS.items(), 2)
-        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS)
+        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.SERIALIZE)
     ),
     (Verb.TRIGGER_DONE, 1, 0, [1, 2]),
     (Verb.TRIGGER_RETURN, 1, 0, [3]),
@@ -75,6 +75,7 @@ CLIENT: list[tuple[Any, ...]] = [
     (Verb.PUT, 1, 311, 7, packed(MD), packed_put_options(PMO), list(PUT_TERMS), b"hello"),
     (Verb.PUT1, 1, 312, object_fields(OD), None, packed_put_options(PMO), list(PUT_TERMS), b"hello"),
     (Verb.GET, 1, 313, 7, None, packed_get_options(GMO), 100, True),
+    (Verb.SERIALIZE, 1, 320, *CALLS[Verb.SERIALIZE][1]),
 ]
 SERVER: list[tuple[Any, ...]] = [
     WELCOME,
@@ -82,7 +83,7 @@ SERVER: list[tuple[Any, ...]] = [
     *(
         (Verb.ANSWER, 1, number, *answers.fields(verb, found))
         for number, (verb, found) in enumerate(RESULTS.items(), 1)
-        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.DELIVERY_CONNECT)
+        if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.DELIVERY_CONNECT, Verb.SERIALIZE)
     ),
     *((Verb.FAILED, 1, number, *answers.error_fields(error)) for number, error in enumerate(ERRORS, 100)),
     (Verb.CANCELLED, 1, 2**40),
@@ -105,6 +106,7 @@ SERVER: list[tuple[Any, ...]] = [
         (Verb.ANSWER, 1, number, *answers.fields(verb, found))
         for number, (verb, found) in enumerate(TERMED_RESULTS.items(), 311)
     ),
+    (Verb.ANSWER, 1, 320, *answers.fields(Verb.SERIALIZE, RESULTS[Verb.SERIALIZE])),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

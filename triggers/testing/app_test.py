@@ -29,7 +29,7 @@ from triggers.testing.stuck import no_progress
 from triggers.testing.waits import places
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from contextvars import Token
     from datetime import timedelta
     from types import TracebackType
@@ -180,7 +180,7 @@ class AppTest:
 
     def _waiting(self) -> int:
         """How many messages of the handlers' queues wait, but for periodic work."""
-        handlers: list[Mapping[str, Any]] = self.manager.status()["handlers"]
+        handlers: Sequence[Mapping[str, Any]] = self.manager.handler_figures()
         return sum(each["waiting"] for each in handlers if not each["queue"].startswith(_PERIODIC))
 
     # What is on the queues

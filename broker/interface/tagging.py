@@ -1,0 +1,24 @@
+"""The options and the tag with which a program connects (MQCONNX), as it gives them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from broker.interface.options import flags
+
+_FORMS = "MQCNO flags, such as MQCNO.SERIALIZE_CONN_TAG_QSG"
+
+
+class Tagging(NamedTuple):
+    """What a program says beside its name."""
+
+    options: int
+    tag: bytes
+
+
+def tagging_of(options: int, conn_tag: bytes) -> Tagging | None:
+    """What there is to say to the queue manager, if anything. Raises TypeError."""
+    if not isinstance(conn_tag, bytes | bytearray | memoryview):
+        raise TypeError(f"conn_tag is bytes, not {type(conn_tag).__name__}")
+    chosen = flags(options, _FORMS)
+    return Tagging(chosen, bytes(conn_tag)) if chosen else None
