@@ -1,0 +1,92 @@
+"""What the database tells all members: a queue has messages that it had not (`announce` in the schema).
+
+It is heard on a session of its own. When that is lost another is made. Then all who wait look once, and triggers are
+judged once: what was told meanwhile was told to nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import asyncpg
+
+from broker.core.group_triggers import Arrival
+from broker.engine.mistakes import contained
+from broker.sharing.database import LOST
+from broker.sharing.delays import DELAYED
+from broker.sharing.igq.definitions import MEMBERS_CHANGED, hear_of_members
+from broker.sharing.orders import COMMANDS_CHANGED
+from broker.sharing.repository import OBJECTS_CHANGED
+
+if TYPE_CHECKING:
+    from broker.sharing.database import Session
+    from broker.sharing.desk import Desk
+
+logger = logging.getLogger(__name__)
+
+_AGAIN: Final = 0.2  # seconds until the next try to listen
+_CLOSE_SECONDS: Final = 2.0
+
+
+class Notifications:
+    """What one member hears."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._ended = anyio.Event()  # the session, or the member's life
+        self._lost = False  # a session, with what was told after it
+
+    async def listen(self) -> None:
+        """Hear of new messages, for as long as the member lives."""
+        self._desk.on_stop(lambda: self._ended.set())
+        while not self._desk.stopping:
+            self._ended = anyio.Event()
+            try:
+                session = await self._desk.database.session("listen")
+                try:
+                    await self._hear(session)
+                finally:
+                    await session.close(timeout=_CLOSE_SECONDS)
+            except (asyncpg.PostgresError, *LOST) as error:
+                logger.debug("notifications are not heard member=%s: %s", self._desk.manager.name, error)
+            if not self._desk.stopping:
+                await anyio.sleep(_AGAIN)
+
+    async def _hear(self, session: Session) -> None:
+        ended = self._ended
+        session.add_termination_listener(lambda _: ended.set())
+        await session.add_listener(self._desk.group.schema, lambda *told: contained(self.told, str(told[3])))
+        self._desk.waits.watch_all()
+        self._desk.delays.look()
+        self._desk.repository.told()
+        self._desk.orders.told()
+        if self._lost:
+            self._desk.manager.start_soon(self._desk.triggering.look_again)
+        self._lost = True  # whenever the next one begins
+        await ended.wait()
+
+    def told(self, payload: str) -> None:
+        """Something has become available on a queue (`announce` in the schema), or something else was announced."""
+        if payload == OBJECTS_CHANGED:
+            self._desk.repository.told()
+            return
+        if payload == COMMANDS_CHANGED:
+            self._desk.orders.told()
+            return
+        if payload == MEMBERS_CHANGED:
+            self._desk.manager.start_soon(hear_of_members, self._desk)
+            self._desk.membership.takeover.wake()
+            return
+        if payload.startswith(DELAYED):
+            self._desk.delays.told(payload)
+            return
+        q_name, *numbers = payload.split()
+        queue = self._desk.shared(q_name)
+        if queue is None:
+            return
+        if queue.waiters.count:
+            self._desk.waits.watch(queue)
+        if queue.trigger_on:
+            self._desk.triggering.arrived(queue, Arrival(*map(int, numbers)))

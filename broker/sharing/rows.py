@@ -1,0 +1,83 @@
+"""Messages as rows of the table `message`, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.core.message.entry import ID_MASK, Entry, rank_of
+from broker.core.message.rows import MessageRow
+from broker.mqi.structures import NO_ID
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.core.queues.shared_queue import SharedQueue
+
+ARRIVAL: Final = "(place & ((1::bigint << 56) - 1))"
+"""The arrival number of a row, without the priority."""
+
+_STARTS_NOTHING: Final = 1 << 32  # `starts` in the schema
+
+COLUMNS: Final = "place, persistent, descriptor, length, body, backout_count, handling, state, deadline"
+"""What `entry_of` reads of a row."""
+
+
+def entry_of(queue: SharedQueue, row: Any) -> Entry:
+    """The entry of a row of this queue, with its body."""
+    place = row["place"]
+    return Entry.from_row(
+        queue,
+        MessageRow(
+            place & ID_MASK,
+            0,
+            rank_of(place),
+            int(row["persistent"]),
+            row["descriptor"],
+            row["length"],
+            row["body"],
+            row["backout_count"],
+            handling=row["handling"] or b"",
+        ),
+    )
+
+
+def put_arguments(entries: Sequence[Entry], now: float) -> tuple[list[Any] | None, ...]:
+    """The arrays that `put_messages` takes of messages, in order, but for the first two. Where all are alike an array
+    has one value, or is null: most of what many messages have is alike, and arrays are dear to encode.
+    """
+    rows = [entry.row() for entry in entries]
+    return (
+        alike([row.rank for row in rows]),
+        alike([bool(entry.persistence) for entry in entries]),
+        [entry.msg_id for entry in entries],
+        _optional([None if entry.correl_id == NO_ID else entry.correl_id for entry in entries]),
+        _optional([None if entry.group_id == NO_ID else entry.group_id for entry in entries]),
+        alike([entry.msg_seq_number for entry in entries]),
+        alike([entry.offset for entry in entries]),
+        alike([entry.msg_flags if entry.triggers else entry.msg_flags | _STARTS_NOTHING for entry in entries]),
+        _optional([entry.deadline for entry in entries]),
+        alike([_instant(entry, now) for entry in entries]),
+        _optional([row.handling or None for row in rows]),
+        alike([row.descriptor for row in rows]),
+        alike([row.length for row in rows]),
+        [row.data for row in rows],
+    )
+
+
+def alike(values: list[Any]) -> list[Any]:
+    """These values, or the one that all of them are."""
+    return values[:1] if values.count(values[0]) == len(values) else values
+
+
+def _optional(values: list[Any]) -> list[Any] | None:
+    return None if values.count(None) == len(values) else values
+
+
+def _instant(entry: Entry, now: float) -> float:
+    """When a message is to be available, by the database's clock: an instant, or in so many seconds less than 0."""
+    if entry.handling is None:
+        return 0.0
+    terms = None if entry.unit is None else entry.unit.terms
+    if terms is None or terms.delayed.get(entry) is None:
+        return entry.handling.not_before
+    return min(now - entry.handling.not_before, 0.0)

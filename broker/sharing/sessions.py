@@ -1,0 +1,170 @@
+"""Sessions of the database for the calls of one member: a few, lent to one transaction at a time.
+
+Each is a *lane*: its transactions have numbers, and the last that was committed stands in the database. So whoever
+loses a session while a transaction is being committed finds out what has become of it (`Database`).
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+import asyncpg
+
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Coroutine
+
+SESSIONS_MAX: Final = 8
+"""Sessions of one member for calls."""
+
+CONNECT_SECONDS: Final = 5.0
+"""How long to try to get a session."""
+
+
+_WAIT_FOR_STANDBY: Final = "SyncRepWaitForLSN"
+"""The function of the server that tells when its wait is cancelled, in whatever language."""
+
+
+class Figures:
+    """What the sessions of a member have done since it joined."""
+
+    def __init__(self) -> None:
+        self.transactions = 0
+        self.round_trips = 0
+        self.flushes = 0
+        """Waits for the disk, each for all transactions that were committed by then."""
+        self.retries = 0
+        """Transactions made again, because others were in the way or a session was lost."""
+        self.waits = 0
+        """Calls that have waited for a session."""
+        self.unknown = 0
+        """Transactions whose outcome had to be looked up."""
+
+    def to_dict(self) -> dict[str, int]:
+        """As the status shows them."""
+        return dict(vars(self))
+
+
+class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tells type checkers nothing
+    """A session of the database, which counts its round trips; InterfaceError where it is cut off meanwhile."""
+
+    figures: Figures | None = None
+    crashes: int | None = None
+    """How often the database had crashed when the session began; known of sessions for calls."""
+    unreplicated = False
+    """Whether it has committed something that a synchronous standby may not have: somebody has cancelled the wait."""
+
+    def heard(self, _: object, message: asyncpg.PostgresLogMessage) -> None:
+        """The server tells of something that is no error."""
+        self.unreplicated |= message.server_source_function == _WAIT_FOR_STANDBY
+
+    async def execute(self, *arguments: Any, **options: Any) -> Any:
+        return await self._make(super().execute(*arguments, **options))
+
+    async def fetch(self, *arguments: Any, **options: Any) -> Any:
+        return await self._make(super().fetch(*arguments, **options))
+
+    async def fetchrow(self, *arguments: Any, **options: Any) -> Any:
+        return await self._make(super().fetchrow(*arguments, **options))
+
+    async def fetchval(self, *arguments: Any, **options: Any) -> Any:
+        return await self._make(super().fetchval(*arguments, **options))
+
+    async def _make(self, call: Coroutine[Any, Any, Any]) -> Any:
+        if self.figures is not None:
+            self.figures.round_trips += 1
+        try:
+            return await call
+        except AttributeError as error:
+            if not self.is_closed():
+                raise
+            # asyncpg goes on where a call takes several steps, and has nothing any more to take the next with
+            raise asyncpg.InterfaceError("the session was cut off in the course of a call") from error
+
+
+class Lane:
+    """A session that is lent to one transaction at a time. `turn` is the number of the last; it is even. `lasting`:
+    what that does has to outlive a crash of the database.
+    """
+
+    __slots__ = ("lasting", "number", "session", "turn")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.turn = 0
+        self.lasting = True
+        self.session: Any = None
+
+    def drop(self) -> None:
+        """The session is of no use any more."""
+        if self.session is not None:
+            self.session.terminate()
+            self.session = None
+
+
+class Lanes:
+    """The sessions of a member for calls. `connect` makes another."""
+
+    def __init__(self, connect: Callable[[], Coroutine[Any, Any, Session]], figures: Figures) -> None:
+        self._connect = connect
+        self._figures = figures
+        self._limit = anyio.Semaphore(SESSIONS_MAX, fast_acquire=True)
+        self._all = [Lane(number) for number in range(SESSIONS_MAX)]
+        self._free = self._all[::-1]
+        self._shut = "the queue manager has not joined its queue-sharing group yet"
+
+    def open(self) -> None:
+        """Let calls have sessions."""
+        self._shut = ""
+
+    def shut(self, why: str) -> None:
+        """Cut off all sessions, and let nobody have one: `why`."""
+        self._shut = why
+        self.drop()
+
+    async def close(self) -> None:
+        """End all sessions. Those that are lent are cut off."""
+        self._shut = self._shut or "the queue manager has left its queue-sharing group"
+        for lane in self._all:
+            session, lane.session = lane.session, None
+            if session is None:
+                continue
+            if lane in self._free:
+                await session.close(timeout=CONNECT_SECONDS)
+            else:
+                session.terminate()
+
+    def drop(self) -> None:
+        """Cut off all sessions: they are of a life of the member that is over."""
+        for lane in self._all:
+            lane.drop()
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[Lane]:
+        """A lane with a session, for as long as the block lasts. Raises CF_NOT_AVAILABLE (2345)."""
+        self._figures.waits += not self._free
+        async with self._limit:
+            lane = self._free.pop()  # the one used last: its session is warm
+            try:
+                await self.renew(lane)
+                yield lane
+            finally:
+                self._free.append(lane)
+
+    async def renew(self, lane: Lane) -> None:
+        """Give a lane a session, unless it has one. Raises CF_NOT_AVAILABLE (2345)."""
+        if self._shut:
+            raise MQError(MQRC.CF_NOT_AVAILABLE, self._shut)
+        if lane.session is not None and not lane.session.is_closed():
+            return
+        lane.drop()
+        try:
+            lane.session = await self._connect()
+        except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+            raise MQError(
+                MQRC.CF_NOT_AVAILABLE, f"the database of the group cannot be reached: {error or 'no answer'}"
+            ) from error

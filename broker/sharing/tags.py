@@ -1,0 +1,81 @@
+"""Connection tags in the group: one row a connection that has one (queue-sharing 6).
+
+A row goes after the last unit of work of its connection, which the database checks as well (`release_tag` in the
+schema); those of a failed member go with the end of its recovery. Until then the tag is in use.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from broker.engine.answers import succeed
+from broker.engine.tags import hold, in_use
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.sharing.database import OutcomeUnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from broker.engine.conversation import Conversation
+    from broker.engine.tags import TagUse
+    from broker.interface.port import Call
+    from broker.sharing.desk import Desk
+
+logger = logging.getLogger(__name__)
+
+_TAKE: Final = "SELECT take_tag($1, $2, $3, $4, $5, $6, $7) AS taken"
+_RELEASE: Final = "SELECT release_tag($1, $2, $3) AS free"
+_AGAIN_SECONDS: Final = 0.1
+_AWAY: Final = (MQRC.CF_NOT_AVAILABLE, MQRC.CF_STRUC_IN_USE)
+
+
+class Tags:
+    """The connection tags of one member."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._database = desk.database
+
+    async def take(self, conversation: Conversation, call: Call[int], use: TagUse) -> None:
+        """Take a tag. Raises CONN_TAG_IN_USE (2271), CONN_TAG_NOT_USABLE (2350)."""
+        own = self._database.member, self._database.epoch
+        try:
+            rows = await self._database.repeat(_TAKE, *own, use.id, use.tag, use.process, use.exclusive, use.groupwide)
+        except MQError as error:
+            self._desk.release_tag(use, _nothing)  # it may have been taken, and the answer lost
+            if error.reason not in _AWAY:
+                raise
+            raise MQError(MQRC.CONN_TAG_NOT_USABLE, f"connection tag {use}: {error.detail}") from error
+        if not rows[0]["taken"]:
+            raise in_use(use)
+        if conversation.broken or call.done():  # meanwhile: nobody has it
+            self._desk.release_tag(use, _nothing)
+            succeed(call, 0)
+            return
+        hold(conversation, use)
+        succeed(call, 0)
+
+    async def release(self, use: TagUse, then: Callable[[], None]) -> None:
+        """Let a tag go, as soon as the database says that it can; the end of this member does so in any case."""
+        try:
+            while not await self._released(use) and not self._desk.stopping:
+                with anyio.move_on_after(_AGAIN_SECONDS):
+                    await self._desk.stopped.wait()
+        finally:
+            then()
+
+    async def _released(self, use: TagUse) -> bool:
+        try:
+            rows = await self._database.repeat(_RELEASE, self._database.member, self._database.epoch, use.id)
+        except (MQError, OutcomeUnknownError) as error:
+            logger.debug("connection tag not released yet tag=%s: %s", use, error)
+            return False
+        return bool(rows[0]["free"])
+
+
+def _nothing() -> None:
+    """Nobody waits for it."""

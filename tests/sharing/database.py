@@ -1,0 +1,173 @@
+"""A queue-sharing group in the database of the tests: where it is, what lies in it, and what must not be left there."""
+
+from __future__ import annotations
+
+import json
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final, Self
+from weakref import WeakKeyDictionary
+
+import asyncpg
+
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, WAITING
+from broker.sharing.schema import ensure
+from tests.sharing.postgres import JUDGE, OWNER
+
+if TYPE_CHECKING:
+    from tests.sharing.postgres import Postgres, Psql
+
+_numbers = count(1)
+_empty_ones: WeakKeyDictionary[Postgres, list[str]] = WeakKeyDictionary()
+_as_made: WeakKeyDictionary[Postgres, dict[str, str]] = WeakKeyDictionary()
+
+_SHOWN: Final = 5  # of a kind
+_AT_REST: Final = (AVAILABLE, DAMAGED, CLAIMED, WAITING)
+
+LEAKS: Final = {
+    "sessions": "SELECT application_name, state, query FROM pg_stat_activity WHERE starts_with(application_name, $1)",
+    "units of work": "SELECT * FROM unit_of_work",
+    "handles": "SELECT * FROM handle",
+    "connection tags": "SELECT * FROM connection_tag",
+    "messages not at rest": (
+        "SELECT queue, place, state, unit, token, owner, member, epoch FROM message"
+        f" WHERE NOT state = ANY ('{{{','.join(map(str, _AT_REST))}}}')"
+        " OR unit IS NOT NULL OR token IS NOT NULL OR owner IS NOT NULL"
+    ),
+    "keys in units of work": "SELECT queue, key, unit FROM put_key WHERE unit IS NOT NULL",
+    "depths that are wrong": (
+        "SELECT name, depth, there FROM queue,"
+        f" LATERAL (SELECT count(*) AS there FROM message WHERE queue = name AND state <> {GET_PENDING}) AS counted"
+        " WHERE depth <> there"
+    ),
+    "locks": (
+        "SELECT locktype, relation::regclass::text, mode, pid FROM pg_locks JOIN pg_stat_activity USING (pid)"
+        " WHERE starts_with(application_name, $1) OR locktype = 'advisory'"
+    ),
+}
+"""What is left behind, and how it is found: none of these may have a row when all members have left in order."""
+
+
+class GroupDatabase:
+    """A new queue-sharing group on a server, entered with `async with`: its schema is there, and is empty.
+
+    Whoever leaves it takes everything with it; what the members have left behind is an AssertionError, but for what
+    `forgive` names. One that is `reused` may be what an earlier test has left empty: quicker, where there are many.
+    """
+
+    def __init__(self, server: Postgres, *, reused: bool = False) -> None:
+        self.server = server
+        free = _empty_ones.setdefault(server, [])
+        self.name = free.pop() if reused and free else f"G{next(_numbers):03X}"
+        self._reused = reused
+        self.schema = f"evermq_{self.name.lower()}"
+        self.dsn = server.dsn()
+        self._forgiven: set[str] = set()
+        self._judge: asyncpg.Connection | None = None
+        self._psql: Psql | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.make()
+        return self
+
+    async def make(self) -> None:
+        """Make its tables, as its first member would."""
+        session = await self.session()
+        try:
+            await ensure(session, self.schema)
+        finally:
+            await session.close()
+        if self._reused and self.server not in _as_made:
+            await self._remember()
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        left: dict[str, list[Any]] = {"a test that failed": []}
+        try:
+            if kind is None:
+                left = await self.leaks()
+        finally:
+            if self._reused and not left:
+                await self._empty()
+            else:
+                await self.remove()
+        assert kind is not None or not left, left
+
+    def forgive(self, *kinds: str) -> None:
+        """What this test leaves behind on purpose: keys of `LEAKS`."""
+        assert set(kinds) <= set(LEAKS), kinds
+        self._forgiven |= set(kinds)
+
+    async def session(self, user: str = OWNER, **settings: str) -> asyncpg.Connection:
+        """A session on the tables of the group, to be closed by the caller."""
+        settings = {"search_path": self.schema, **settings}
+        return await asyncpg.connect(self.server.dsn(user), server_settings=settings)
+
+    async def rows(self, sql: str, *arguments: object) -> list[dict[str, Any]]:
+        """What a statement of the judge's finds in the tables of the group."""
+        if self._judge is None or self._judge.is_closed():
+            self._judge = await self.session(JUDGE, application_name="judge")
+        return [dict(row) for row in await self._judge.fetch(sql, *arguments)]
+
+    async def value(self, sql: str, *arguments: object) -> Any:
+        """The one value that a statement of the judge's finds."""
+        (row,) = await self.rows(sql, *arguments)
+        (value,) = row.values()
+        return value
+
+    def at_once(self, sql: str) -> list[list[str]]:
+        """What a statement of the judge's finds now, while the event loop stands still; as text."""
+        if self._psql is None:
+            self._psql = self.server.psql(self.schema)
+        return self._psql.rows(sql)
+
+    async def leaks(self) -> dict[str, list[dict[str, Any]]]:
+        """What members have left behind that have gone, by kind."""
+        looks = " UNION ALL ".join(
+            f"SELECT '{kind}' AS kind, to_jsonb(found) AS row FROM ({sql} LIMIT {_SHOWN}) AS found"
+            for kind, sql in LEAKS.items()
+            if kind not in self._forgiven
+        )
+        found: dict[str, list[dict[str, Any]]] = {}
+        for row in await self.rows(looks, *([f"{self.name}/"] if "$1" in looks else [])):
+            found.setdefault(row["kind"], []).append(json.loads(row["row"]))
+        return found
+
+    async def _empty(self) -> None:
+        """Leave it as it was made, but for its sequences, for another test."""
+        session = await self.session()
+        await session.execute(";".join(f"DELETE FROM {table}" for table in await self._tables()))
+        for table, rows in _as_made[self.server].items():
+            sql = f"INSERT INTO {table} SELECT * FROM jsonb_populate_recordset(NULL::{table}, $1)"
+            await session.execute(sql, rows)
+        await session.close()
+        await self._hang_up()
+        _empty_ones[self.server].append(self.name)
+
+    async def _remember(self) -> None:
+        """Know what is in the tables when they are new."""
+        _as_made[self.server] = {
+            table: rows
+            for table in await self._tables()
+            if (rows := await self.value(f"SELECT jsonb_agg(to_jsonb(each)) FROM {table} AS each")) is not None
+        }
+
+    async def _tables(self) -> list[str]:
+        """Those of the group, a partitioned one for its parts."""
+        sql = "SELECT tablename FROM pg_tables WHERE schemaname = $1 AND tablename NOT LIKE 'message\\_%' ORDER BY 1"
+        return [row["tablename"] for row in await self.rows(sql, self.schema)]
+
+    async def remove(self) -> None:
+        """Everything of the group is gone."""
+        await self.rows(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE starts_with(application_name, $1)",
+            f"{self.name}/",
+        )
+        await self.rows(f"DROP SCHEMA {self.schema} CASCADE")
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        judge, self._judge = self._judge, None
+        if judge is not None:
+            await judge.close()
+        psql, self._psql = self._psql, None
+        if psql is not None:
+            psql.close()

@@ -1,0 +1,115 @@
+"""Connecting by the name of a group reaches any member that answers (queue-sharing 1)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+from broker import QueueManager, QueueSharingGroup
+from broker.client import connect
+from broker.client.address import Address, parse
+from broker.config import LimitsConfig, ListenerConfig
+from broker.mqi import MQCA, MQOO, MQOT, MQRC, MQError, ObjectDescriptor
+from broker.server import Server
+from tests.conformance.expect import ALL
+
+if TYPE_CHECKING:
+    from tests.sharing.database import GroupDatabase
+
+
+class Listening:
+    """A queue manager and its listener, which can go on at the same place in another one."""
+
+    def __init__(self, name: str, group: QueueSharingGroup | None = None, port: int = 0) -> None:
+        self._manager = QueueManager.open(name=name, group=group)
+        self._stack = AsyncExitStack()
+        self._port = port
+
+    async def __aenter__(self) -> str:
+        manager = await self._stack.enter_async_context(self._manager)
+        listener = ListenerConfig(port=self._port)
+        server = await self._stack.enter_async_context(Server(manager, listener, LimitsConfig()))
+        return server.addresses[0]
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+
+async def nowhere() -> str:
+    """Where nobody listens."""
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port: int = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    return f"127.0.0.1:{port}"
+
+
+def test_a_url_may_name_several_hosts() -> None:
+    address = parse("mq://h1:1415,[::1],h3/GRP1")
+    assert address.all == (
+        Address(host="h1", port=1415, q_mgr_name="GRP1"),
+        Address(host="::1", q_mgr_name="GRP1"),
+        Address(host="h3", q_mgr_name="GRP1"),
+    )
+    assert str(address) == "h1:1415, [::1]:1414, h3:1414"
+
+
+@pytest.mark.parametrize(
+    "url", ["mq://h1,/GRP1", "mq://,h1", "mq://h1,user@h2/GRP1", "mq://h1,h2:x/GRP1", "mq://h1,h2?a"]
+)
+def test_what_is_no_list_of_hosts_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="mq://"):
+        parse(url)
+
+
+@pytest.mark.postgres
+async def test_s1_1_a_program_that_names_the_group_is_connected_to_a_member_that_runs(group: GroupDatabase) -> None:
+    joined = QueueSharingGroup(group.name, group.dsn)
+    async with Listening("QM2", joined) as address:
+        async with connect(f"mq://{await nowhere()},{address}/{group.name}") as connection:
+            assert connection.q_mgr_name == "QM2"
+            manager = ObjectDescriptor(object_type=MQOT.Q_MGR)
+            async with connection.open(manager, MQOO.INQUIRE) as opened:
+                found = await opened.inquire(MQCA.Q_MGR_NAME, MQCA.QSG_NAME)
+            assert found == {MQCA.Q_MGR_NAME: "QM2", MQCA.QSG_NAME: group.name}
+        async with connect(f"mq://{address}/QM2") as connection:
+            assert connection.q_mgr_name == "QM2"
+        with pytest.raises(MQError, match="GRP9 is not here") as refused:
+            await connect(f"mq://{address}/GRP9").__aenter__()
+        assert refused.value.reason == MQRC.Q_MGR_NAME_ERROR
+
+
+async def test_where_nobody_answers_all_that_were_tried_are_named() -> None:
+    first, second = await nowhere(), await nowhere()
+    async with Listening("QM1") as address:
+        with pytest.raises(MQError) as failed:
+            await connect(f"mq://{first},{second},{address}/GRP1").__aenter__()
+    assert failed.value.reason == MQRC.HOST_NOT_AVAILABLE
+    assert all(place in str(failed.value) for place in (first, second, address, "GRP1 is not here; this is QM1"))
+
+
+async def test_hosts_are_tried_in_the_order_given() -> None:
+    async with Listening("QM1") as first, Listening("QM2") as second:
+        async with connect(f"mq://{first},{second}") as connection:
+            assert connection.q_mgr_name == "QM1"
+        async with connect(f"mq://{second},{first}") as connection:
+            assert connection.q_mgr_name == "QM2"
+
+
+@pytest.mark.postgres
+async def test_a_connection_that_outlives_its_line_goes_on_at_another_member(group: GroupDatabase) -> None:
+    joined = QueueSharingGroup(group.name, group.dsn)
+    async with Listening("QM2", joined) as second:
+        first = Listening("QM1", joined)
+        address = await first.__aenter__()
+        async with connect(f"mq://{address},{second}/{group.name}", reconnect=True) as connection:
+            assert connection.q_mgr_name == "QM1"
+            await connection.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)", check=True)
+            queue = await connection.open("Q", ALL)
+            await queue.put(b"1")
+            await first.__aexit__()
+            assert (await queue.get(wait=10)).data == b"1"
+            assert connection.q_mgr_name == "QM2"
