@@ -1,0 +1,282 @@
+"""The shared repository: definitions that the members of a group have together (queue-sharing 2).
+
+1.  A change is one transaction: it holds the definition that it is made from, of the version that is known here. Where
+    another member was faster the repository is read again, and the change is made of what it has become.
+2.  What is committed takes effect here before the command is answered, and is announced to all. Who hears of it, or has
+    lost the line on which it is told, reads what has changed. Versions are never used again, so they alone say what.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import anyio
+
+from broker.commands.attributes import defaults
+from broker.core.names.definitions import GROUP, GROUP_VERSION, SHARED, Define, Definition, Delete
+from broker.engine.mistakes import mistake
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.sharing.database import ATTEMPTS, OvertakenError, StaleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from broker.core.manager import Manager
+    from broker.core.names.definitions import Change
+    from broker.sharing.database import Session
+    from broker.sharing.desk import Desk
+
+logger = logging.getLogger(__name__)
+
+OBJECTS_CHANGED: Final = "@objects"
+"""What the database tells the members of a group when a definition has changed. No name of a queue begins so."""
+
+_STRUCTURE: Final = "CFSTRUCT"
+_WORDS: Final = {SHARED: "SHARED", GROUP: "GROUP"}
+_NUMBERS: Final = {word: number for number, word in _WORDS.items()}
+_NEEDS_CLOSED: Final = ("USAGE", "CFSTRUCT")
+
+_OBJECTS: Final = (
+    "SELECT disposition, space, name, kind, version, CASE WHEN version = ANY ($1) THEN NULL ELSE attributes END "
+    "AS attributes FROM object"
+)
+_STRUCTURES: Final = "SELECT name, attributes, version, status, backed_up FROM structure"
+
+
+class Key(NamedTuple):
+    """What of the repository a definition is: SHARED or GROUP, to which structures belong too; name space and name."""
+
+    disposition: int
+    space: str
+    name: str
+
+
+class Known(NamedTuple):
+    """A definition as this member knows it: None, of version 0, where there is none."""
+
+    definition: Definition | None
+    version: int
+
+
+_NOTHING: Final = Known(None, 0)
+
+
+class Repository:
+    """The definitions of the group, as one member knows them."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._database = desk.database
+        self._known: dict[Key, Known] = {}
+        self._lock = anyio.Lock()  # what is read is not older than what has been written here
+        self._news = anyio.Event()
+
+    @property
+    def _core(self) -> Manager:
+        return self._desk.core
+
+    # Reading
+
+    async def load(self) -> None:
+        """Take over what is defined."""
+        await self.reload()
+        await self.refresh()
+
+    async def reload(self) -> None:
+        """Take over what has changed since the last time."""
+        async with self._lock:
+            await self._read()
+
+    async def refresh(self) -> None:
+        """Bring the depths of the shared queues up to date."""
+        async with self._database.look() as session:
+            depths = await session.fetch("SELECT name, depth FROM queue")
+        for name, depth in depths:
+            queue = self._desk.shared(name)
+            if queue is not None:
+                queue.depth = depth
+
+    async def up_to_date(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Make a call, and again when it turns out that it relied on a definition that another member has changed."""
+        for _ in range(ATTEMPTS - 1):
+            try:
+                await work()
+            except StaleError:
+                await self.reload()
+            else:
+                return
+        await work()
+
+    async def run(self) -> None:
+        """Read again what other members have changed, for as long as the member lives."""
+        while not self._desk.stopping:
+            await self._news.wait()
+            self._news = anyio.Event()
+            try:
+                await self.reload()
+            except MQError as away:
+                logger.debug("repository not read: %s", away)  # it is when there is a line again
+            except Exception as error:
+                mistake(error, "the reading of shared definitions")
+            else:
+                self._desk.copies.refresh()
+
+    def told(self) -> None:
+        """Something has changed, or may have."""
+        self._news.set()
+
+    async def _read(self) -> None:
+        async with self._database.look() as session:
+            structures = await session.fetch(_STRUCTURES)
+            objects = await session.fetch(_OBJECTS, [known.version for known in self._known.values()])
+        for row in structures:
+            self._take_structure(row)
+        there = {Key(GROUP, _STRUCTURE, row["name"]) for row in structures}
+        for row in objects:
+            key = Key(_NUMBERS[row["disposition"]], row["space"], row["name"])
+            there.add(key)
+            if row["attributes"] is not None:
+                self._take(key, Definition(row["kind"], key.name, json.loads(row["attributes"])), row["version"])
+        for key in self._known.keys() - there:
+            self._forget(key)
+        self._desk.context.perform()
+
+    def _take(self, key: Key, definition: Definition, version: int) -> None:
+        """What stands in the repository takes effect here."""
+        self._known[key] = Known(definition, version)
+        if key.disposition == SHARED:
+            self._core.apply(Define(definition, version), self._desk.manager.clock.monotonic())
+        else:
+            attributes = {**definition.attributes, GROUP_VERSION: version}
+            self._core.objects.group_definitions[key.space, key.name] = Definition(
+                definition.kind, key.name, attributes
+            )
+
+    def _take_structure(self, row: Any) -> None:
+        attributes = defaults(_STRUCTURE) | json.loads(row["attributes"])
+        definition = Definition(_STRUCTURE, row["name"], attributes)
+        self._known[Key(GROUP, _STRUCTURE, row["name"])] = Known(definition, row["version"])
+        self._core.objects.define_structure(definition, failed=row["status"] != "ACTIVE", backed_up=row["backed_up"])
+
+    def _forget(self, key: Key) -> None:
+        del self._known[key]
+        if key.disposition == SHARED:
+            self._core.apply(Delete(key.space, key.name, SHARED), self._desk.manager.clock.monotonic())
+        elif key.space == _STRUCTURE:
+            self._core.objects.forget_structure(key.name)
+        else:
+            self._core.objects.group_definitions.pop((key.space, key.name), None)
+
+    # Changing
+
+    def owns(self, change: Change) -> bool:
+        """Whether a change is one of the repository."""
+        return _key(change).disposition in _WORDS
+
+    def known(self, change: Change) -> Known:
+        """What a change is made from."""
+        return self._known.get(_key(change), _NOTHING)
+
+    async def make(self, change: Change, before: Known) -> None:
+        """Make a change of what was `before`, and let it take effect here.
+
+        Raises OBJECT_ALREADY_EXISTS (2100), UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042), Q_NOT_EMPTY (2055),
+        CF_STRUC_ERROR (2349), OBJECT_CHANGED (2041) where others change it all the time, and those of the database.
+        """
+        async with self._lock:
+            for _ in range(ATTEMPTS):
+                try:
+                    await self._write(change, before)
+                except OvertakenError:
+                    await self._read()
+                    now = self.known(change)
+                    change, before = _made_of(change, before.definition, now), now
+                else:
+                    return
+        raise MQError(MQRC.OBJECT_CHANGED, f"{_key(change).name} is being changed by other members: try again")
+
+    async def _write(self, change: Change, before: Known) -> None:
+        key = _key(change)
+        if isinstance(change, Define):
+            definition = _without_version(change.definition)
+            version = await self._database.transact(
+                lambda session: _define(session, key, definition, before, force=change.force), _nothing
+            )
+            if key.space == _STRUCTURE:
+                await self._read()
+            else:
+                self._take(key, definition, version)
+        elif isinstance(change, Delete):
+            await self._database.transact(lambda session: _delete(session, key, change, before), _nothing)
+            self._forget(key)
+        else:
+            await self._database.transact(
+                lambda session: session.execute("SELECT clear_queue($1, $2)", key.name, before.version), _nothing
+            )
+            self._core.apply(change, self._desk.manager.clock.monotonic())
+            self._core.objects.shared_queues[key.name].depth = 0
+
+
+def _key(change: Change) -> Key:
+    if isinstance(change, Define):
+        definition = change.definition
+        return Key(GROUP if definition.kind == _STRUCTURE else definition.disposition, definition.space, change.name)
+    return Key(change.disposition, change.space, change.name)
+
+
+def _without_version(definition: Definition) -> Definition:
+    attributes = {keyword: value for keyword, value in definition.attributes.items() if keyword != GROUP_VERSION}
+    return Definition(definition.kind, definition.name, attributes)
+
+
+def _made_of(change: Change, before: Definition | None, now: Known) -> Change:
+    """The same change of what another member has made of it meanwhile. Raises OBJECT_ALREADY_EXISTS (2100),
+    UNKNOWN_OBJECT_NAME (2085).
+    """
+    if before is None and now.definition is not None:
+        raise MQError(MQRC.OBJECT_ALREADY_EXISTS, "another member has defined it meanwhile")
+    if before is not None and now.definition is None:
+        raise MQError(MQRC.UNKNOWN_OBJECT_NAME, change.name)
+    if not isinstance(change, Define) or before is None or now.definition is None:
+        return change
+    wanted = change.definition
+    given = {word: value for word, value in wanted.attributes.items() if before.attributes.get(word) != value}
+    return Define(Definition(wanted.kind, wanted.name, now.definition.attributes | given), force=change.force)
+
+
+async def _define(session: Session, key: Key, definition: Definition, before: Known, *, force: bool) -> int:
+    attributes = json.dumps(definition.attributes)
+    if key.space == _STRUCTURE:
+        return int(await session.fetchval("SELECT define_structure($1, $2, $3)", key.name, attributes, before.version))
+    version = await session.fetchval(
+        "SELECT define_object($1, $2, $3, $4, $5, $6)",
+        _WORDS[key.disposition], key.space, key.name, definition.kind, attributes, before.version,
+    )  # fmt: skip
+    if key.disposition == SHARED and before.definition is not None:
+        was, is_now = before.definition.attributes, definition.attributes
+        moved = was.get("CFSTRUCT") != is_now.get("CFSTRUCT")
+        closed = any(was.get(word) != is_now.get(word) for word in _NEEDS_CLOSED)
+        alone = bool(was.get("SHARE")) and not is_now.get("SHARE")
+        if moved or (closed and not force) or (alone and not force):
+            await session.execute(
+                "SELECT check_unused($1, $2, $3, $4)", key.name, closed, 1 if alone and not force else -1, closed
+            )
+    return int(version)
+
+
+async def _delete(session: Session, key: Key, change: Delete, before: Known) -> None:
+    if key.disposition == SHARED:
+        await session.execute(
+            "SELECT delete_queue($1, $2, $3, $4)", key.name, before.version, change.purge, change.closing
+        )
+    elif key.space == _STRUCTURE:
+        await session.execute("SELECT delete_structure($1, $2)", key.name, before.version)
+    else:
+        await session.execute("SELECT delete_object('GROUP', $1, $2, $3)", key.space, key.name, before.version)
+
+
+def _nothing() -> None:
+    """A change has no effect in memory before it is committed."""
