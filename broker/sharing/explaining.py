@@ -1,0 +1,92 @@
+"""Why a shared queue gives a message, or does not: the look of the core, on the rows that there are now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.core.explain.explaining import explain
+from broker.core.message.entry import AVAILABLE, LOCKED, PREPARED, WAITING, PreparedEntry
+from broker.core.queues.handles import Hconn
+from broker.core.queues.unit import Unit
+from broker.mqi.explanations import Cause, Explanation
+from broker.sharing.rows import COLUMNS, entry_of
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+    from broker.core.explain.explaining import Wanted
+    from broker.core.message.entry import Entry
+    from broker.core.names.routes import Route
+    from broker.core.queues.shared_queue import SharedQueue
+    from broker.sharing.desk import Desk
+
+ROWS_MAX: Final = 10_000
+"""More messages are not looked at: those that come first."""
+
+_ROWS: Final = (
+    f"SELECT {COLUMNS.replace('body', 'NULL::bytea AS body').replace('state', 'message.state')}, message.unit, "
+    "message.member, message.consumer, message.claim_sequence, extract(epoch FROM started)::double precision AS since "
+    "FROM message LEFT JOIN unit_of_work ON unit_of_work.id = message.unit WHERE queue = $1 "
+    "AND (message.state <> 2 OR message.unit IS NOT NULL) ORDER BY place LIMIT $2"  # what was got outside one is gone
+)
+
+
+async def explained(desk: Desk, route: Route, queue: SharedQueue, wanted: Wanted) -> Explanation:
+    """What keeps the wanted messages from those who get by this route. Where a program of another member has them, it
+    is told which member that is, not which program. Gets that wait at other members are not told.
+    """
+    await desk.holdings.refresh(lag=False)
+    async with desk.database.look() as session:
+        rows = await session.fetch(_ROWS, queue.name, ROWS_MAX)
+        has_input = await session.fetchval("SELECT EXISTS (SELECT FROM handle WHERE queue = $1 AND input)", queue.name)
+    entries, states = [entry_of(queue, row) for row in rows], [row["state"] for row in rows]
+    there = [entry for entry, state in zip(entries, states, strict=True) if state == AVAILABLE]
+    own = desk.manager.open_units()
+    units: dict[UUID | str, Unit] = {unit.shared.id: unit for unit in own if unit.shared is not None and unit.shared.id}
+    locked = {each.key: each for handle in queue.handles for each in handle.position.locked}
+    with queue.page(there) as shelf:
+        for entry, row in zip(entries, rows, strict=True):
+            if row["state"] == PREPARED:
+                _note_prepared(desk, row, entry)
+            elif row["state"] != AVAILABLE:
+                entry.state = row["state"]
+                if row["consumer"] is not None:
+                    _note_claim(desk, row, entry)
+                shelf.entries[entry.key] = locked.get(entry.key, entry)
+                entry.unit = _unit(row, units)
+                if entry.state == WAITING:
+                    shelf.postpone(entry)
+        most = desk.manager.config.limits.claim_bytes
+        looking = explain(route, shelf, wanted, desk.now(), desk.core, most)
+        findings = [found for found in looking if found is not None]
+    if has_input:  # at another member, if not here
+        findings = [found for found in findings if found.code != Cause.NOT_OPEN_FOR_INPUT]
+    return Explanation(q_name=queue.name, findings=tuple(findings))
+
+
+def _note_claim(desk: Desk, row: Any, entry: Entry) -> None:
+    """Who has claimed a message."""
+    for consumer in desk.core.consumers.of_group.values():
+        if consumer.uuid == row["consumer"].hex:
+            consumer.seen[entry] = row["claim_sequence"] <= consumer.pinned
+
+
+def _note_prepared(desk: Desk, row: Any, entry: Entry) -> None:
+    """Which prepared unit has a message."""
+    unit = desk.core.sinks.of_group.get(row["unit"])
+    if unit is not None:
+        unit.entries.append(PreparedEntry.of(entry))
+
+
+def _unit(row: Any, units: dict[UUID | str, Unit]) -> Unit | None:
+    """The unit of work in which a message is, or that stands for those who have locked it at another member: one of
+    these, or a new one.
+    """
+    known = row["member"] if row["state"] == LOCKED else row["unit"]
+    if known is None:
+        return None
+    if known not in units:
+        units[known] = unit = Unit()
+        unit.owner = Hconn(f"a program of {row['member']}")
+        unit.since = row["since"] or 0.0
+    return units[known]

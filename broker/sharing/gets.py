@@ -1,0 +1,125 @@
+"""MQGET from shared queues: the database orders and locks, the core judges (queue-sharing rule 10.2).
+
+A get that the database understands by itself is served in a round, in one call of the database (`rounds`). All others
+look first (`looks`). Either way what is found is an ordinary grant, and what becomes of it is the engine's business.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.core.calls import getting
+from broker.core.queues.effects import Grant
+from broker.engine.batches import ANSWER_BYTES
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.sharing.askers import Asker
+from broker.sharing.looks import Looks
+from broker.sharing.rounds import AT_ONCE, Rounds
+
+if TYPE_CHECKING:
+    from broker.core.queues.handles import Handle
+    from broker.core.queues.shared_queue import SharedQueue
+    from broker.engine.batches import GetManyCall
+    from broker.engine.calls import GetCall
+    from broker.engine.conversation import Conversation
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor
+    from broker.sharing.desk import Desk
+
+_NO_MSG_LOCKED: Final = int(MQRC.NO_MSG_LOCKED)
+
+
+class Gets:
+    """The gets of one member."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.rounds = Rounds(desk)
+        self.looks = Looks(desk)
+        self._locks = desk.locks
+
+    async def get(
+        self,
+        conversation: Conversation,
+        call: GetCall,
+        handle: Handle,
+        queue: SharedQueue,
+        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int | None, bool],
+    ) -> None:
+        """Make one get: answer it, or let it wait."""
+        md, options, max_length, waiting = arguments
+        now = self._desk.now()
+        request = getting.request_for(self._desk.core, handle, md, options, max_length, now, waiting=waiting)
+        if request.unlock:
+            answer = Grant([], 0 if handle.position.locked else _NO_MSG_LOCKED)
+            call.granted(await self._locks.release(queue, handle, answer))
+            return
+        call.form = conversation.form(md, options, max_length)
+        asker = Asker(conversation, call, handle, request, patient=True)
+        await self._serve(queue, asker)
+        if asker.grants:
+            call.granted(asker.grants[0])
+        elif not call.done():
+            self._wait(asker, queue, options)
+
+    async def _serve(self, queue: SharedQueue, asker: Asker) -> None:
+        try:
+            await self.serve(queue, asker)
+        except MQError as error:
+            if not (asker.request.may_wait and error.reason == MQRC.CF_STRUC_IN_USE):
+                raise
+
+    async def serve(self, queue: SharedQueue, asker: Asker) -> None:
+        """Give a get what is there now (`Asker.grants`); perhaps nothing."""
+        question = asker.question
+        if question is not None:
+            await self.rounds.ask(queue, asker, question)
+            return
+        asker.count = 1
+        grant = await self.looks.get(queue, asker)
+        if grant is not None:
+            asker.grants.append(grant)
+        if queue.noted.uncovered:
+            queue.noted.uncovered = False
+            self._desk.waits.watch(queue)
+
+    def _wait(self, asker: Asker, queue: SharedQueue, options: GetMessageOptions) -> None:
+        if asker.gone:  # the connection has ended meanwhile, and with it the waits that it had
+            raise MQError(asker.conversation.call_order.ended or MQRC.CONNECTION_BROKEN, "")
+        if not asker.request.may_wait:
+            raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
+        asker.conversation.wait(asker.call, asker.handle, queue, asker.request, options)  # type: ignore[arg-type]
+        self._desk.waits.watch(queue)
+
+    async def get_many(
+        self,
+        conversation: Conversation,
+        call: GetManyCall,
+        handle: Handle,
+        queue: SharedQueue,
+        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int],
+    ) -> None:
+        """Make a batch of gets: answer it with what is there, or let it wait for the first message."""
+        md, options, count = arguments
+        call.form = conversation.form(md, options, None)
+        room = ANSWER_BYTES
+        while True:
+            try:
+                request = getting.request_for(self._desk.core, handle, md, options, None, self._desk.now())
+                asker = Asker(conversation, call, handle, request, patient=not call.begun)
+                asker.count, asker.bytes_max = min(count, AT_ONCE), room
+                await self._serve(queue, asker)
+            except MQError:
+                if not call.begun:
+                    raise
+                break  # the next call meets it again
+            for grant in asker.grants:
+                call.keep(grant)
+                room -= grant.length
+                count -= 1
+            if asker.gone or count <= 0 or room <= 0 or len(asker.grants) < asker.count:
+                break
+        if call.begun:
+            call.complete()
+        elif not call.done():
+            self._wait(asker, queue, options)

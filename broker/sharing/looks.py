@@ -1,0 +1,282 @@
+"""Gets that look before they take: browses, and destructive gets for which the core must judge messages.
+
+1. A look is a page of messages, locked by nobody. The core chooses on it as on any queue.
+2. What a destructive get or a browse with LOCK has chosen is taken by one statement, all or nothing: it locks the first
+   of these messages unless a rival is at it, and then all others, for which it waits (queue-sharing rule 10.2.4). So
+   two who put the same message together from its segments are not at odds for ever.
+3. All that its choice has relied on, the whole group for ALL_MSGS_AVAILABLE, is locked by that statement and must be
+   there still. It is never given a part.
+4. A message at which a rival is, is passed over. Where nothing else is found, it is waited for
+   (queue-sharing rule 10.2.2).
+5. The core grants after that statement is committed, so nothing has to be taken back.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import uuid4
+
+from broker.core.calls import choosing, granting
+from broker.core.message.entry import GET_PENDING, GONE, LOCKED
+from broker.core.queues.views import PART, Search
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.sharing.askers import Joined
+from broker.sharing.database import OutcomeUnknownError
+from broker.sharing.pages import fill, page
+from broker.sharing.rounds import written
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from broker.core.calls.granting import Outline
+    from broker.core.message.entry import Entry
+    from broker.core.queues.effects import Grant
+    from broker.core.queues.handles import Handle
+    from broker.core.queues.selection import Request
+    from broker.core.queues.shared_queue import SharedQueue
+    from broker.sharing.askers import Asker
+    from broker.sharing.desk import Desk
+    from broker.sharing.pages import Page
+    from broker.sharing.sessions import Lane, Session
+
+_TRUNCATED_FAILED: Final = int(MQRC.TRUNCATED_MSG_FAILED)
+_TAKE: Final = "SELECT * FROM take_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+_LOCK: Final = "SELECT lock_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+_TAKEN: Final = (
+    "SELECT place, body, backout_count, NULL AS new_depth FROM message "
+    "WHERE member = $1 AND epoch = $2 AND state = 2 AND token = $3"
+)
+
+
+class Chosen(NamedTuple):
+    """What the core has chosen on a page: the message, what granting it comes to, and all messages, in the order of
+    their group, that must be available for that.
+    """
+
+    entry: Entry
+    outline: Outline
+    needed: list[Entry]
+
+
+class Looks:
+    """The looks of one member."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._database = desk.database
+
+    async def get(self, queue: SharedQueue, asker: Asker) -> Grant | None:
+        """The message that a get is given; None when there is none, or its getter has gone. Raises why it is not given
+        the one that there is.
+        """
+        request = asker.request
+        passed: set[int] = set()
+        patient = False
+        after = request.after
+        while True:
+            now = self._desk.now()
+            found = await self._database.look_again(partial(self._look, queue, asker, passed, now, after))
+            if found is None:
+                continue
+            seen, entries, chosen = found
+            if seen.overdue:
+                await self._desk.expiry.discard(queue)
+            if asker.gone:
+                return None
+            if chosen is not None:
+                grant, rival = await self._give(queue, asker, chosen, entries, now, patient=patient)
+                if not rival:
+                    return grant
+                passed.add(chosen.needed[0].key)
+                passed.add(chosen.entry.key)
+            elif seen.last is not None:
+                after = seen.last
+            elif passed and asker.patient and not patient:
+                patient, after = True, request.after
+                passed.clear()
+            else:
+                await self._found_nothing(queue, asker)
+                return None
+
+    async def _look(
+        self, queue: SharedQueue, asker: Asker, passed: set[int], now: float, after: int, session: Session
+    ) -> tuple[Page, list[Entry], Chosen | None] | None:
+        """A page, the messages of it that come into question, and what is chosen of them; None where that has gone
+        meanwhile.
+        """
+        seen = await page(session, queue, asker.handle, asker.request, now, after)
+        entries = self._on_shelf(asker.handle, seen, passed, asker.request)
+        chosen = None if asker.gone else self._choose(queue, asker, entries, now)
+        if chosen is not None and not await fill(session, queue, chosen.outline.entries):
+            return None
+        return seen, entries, chosen
+
+    async def _found_nothing(self, queue: SharedQueue, asker: Asker) -> None:
+        """A browse that comes to the end of the queue leaves what it has locked."""
+        before = asker.handle.position.locked
+        if before and asker.request.browse:
+            await self._desk.locks.unlock(queue, [entry.key for entry in _released(asker, before, None)])
+
+    def _on_shelf(self, handle: Handle, seen: Page, passed: set[int], request: Request) -> list[Entry]:
+        """The messages of a page, without those at which rivals are, and with those that the handle itself has locked:
+        they are available to it.
+        """
+        entries = [entry for entry in seen.entries if entry.key not in passed]
+        keys = {entry.key for entry in entries}
+        own = [entry for entry in handle.position.locked if entry.key not in keys and entry.key > request.after]
+        return [*entries, *own]
+
+    def _choose(self, queue: SharedQueue, asker: Asker, entries: Sequence[Entry], now: float) -> Chosen | None:
+        request, handle, core = asker.request, asker.handle, self._desk.core
+        request.view = None
+        if request.unmarked_by is not None:
+            queue.browse_marks.drop_old(now - core.mark_seconds)  # before a page shows them
+        with queue.page(entries) as shelf:
+            try:
+                found = choosing.select(core, handle, queue, request, now)
+                while isinstance(found, Search):
+                    for _ in found.steps:
+                        pass
+                    found = choosing.select(core, handle, queue, request, now)
+            finally:
+                request.view = handle.last_calls.search = handle.last_calls.look = None
+                _lock_again(handle)
+            if found is None:
+                return None
+            outline = granting.outline(core, handle, queue, request, found)
+            needed = {entry.key: entry for entry in outline.entries}
+            if request.whole != PART:
+                needed |= {key: shelf.entries[key] for key in shelf.groups.whole_with(found, request.whole)}
+            return Chosen(found, outline, sorted(needed.values(), key=_in_group))
+
+    async def _give(
+        self, queue: SharedQueue, asker: Asker, chosen: Chosen, entries: Sequence[Entry], now: float, *, patient: bool
+    ) -> tuple[Grant | None, bool]:
+        """Give what was chosen, and whether a rival was there before."""
+        joined, token = asker.joined() if chosen.outline.takes else None, uuid4()
+        if joined is not None:
+            if not await self._take(queue, asker, chosen, joined, token, now, patient=patient):
+                return None, True
+        elif asker.request.lock and not await self._lock(queue, asker, chosen, now, patient=patient):
+            return None, True
+        if asker.gone:
+            await self._undo(queue, asker, chosen, joined, token)
+            return None, False
+        before = asker.handle.position.locked
+        with queue.page(entries):
+            grant = granting.grant(self._desk.core, asker.handle, queue, asker.request, chosen.entry, now)
+            free = _released(asker, before, grant) if before else []
+        if joined is not None:
+            written(grant, joined)
+        if free:
+            await self._desk.locks.unlock(queue, [entry.key for entry in free])
+        return grant, False
+
+    async def _take(
+        self,
+        queue: SharedQueue,
+        asker: Asker,
+        chosen: Chosen,
+        joined: Joined,
+        token: UUID,
+        now: float,
+        *,
+        patient: bool,
+    ) -> bool:
+        """Take the messages in the database; whether they were there still."""
+        in_unit = chosen.outline.in_unit
+        first, *rest = [entry.key for entry in chosen.needed]
+        arguments = (
+            now,
+            first,
+            rest,
+            [entry.key for entry in asker.handle.position.locked],
+            patient,
+            [entry.key for entry in chosen.outline.entries],
+            joined.id if in_unit else None,
+            in_unit and joined.begins,
+            self._desk.tag_of(asker.conversation),
+            token,
+        )
+
+        async def work(lane: Lane) -> list[Any]:
+            own = lane.number, lane.turn, queue.name, queue.version
+            return list(await lane.session.fetch(_TAKE, *own, *arguments))
+
+        made = False
+        try:
+            rows = await self._database.transact_at_once(work, _nothing)
+            if rows is None:  # the session was lost with the answer
+                made = True
+                rows = await self._database.repeat(_TAKEN, self._database.member, self._database.epoch, token)
+        except (MQError, OutcomeUnknownError) as error:
+            if made or isinstance(error, OutcomeUnknownError):
+                self._desk.returns.unknown(
+                    {asker: joined if in_unit else Joined(None, begins=False, if_persistent=False)}, [token]
+                )
+            raise
+        counts = {row["place"]: row["backout_count"] for row in rows}
+        for entry in chosen.outline.entries:
+            entry.backout_count = counts.get(entry.key, entry.backout_count)
+        if rows and rows[0]["new_depth"] is not None:
+            queue.depth = rows[0]["new_depth"]
+        return bool(rows)
+
+    async def _lock(self, queue: SharedQueue, asker: Asker, chosen: Chosen, now: float, *, patient: bool) -> bool:
+        """Lock the messages for the handle in the database; whether they were there still."""
+        first, *rest = [entry.key for entry in chosen.needed]
+        locked = [entry.key for entry in asker.handle.position.locked]
+        owner = f"{asker.handle.hconn.appl_name} {asker.handle.hobj}"
+
+        async def work(lane: Lane) -> bool:
+            own = lane.number, lane.turn, queue.name, queue.version, now
+            return bool(await lane.session.fetchval(_LOCK, *own, first, rest, locked, patient, owner))
+
+        made = await self._database.transact_at_once(work, _nothing)
+        if made is None:  # the session was lost with the answer: lock them again
+            await self._desk.locks.unlock(queue, [first, *rest])
+            return await self._lock(queue, asker, chosen, now, patient=patient)
+        return made
+
+    async def _undo(self, queue: SharedQueue, asker: Asker, chosen: Chosen, joined: Joined | None, token: UUID) -> None:
+        """The getter has gone while its message was being taken or locked."""
+        if joined is not None:
+            begun = [joined.id] if joined.begins and chosen.outline.in_unit and joined.id is not None else []
+            await self._desk.returns.unclaimed(queue, [token], begun)
+        elif asker.request.lock:
+            own = {entry.key for entry in asker.handle.position.locked}
+            await self._desk.locks.unlock(queue, [entry.key for entry in chosen.needed if entry.key not in own])
+
+
+def _released(asker: Asker, before: Sequence[Entry], grant: Grant | None) -> list[Entry]:
+    """What the handle had locked `before` this get and is free now: a browse has gone on to another message, or the get
+    has taken one of them (semantics 5.5).
+    """
+    handle, request = asker.handle, asker.request
+    locked = handle.position.locked
+    others = [entry for entry in before if entry.state != GET_PENDING and (locked is before or entry not in locked)]
+    taken = any(entry.state == GET_PENDING for entry in before)
+    unread = grant is not None and grant.reason == _TRUNCATED_FAILED
+    stays = not (taken or (request.browse and not unread))
+    for entry in others:
+        entry.state = LOCKED if stays else GONE
+    if locked is before and not stays:
+        handle.position = handle.position._replace(locked=())
+    return [] if stays else others
+
+
+def _in_group(entry: Entry) -> tuple[int, int, int]:
+    return entry.msg_seq_number, entry.offset, entry.key
+
+
+def _lock_again(handle: Handle) -> None:
+    """The choice is over for which they were available."""
+    for entry in handle.position.locked:
+        entry.state = LOCKED
+
+
+def _nothing() -> None:
+    """Nothing was changed in memory."""
