@@ -1,0 +1,406 @@
+"""Consumers of shared queues, and their claims (`docs/claims.md`).
+
+A consumer is a row, and belongs to no member: whoever has registered last may go on through any of them (queue-sharing
+rule 10.3.9). Each call is one transaction that begins with the consumer's row, locked; what a reader may do is judged
+by the same `Consumer` of the core, made of that row, and what is claimed by the same `claiming.choose`, on pages.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from broker.core.claims import claiming
+from broker.core.claims.claiming import SLICE_LENGTH
+from broker.core.claims.consumer import CLAIMS_MAX, Consumer
+from broker.core.claims.cutting import Cutting
+from broker.core.message import reports
+from broker.core.message.entry import CLAIMED
+from broker.core.queues.shared_queue import SharedQueue
+from broker.core.queues.unit import Unit
+from broker.engine.column_frames import fitting, frame
+from broker.interface.claims import ConsumerState, Cut, Registration
+from broker.interface.columns import SHORT_MESSAGES_MAX
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.sharing.holdings import FIELDS
+from broker.sharing.ranges import Ranges
+from broker.sharing.rows import ARRIVAL, COLUMNS, entry_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.core.claims.claiming import Limits
+    from broker.core.message.entry import Entry
+    from broker.sharing.database import Session
+
+
+class SharedClaims(Ranges):
+    """The calls about consumers of shared queues, and about these read by number, that are made to one member."""
+
+    def takes(self, q_names: Sequence[str]) -> bool:
+        """Whether a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045) where some
+        queues are shared and others are not (claims rule 2.1).
+        """
+        shared = [queue.shared for queue in self._desk.core.consumers.queues_of(q_names)]
+        if any(shared) and not all(shared):
+            raise MQError(
+                MQRC.OPTION_NOT_VALID_FOR_TYPE,
+                f"{', '.join(q_names)}: some of these queues are shared, and others are not; a consumer has either",
+            )
+        return any(shared)
+
+    # A consumer and its readers
+
+    async def find(self, name: str) -> str | None:
+        """The uuid of the group's consumer of this name; None where there is none."""
+        async with self._database.look() as session:
+            found = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", name)
+        return None if found is None else found.hex
+
+    async def consumer(self, name: str, q_names: Sequence[str]) -> ConsumerState:
+        """Look the consumer up, or make it; other names of queues replace those that it had."""
+
+        async def work(session: Session) -> ConsumerState:
+            await session.execute(
+                "INSERT INTO consumer (uuid, name, q_names) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE "
+                "SET q_names = CASE WHEN cardinality(excluded.q_names) = 0 THEN consumer.q_names "
+                "ELSE excluded.q_names END",
+                uuid4(),
+                name,
+                list(q_names),
+            )
+            uuid = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", name)
+            consumer = await _locked(session, uuid.hex)
+            arrived = await session.fetchval("SELECT last_value FROM arrival")
+            return ConsumerState(
+                consumer.uuid, consumer.generation, consumer.lineage, consumer.base, consumer.acknowledged,
+                consumer.pinned, consumer.next, arrived,
+            )  # fmt: skip
+
+        return await self._database.transact(work, _nothing)
+
+    async def register(self, uuid: str, lineage: str | None, start: int | None, end: int | None) -> Registration:
+        """A reader with a checkpoint becomes the one that may read; it is checked before anything is changed."""
+
+        async def work(session: Session) -> Registration:
+            consumer = await _locked(session, uuid)
+            consumer.check_lineage(lineage)
+            position = consumer.base if start is None else start
+            consumer.check_position(position, end)
+            await _change(session, consumer, generation=consumer.generation + 1)
+            return Registration(consumer.generation, lineage or uuid4().hex[:16], position)
+
+        return await self._database.transact(work, _nothing)
+
+    async def resume(self, uuid: str) -> Registration:
+        """A reader without a checkpoint goes on where the consumer stands: what was not acknowledged comes again."""
+
+        async def work(session: Session) -> Registration:
+            consumer = await _locked(session, uuid)
+            await _change(
+                session,
+                consumer,
+                generation=consumer.generation + 1,
+                lineage=uuid4().hex[:16],
+                pinned=consumer.acknowledged,
+            )
+            return Registration(consumer.generation, consumer.lineage, consumer.acknowledged)
+
+        return await self._database.transact(work, _nothing)
+
+    async def pin(self, uuid: str, generation: int, lineage: str, start: int, end: int) -> list[Cut]:
+        """A batch is going to be read."""
+
+        async def work(session: Session) -> list[Cut]:
+            consumer = await _locked(session, uuid, generation)
+            consumer.check_lineage(lineage)
+            if start < consumer.acknowledged:
+                raise consumer.passed(start, "acknowledged", consumer.acknowledged)
+            if end > consumer.next - 1:
+                raise consumer.missing(end)
+            await _change(session, consumer, lineage=lineage, pinned=max(consumer.pinned, end))
+            found = await self._claimed(session, uuid, start, end, bodies=False)
+            cutting = Cutting()
+            for sequence in range(start + 1, end + 1):
+                cutting.add(sequence, found.get(sequence))
+            return [Cut(*piece) for piece in cutting.pieces]
+
+        return await self._database.transact(work, _nothing)
+
+    # Claims
+
+    async def claim(self, uuid: str, generation: int, start: int, limits: Limits) -> int:
+        """Acknowledge up to `start`, then claim, unless claims beyond it exist. In transactions of a thousand."""
+        ended = await self._checked(uuid, generation, start)
+        while ended < start:
+            ended = await self._acknowledge(uuid, generation, start)
+        taken = size = 0
+        while True:
+            last, count, length, more = await self._claim(uuid, generation, limits, taken, size, after=start)
+            taken, size = taken + count, size + length
+            if not more:
+                return last
+
+    async def _checked(self, uuid: str, generation: int, start: int) -> int:
+        """Up to where the consumer has acknowledged, if a claim may begin behind `start`."""
+
+        async def work(session: Session) -> int:
+            consumer = await _locked(session, uuid, generation)
+            if start < consumer.pinned:
+                raise consumer.passed(start, "pinned", consumer.pinned)
+            if start > consumer.next - 1:
+                raise consumer.missing(start)
+            return consumer.acknowledged
+
+        return await self._database.transact(work, _nothing)
+
+    async def _claim(
+        self, uuid: str, generation: int, limits: Limits, taken: int, size: int, *, after: int
+    ) -> tuple[int, int, int, bool]:
+        """One slice: the last sequence, how many messages of how many bytes, and whether there may be more. Claims
+        behind `after` that were there before this call are its answer.
+        """
+
+        async def work(session: Session) -> tuple[int, int, int, bool]:
+            consumer = await _locked(session, uuid, generation)
+            if consumer.next - 1 > after + taken:
+                return consumer.next - 1, 0, 0, False
+            held = await session.fetchrow(
+                "SELECT count(*) AS messages, coalesce(sum(length), 0) AS bytes FROM message WHERE consumer = $1", uuid
+            )
+            consumer.bytes = held["bytes"]
+            if held["messages"] >= CLAIMS_MAX:
+                return consumer.next - 1, 0, 0, False
+            entries = await self._choose(session, consumer, limits, taken, size)
+            if not entries:
+                return consumer.next - 1, 0, 0, False
+            await self._take(session, consumer, entries)
+            length = sum(entry.length for entry in entries)
+            return consumer.next - 1, len(entries), length, True
+
+        return await self._database.transact(work, _nothing)
+
+    async def _choose(self, session: Session, consumer: Consumer, limits: Limits, taken: int, size: int) -> list[Entry]:
+        """The messages of the next slice, chosen by the core from locked pages of all queues."""
+        core, now = self._desk.core, self._desk.manager.clock.time()
+        queues = [queue for queue in core.consumers.queues_of(consumer.q_names) if isinstance(queue, SharedQueue)]
+        for queue in queues:
+            if await session.fetchval(
+                "SELECT EXISTS (SELECT 1 FROM handle WHERE queue = $1 AND exclusive)", queue.name
+            ):
+                if len(queues) == 1:
+                    raise MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is open for exclusive input in the group")
+                queues.remove(queue)
+        open_ones = claiming.queues_for(queues, consumer)
+        with ExitStack() as pages:
+            for queue in queues:
+                entries = await self._page(session, queue, limits) if queue in open_ones else []
+                shelf = pages.enter_context(queue.page([entry for entry in entries if not entry.expired(now)]))
+                if limits.whole:
+                    for _ in shelf.wholes().all_steps(shelf.entries):
+                        pass
+            chosen = claiming.choose(consumer, open_ones, limits, taken, size)
+            for entry in chosen:
+                entry.queue.claim(entry)
+        return chosen
+
+    async def _page(self, session: Session, queue: SharedQueue, limits: Limits) -> list[Entry]:
+        """The first messages of a queue, locked; where groups count, with all of their groups."""
+        rows = await session.fetch(
+            f"SELECT {COLUMNS}, group_id FROM message WHERE queue = $1 AND state = 1 "
+            f"AND ($2::bigint IS NULL OR {ARRIVAL} <= $2) ORDER BY place LIMIT {SLICE_LENGTH} FOR UPDATE SKIP LOCKED",
+            queue.name,
+            limits.before,
+        )
+        if limits.whole:
+            groups = list({row["group_id"] for row in rows} - {None})
+            others = await session.fetch(
+                f"SELECT {COLUMNS}, group_id FROM message WHERE queue = $1 AND state = 1 AND group_id = ANY ($2) "
+                "ORDER BY place FOR UPDATE",
+                queue.name,
+                groups,
+            )
+            rows = list({row["place"]: row for row in (*rows, *others)}.values())
+        return [entry_of(queue, row) for row in rows]
+
+    async def _take(self, session: Session, consumer: Consumer, entries: Sequence[Entry]) -> None:
+        first = consumer.next
+        for queue in {entry.queue.name: entry.queue for entry in entries}.values():
+            numbered = [(entry.key, first + at) for at, entry in enumerate(entries) if entry.queue is queue]
+            await session.execute(
+                "UPDATE message SET state = 6, consumer = $1, claim_sequence = claimed.sequence "
+                "FROM unnest($3::bigint[], $4::bigint[]) AS claimed (key, sequence) "
+                "WHERE queue = $2 AND place = claimed.key",
+                consumer.uuid,
+                queue.name,
+                [key for key, _ in numbered],
+                [sequence for _, sequence in numbered],
+            )
+        now = self._desk.manager.clock.time()
+        since = consumer.since if consumer.next - 1 > consumer.acknowledged else now
+        turn = entries[-1].queue.name
+        await _change(session, consumer, next=first + len(entries), since=since, turn=turn)
+
+    async def _claimed(
+        self, session: Session, uuid: str, after: int, last: int, *, bodies: bool = True
+    ) -> dict[int, Entry]:
+        """The claims that are there with sequences behind `after`, up to `last`, by sequence."""
+        columns = COLUMNS if bodies else COLUMNS.replace("body", "NULL::bytea AS body")
+        rows = await session.fetch(
+            f"SELECT {columns}, queue, claim_sequence FROM message "
+            "WHERE consumer = $1 AND claim_sequence > $2 AND claim_sequence <= $3 ORDER BY claim_sequence",
+            uuid,
+            after,
+            last,
+        )
+        found = {}
+        for row in rows:
+            queue = self._desk.shared(row["queue"])
+            if queue is not None:
+                found[row["claim_sequence"]] = entry = entry_of(queue, row)
+                entry.state = CLAIMED
+        return found
+
+    async def read_claimed(self, uuid: str, generation: int, after: int, last: int, longest: int) -> bytes:
+        """The claims behind `after`, as many as go into a frame of `longest` bytes."""
+        async with self._database.look() as session:
+            consumer = await _read(session, uuid, generation)
+            if after < consumer.acknowledged:
+                raise consumer.passed(after, "acknowledged", consumer.acknowledged)
+            if last > consumer.pinned:
+                raise consumer.missing(last)
+            found = await self._claimed(session, uuid, after, min(last, after + SHORT_MESSAGES_MAX))
+        first = min(found, default=0)
+        there: list[Entry] = []
+        while first + len(there) in found:
+            there.append(found[first + len(there)])
+        some = fitting(there, longest)
+        return frame(some, self._desk.manager.clock.time(), first, keys=False)
+
+    # Their ends
+
+    async def acknowledge(self, uuid: str, generation: int, to: int) -> int:
+        """The consumer is done with what it has read."""
+        while await self._acknowledge(uuid, generation, to, read=True) < to:
+            pass
+        return 0
+
+    async def _acknowledge(self, uuid: str, generation: int | None, to: int, *, read: bool = False) -> int:
+        """One slice of claims is done with; up to where the consumer has acknowledged. `read`: what was not pinned
+        cannot be acknowledged. Reports on delivery are put when that is durable.
+        """
+        confirmed: list[Entry] = []
+
+        async def work(session: Session) -> int:
+            consumer = await _locked(session, uuid, generation)
+            if to > (consumer.pinned if read else consumer.next - 1):
+                raise consumer.missing(to)
+            end = min(to, consumer.acknowledged + SLICE_LENGTH)
+            confirmed.clear()
+            confirmed.extend(await self._confirmed(session, uuid, consumer.acknowledged, end))
+            await session.execute("SELECT end_claims($1, $2, false)", uuid, end)
+            done = max(end, consumer.acknowledged)
+            await _change(session, consumer, acknowledged=done, pinned=max(consumer.pinned, done))
+            return done
+
+        done = await self._database.transact(work, _nothing)
+        if confirmed:
+            await self._confirm(confirmed)
+        return done
+
+    async def _confirmed(self, session: Session, uuid: str, after: int, last: int) -> list[Entry]:
+        """Those of the claims that ask for a report on delivery, with their bodies."""
+        found = await self._claimed(session, uuid, after, last, bodies=False)
+        asking = [sequence for sequence, entry in found.items() if reports.asked(entry, reports.COD)]
+        if not asking:
+            return []
+        found = await self._claimed(session, uuid, min(asking) - 1, max(asking))
+        return [found[sequence] for sequence in asking]
+
+    async def _confirm(self, entries: Sequence[Entry]) -> None:
+        """Put the reports on delivery of these messages, as a unit of their own."""
+        unit = Unit()
+        unit.reports = dict.fromkeys(entries, reports.COD)
+        await self._desk.units.commit(unit)
+
+    async def release(self, uuid: str, generation: int | None) -> int:
+        """The consumer gives all back that it has claimed: how many."""
+
+        async def work(session: Session) -> int:
+            consumer = await _locked(session, uuid, generation)
+            count = consumer.next - 1 - consumer.acknowledged
+            await session.execute("SELECT end_claims($1, $2, true)", uuid, consumer.next - 1)
+            done = consumer.next - 1
+            await _change(
+                session, consumer, generation=consumer.generation + 1, lineage="", base=done, acknowledged=done,
+                pinned=done,
+            )  # fmt: skip
+            return count
+
+        return await self._database.transact(work, _nothing)
+
+    async def resolve(self, uuid: str, *, commit: bool, pinned: bool) -> tuple[int, int]:
+        """End all claims as an administrator decides: how many messages are removed, and how many are back. Raises
+        SUBSCRIPTION_IN_USE (2429).
+        """
+
+        async def work(session: Session) -> tuple[int, int]:
+            consumer = await _locked(session, uuid)
+            read = max(consumer.pinned - consumer.acknowledged, 0)
+            if read and not (commit or pinned):
+                raise MQError(
+                    MQRC.SUBSCRIPTION_IN_USE,
+                    f"{read} messages of consumer {consumer.name} are pinned, so they may have been read, and be in a "
+                    "sink already: ACTION(COMMIT) removes them, PINNED(YES) returns them all the same",
+                )
+            removed = 0
+            if commit:
+                removed = await session.fetchval("SELECT end_claims($1, $2, false)", uuid, consumer.pinned)
+            returned = await session.fetchval("SELECT end_claims($1, $2, true)", uuid, consumer.next - 1)
+            done = consumer.next - 1
+            await _change(
+                session, consumer, generation=consumer.generation + 1, lineage="", base=done, acknowledged=done,
+                pinned=done,
+            )  # fmt: skip
+            return removed, returned
+
+        return await self._database.transact(work, _nothing)
+
+
+async def _locked(session: Session, uuid: str, generation: int | None = None) -> Consumer:
+    """The consumer, whose row is locked. Raises NO_SUBSCRIPTION (2428), OBJECT_CHANGED (2041)."""
+    return _made(await session.fetchrow("SELECT * FROM consumer WHERE uuid = $1 FOR UPDATE", uuid), uuid, generation)
+
+
+async def _read(session: Session, uuid: str, generation: int) -> Consumer:
+    return _made(await session.fetchrow("SELECT * FROM consumer WHERE uuid = $1", uuid), uuid, generation)
+
+
+def _made(row: Any, uuid: str, generation: int | None) -> Consumer:
+    if row is None:
+        raise MQError(
+            MQRC.NO_SUBSCRIPTION,
+            f"there is no consumer {uuid}: its checkpoint is of another queue manager, or of an earlier one",
+        )
+    consumer = Consumer(row["name"], 0, row["uuid"].hex, row["q_names"])
+    consumer.change(**{field: row[field] for field in FIELDS})
+    if generation is not None:
+        consumer.check_generation(generation)
+    return consumer
+
+
+async def _change(session: Session, consumer: Consumer, **changes: Any) -> None:
+    """Make changes of a consumer, in its row and in memory."""
+    consumer.change(**changes)
+    await session.execute(
+        "UPDATE consumer SET generation = $2, lineage = $3, base = $4, acknowledged = $5, pinned = $6, next = $7, "
+        "since = $8, turn = $9 WHERE uuid = $1",
+        consumer.uuid,
+        *(getattr(consumer, field) for field in FIELDS),
+    )
+
+
+def _nothing() -> None:
+    """A transaction about a consumer leaves nothing in memory."""
