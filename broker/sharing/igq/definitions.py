@@ -1,0 +1,81 @@
+"""What members know of one another for intra-group queuing: the queue on which messages wait, and who there is."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from broker.commands.attributes import create
+from broker.commands.structures import DEFAULT
+from broker.config import DURABLE
+from broker.core.names.definitions import SHARED
+from broker.core.names.sharing_group import TRANSMISSION_QUEUE
+from broker.mqi.attribute_values import MQIT, MQUS
+from broker.mqi.errors import MQError
+from broker.mqi.options import MQOO
+
+if TYPE_CHECKING:
+    from broker.core.names.definitions import Definition
+    from broker.sharing.database import Session
+    from broker.sharing.desk import Desk
+
+logger = logging.getLogger(__name__)
+
+MEMBERS_CHANGED: Final = "@members"
+"""What the database tells the members of a group when there is one more. No name of a queue begins so."""
+
+_ATTRIBUTES: Final[dict[str, int | str]] = {
+    "DESCR": "intra-group queuing",
+    "QSGDISP": SHARED,
+    "CFSTRUCT": DEFAULT,
+    "USAGE": MQUS.TRANSMISSION.value,
+    "INDXTYPE": MQIT.CORREL_ID.value,
+    "SHARE": 1,
+    "DEFSOPT": MQOO.INPUT_SHARED.value,
+    "MAXDEPTH": 999999999,
+}
+
+
+async def join(desk: Desk) -> None:
+    """Define the shared transmission queue if nobody has done so, and let the other members know of this one."""
+    definition = _transmission_queue(desk)
+
+    async def work(session: Session) -> None:
+        await session.execute(
+            "INSERT INTO object (space, name, disposition, kind, attributes, version) "
+            "VALUES ($1, $2, 'SHARED', $3, $4, nextval('object_version')) ON CONFLICT DO NOTHING",
+            definition.space,
+            definition.name,
+            definition.kind,
+            json.dumps(definition.attributes),
+        )
+        await session.execute("INSERT INTO queue (name) VALUES ($1) ON CONFLICT DO NOTHING", definition.name)
+        await session.execute("SELECT pg_notify(current_schema(), $1)", MEMBERS_CHANGED)
+
+    await desk.database.transact(work, lambda: None)
+    await load_members(desk)
+
+
+async def load_members(desk: Desk) -> None:
+    """Learn who is a member, running or not."""
+    async with desk.database.look() as session:
+        members = frozenset(row["name"] for row in await session.fetch("SELECT name FROM member"))
+    group = desk.core.objects.group
+    assert group is not None
+    group.members = members
+
+
+async def hear_of_members(desk: Desk) -> None:
+    """Learn it, where the database can be reached: else it is learned when that is so again (`join`)."""
+    try:
+        await load_members(desk)
+    except MQError as away:
+        logger.debug("members not known name=%s: %s", desk.manager.name, away)
+
+
+def _transmission_queue(desk: Desk) -> Definition:
+    durable = desk.manager.config.queue_manager.defaults == DURABLE
+    now = datetime.fromtimestamp(desk.manager.clock.time(), UTC)
+    return create("QLOCAL", TRANSMISSION_QUEUE, now, **_ATTRIBUTES, DEFPSIST=int(durable))
