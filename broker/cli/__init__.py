@@ -14,6 +14,7 @@ from broker.cli.delayed import delayed
 from broker.cli.demo import demo
 from broker.cli.explain import explain
 from broker.cli.get import browse, get
+from broker.cli.group import group
 from broker.cli.monitor import monitor
 from broker.cli.mqsc import mqsc
 from broker.cli.pause import pause, resume
@@ -64,6 +65,7 @@ for _command in (
     backup,
     verify,
     recover,
+    group,
     demo,
     pipeline,
     bench,

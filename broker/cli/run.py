@@ -15,6 +15,7 @@ from broker import StoreUnusableError
 from broker.cli import logs, streams
 from broker.cli.program import CannotRunError
 from broker.config import load
+from broker.engine.shared_desk import GroupError
 from broker.server import StartError, daemon
 from broker.server.errors import StoreLostError
 from broker.storage import StoreFailedError
@@ -59,7 +60,7 @@ def run(file: str | None) -> None:
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
         daemon.main(config, services, ready=_announce)
-    except (StartError, StoreLostError, StoreFailedError, StoreUnusableError) as error:
+    except (GroupError, StartError, StoreLostError, StoreFailedError, StoreUnusableError) as error:
         raise CannotRunError(str(error)) from error
 
 

@@ -111,7 +111,7 @@ def test_an_account_is_complete_when_each_line_has_come_back_once() -> None:
         "",
         "put             0.50 s           6 lines/s  persistent, over TCP",
         "handled         2.00 s           2 lines/s  one handler each, one unit of work each",
-        "put to handler, at 200 messages a second:   p50 2.0 ms   p90 4.0 ms   p99 4.0 ms   longest 4.0 ms",
+        "put to handler, at 200 messages a second:  p50 2.0 ms  p90 4.0 ms  p99 4.0 ms  longest 4.0 ms",
     ]
 
 

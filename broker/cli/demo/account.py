@@ -96,7 +96,7 @@ class Account:
         yield _rate("put", self.put, self.put_seconds, "persistent, over TCP")
         yield _rate("handled", self.handled, self.total_seconds, "one handler each, one unit of work each")
         if self.steady:
-            yield f"put to handler, at {STEADY_RATE} messages a second:   {self._percentiles()}"
+            yield f"put to handler, at {STEADY_RATE} messages a second:  {self._percentiles()}"
 
     def _missing_lines(self) -> str:
         not_put = {*self.too_long, *self.refused}
@@ -109,7 +109,7 @@ class Account:
     def _percentiles(self) -> str:
         ordered = sorted(self.steady)
         figures = [f"p{rank} {_milliseconds(percentile(ordered, rank))}" for rank in PERCENTILES]
-        return "   ".join([*figures, f"longest {_milliseconds(ordered[-1])}"])
+        return "  ".join([*figures, f"longest {_milliseconds(ordered[-1])}"])
 
 
 def percentile(ordered: Sequence[int], rank: int) -> int:
