@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
+from collections import defaultdict
+from contextlib import AsyncExitStack
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from broker.storage.memory import MemoryStore
 from tests.conformance.crashes import DurableSystem
+from tests.conformance.exempt import told_of_shared_queues
 from tests.conformance.expect import ALL
 from tests.conformance.system import System
 from tests.conformance.ways import WAYS
 from tests.stores import log_store
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
+    from collections.abc import AsyncIterator, Callable, Iterator
 
     from broker import Connection, Queue
     from broker.storage.store import Store
@@ -26,13 +31,78 @@ STORES: dict[str, Callable[[Path], Callable[[], Store]]] = {
     "sqlite": lambda path: partial(log_store, path / "data"),
 }
 
+SHARING = {"shared": ("embedded", 1), "shared-two": ("tcp", 2)}
+"""The systems with shared queues: the way in which they are reached, and how many members there are."""
 
-@pytest.fixture(params=[(way, store) for store in STORES for way in WAYS], ids="-".join)
+ROWS_IN_HALF = 3
+"""A scenario that is told of so many rows of a table has each of them on half of the systems."""
+
+IN_MEMORY = Path("/dev/shm")
+
+
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of tables each row runs on two of the four systems, which together have both ways and both stores, and on one of
+    the two that are shared, and the next row on the others. The rest is `slow`.
+    """
+    left_out = [item for item in items if not _is_told(item)]
+    items[:] = [item for item in items if item not in set(left_out)]
+    config.hook.pytest_deselected(items=left_out)
+    scenarios: dict[str, dict[tuple[tuple[str, int], ...], list[tuple[pytest.Item, str, str]]]]
+    scenarios = defaultdict(lambda: defaultdict(list))
+    for item in items:
+        called = getattr(item, "callspec", None)
+        system = called.params.get("system") if called else None
+        if called is not None and isinstance(system, tuple):
+            row = tuple((name, index) for name, index in called.indices.items() if name != "system")
+            scenarios[item.nodeid.partition("[")[0]][row].append((item, *system))
+    for rows in scenarios.values():
+        if len(rows) >= ROWS_IN_HALF:
+            for number, told in enumerate(rows.values()):
+                for item, way, store in told:
+                    if (number + (way == "tcp") + (store == "sqlite")) % 2:
+                        item.add_marker("slow")
+
+
+def _is_told(item: pytest.Item) -> bool:
+    """Whether a test of a scenario is not one of a system with shared queues, for which the scenario is not meant."""
+    called = getattr(item, "callspec", None)
+    system = called.params.get("system") if called else None
+    if not (isinstance(system, tuple) and system[1] in SHARING):
+        return True
+    return told_of_shared_queues(item.path.stem, getattr(item, "originalname", item.name))
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """In memory where the system has such a folder: what a disk does with a sync is for others to test."""
+    if not os.access(IN_MEMORY, os.W_OK):
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=IN_MEMORY, prefix="evermq-") as path:
+        yield Path(path)
+
+
+PRIVATE = [(way, store) for store in STORES for way in WAYS]
+SHARED = [pytest.param((way, store), marks=pytest.mark.postgres) for store, (way, _) in SHARING.items()]
+
+
+@pytest.fixture(params=[*PRIVATE, *SHARED], ids="-".join)
 async def system(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[System]:
-    """A queue manager without queues of ours. With a store on disk, messages are persistent by default."""
+    """A queue manager without queues of ours, or a group of them. With a store on disk, and in a group of two, messages
+    are persistent by default.
+    """
     way, store = request.param
-    async with System(STORES[store](tmp_path), way) as system:
-        if store != "memory":
+    async with AsyncExitStack() as stack:
+        if store in STORES:
+            system = await stack.enter_async_context(System(STORES[store](tmp_path), way))
+        else:
+            from tests.conformance.sharing import SharedSystem
+            from tests.sharing.database import GroupDatabase
+
+            group = await stack.enter_async_context(GroupDatabase(request.getfixturevalue("postgres"), reused=True))
+            system = await stack.enter_async_context(SharedSystem(group, way, SHARING[store][1]))
+        if store in ("sqlite", "shared-two"):
             await system.mqsc("ALTER QLOCAL(SYSTEM.DEFAULT.LOCAL.QUEUE) DEFPSIST(YES)")
         yield system
 
@@ -62,6 +132,20 @@ async def queue(connection: Connection) -> Queue:
 async def other(system: System, connection: Connection) -> Connection:
     """The connection of another program."""
     return await system.connect("other")
+
+
+@pytest.fixture
+async def beside(system: System, connection: Connection) -> Connection:
+    """The connection of another program, at the same queue manager even where there are several: for what each of them
+    knows for itself.
+    """
+    return await system.connect("other", connection)
+
+
+@pytest.fixture
+async def beside_queue(beside: Connection) -> Queue:
+    """QLOCAL(Q), open for everything on `beside`."""
+    return await beside.open("Q", ALL)
 
 
 @pytest.fixture

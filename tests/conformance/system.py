@@ -38,6 +38,11 @@ class System:
 
     def __init__(self, make_store: Callable[[], Store], way: str, config: Config | None = None) -> None:
         self.way = way
+        self.q_owner = "QM1"
+        """To whom a queue belongs that is defined by `mqsc`: what is told when it is opened."""
+        self.agents = 0
+        self.members = 1
+        """How many connections the queue manager has with itself."""
         self.clock = VirtualClock()
         self.manager: QueueManager
         self.reached: Way
@@ -45,20 +50,26 @@ class System:
         config = config or Config()
         self._config = replace(config, queue_manager=replace(config.queue_manager, defaults="mq"))
 
-    async def connect(self, appl_name: str = "") -> Connection:
-        """A new connection, entered; it ends with the system."""
-        connection = await self._connections.enter_async_context(self._program(appl_name))
+    async def connect(self, appl_name: str = "", beside: Connection | None = None) -> Connection:
+        """A new connection, entered; it ends with the system. `beside`: of a program at the same queue manager as this
+        connection, where there are several.
+        """
+        connection = await self._connections.enter_async_context(self._program(appl_name, self._way(beside)))
         self._connected.append(connection)
         return connection
 
     @asynccontextmanager
-    async def _program(self, appl_name: str) -> AsyncIterator[Connection]:
+    async def _program(self, appl_name: str, way: Way) -> AsyncIterator[Connection]:
         """The connection of a program, which may die in a unit of work."""
         try:
-            async with self.reached.connect(appl_name) as connection:
+            async with way.connect(appl_name) as connection:
                 yield connection
         except MQError as died:
             assert died.reason == MQRC.CONNECTION_BROKEN
+
+    def _way(self, beside: Connection | None) -> Way:
+        """The way by which the next connection comes."""
+        return self.reached
 
     def cut(self, connection: Connection) -> None:
         """The program of this connection dies."""
@@ -77,18 +88,22 @@ class System:
         await self._start()
 
     async def pass_time(self, seconds: float) -> None:
-        """Let time pass without letting lines fall silent."""
+        """Let time pass without letting lines fall silent, if there are lines."""
         while seconds > 0:
-            await self.clock.advance(min(STEP_SECONDS, seconds))
-            seconds -= STEP_SECONDS
+            step = seconds if self.way == "embedded" else min(STEP_SECONDS, seconds)
+            await self.clock.advance(step)
+            seconds -= step
             for connection in self._connected:
                 if not connection.port.broken:
-                    await connection.status()
+                    await connection.mqsc("")
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let the others run until something is so."""
         while not condition():  # noqa: ASYNC110  # it may be so by any change of state, and nobody tells of all of them
             await asyncio.sleep(0)
+
+    async def rest(self) -> None:
+        """Return when all that calls have led to is done: on one queue manager it is when they are answered."""
 
     async def waiting(self, name: str, getters: int) -> None:
         """Let the others run until so many gets wait on the queue."""
@@ -97,6 +112,10 @@ class System:
     def depth(self, name: str = "Q") -> int:
         """CURDEPTH."""
         return self.manager.core.objects.queues[name].depth
+
+    def held(self, name: str = "Q") -> int:
+        """How many messages of the queue are got and in no program's hands for good."""
+        return self.manager.core.objects.queues[name].uncommitted
 
     def check(self) -> None:
         """Raise AssertionError where an invariant does not hold."""

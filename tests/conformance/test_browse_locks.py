@@ -181,19 +181,20 @@ async def test_table_5_5_a_released_message_goes_to_who_waits_for_it(
 
 
 async def test_a_browse_with_lock_waits_among_those_that_take_messages(
-    system: System, connection: Connection, queue: Queue, other_queue: Queue
+    system: System, connection: Connection, queue: Queue, beside_queue: Queue
 ) -> None:
     browser = await connection.open("Q", MQOO.BROWSE)
+    putter = await system.connect("putter", connection)
     async with asyncio.TaskGroup() as tasks:
         locking = tasks.create_task(take(queue, NEXT | LOCK, wait=float("inf")))
         await system.waiting("Q", 1)
         browsing = tasks.create_task(take(browser, NEXT, wait=float("inf")))
         await system.waiting("Q", 2)
-        getting = tasks.create_task(other_queue.get(wait=float("inf")))
+        getting = tasks.create_task(beside_queue.get(wait=float("inf")))
         await system.waiting("Q", 3)
-        await connection.put1("Q", b"A")
+        await putter.put1("Q", b"A")
         assert [(await locking).data, (await browsing).data] == [b"A", b"A"]
-        await connection.put1("Q", b"B")
+        await putter.put1("Q", b"B")
         assert (await getting).data == b"B"
 
 
@@ -220,12 +221,10 @@ async def test_a_lock_that_moves_on_is_released_like_the_first(queue: Queue, oth
     assert await drained(other_queue) == [b"A", b"B"]
 
 
-async def test_a_lock_is_released_where_gets_are_inhibited(
-    connection: Connection, queue: Queue, other_queue: Queue
-) -> None:
+async def test_a_lock_is_released_where_gets_are_inhibited(system: System, queue: Queue, other_queue: Queue) -> None:
     await put_all(queue, b"A")
     await take(queue, FIRST | LOCK)
-    await connection.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
+    await system.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
     await take(queue, UNLOCK)
-    await connection.mqsc("ALTER QLOCAL(Q) GET(ENABLED)")
+    await system.mqsc("ALTER QLOCAL(Q) GET(ENABLED)")
     assert await drained(other_queue) == [b"A"]

@@ -20,9 +20,9 @@ UNMARKED = FIRST | MQGMO.UNMARKED_BROWSE_MSG
 
 
 @pytest.fixture
-async def members(connection: Connection, other: Connection) -> list[Queue]:
+async def members(connection: Connection, beside: Connection) -> list[Queue]:
     """Two co-operating handles of two programs."""
-    return [await each.open("Q", ALL | MQOO.CO_OP) for each in (connection, other)]
+    return [await each.open("Q", ALL | MQOO.CO_OP) for each in (connection, beside)]
 
 
 async def put_all(queue: Queue, *bodies: bytes) -> None:
@@ -129,7 +129,7 @@ async def test_the_interval_is_an_attribute_of_the_queue_manager(
     await put_all(queue, b"A")
     await system.mqsc("ALTER QMGR MARKINT(NOLIMIT)")
     await look(members[0], CO_OP)
-    await system.pass_time(100_000)
+    await system.pass_time(10_000)
     assert await look(members[1], CO_OP) == b""
     await system.mqsc("ALTER QMGR MARKINT(100)")
     assert await look(members[1], CO_OP) == b"A"

@@ -35,7 +35,7 @@ async def test_a_queue_is_defined_altered_displayed_and_deleted(system: System, 
 
 async def test_replace_keeps_the_messages_of_a_queue(system: System, connection: Connection, queue: Queue) -> None:
     await queue.put(b"A")
-    assert await codes(connection, "DEFINE QLOCAL(Q) REPLACE DESCR('again')") == ["AMQ8006I"]
+    assert [reply.code for reply in await system.mqsc("DEFINE QLOCAL(Q) REPLACE DESCR('again')")] == ["AMQ8006I"]
     assert await drained(queue) == [b"A"]
 
 
@@ -134,7 +134,7 @@ async def test_display_shows_what_is_there_by_generic_name(system: System, conne
 
 
 async def test_commands_of_several_connections_run_one_after_the_other(system: System, connection: Connection) -> None:
-    others = [await system.connect() for _ in range(4)]
+    others = [await system.connect(beside=connection) for _ in range(4)]
     scripts = [
         each.mqsc("DEFINE QLOCAL(SAME)\n" + "\n".join(f"ALTER QLOCAL(Q) MAXDEPTH({number * 10 + n})" for n in range(5)))
         for number, each in enumerate(others, 1)

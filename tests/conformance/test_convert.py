@@ -12,7 +12,7 @@ from tests.conformance.expect import ALL, fails, name_of
 from tests.conformance.grouping import place, take
 
 if TYPE_CHECKING:
-    from broker import Message, Queue
+    from broker import Connection, Message, Queue
     from tests.conformance.system import System
 
 CONVERT = MQGMO.CONVERT
@@ -139,13 +139,13 @@ async def test_a_getter_of_version_1_has_its_data_converted_behind_the_mqmde(que
     assert message.md.coded_char_set_id == 1208
 
 
-async def test_an_event_comes_in_the_coding_of_the_getter(system: System, queue: Queue) -> None:
+async def test_an_event_comes_in_the_coding_of_the_getter(system: System, connection: Connection, queue: Queue) -> None:
     await system.mqsc("DEFINE QLOCAL(SYSTEM.ADMIN.QMGR.EVENT) REPLACE\nALTER QMGR INHIBTEV(ENABLED)")
     await system.mqsc("ALTER QLOCAL(Q) PUT(DISABLED)")
     with fails(MQRC.PUT_INHIBITED):
         await queue.put(b"refused")
-    connection = await system.connect("observer")
-    events = await connection.open("SYSTEM.ADMIN.QMGR.EVENT", ALL)
+    observer = await system.connect("observer", connection)
+    events = await observer.open("SYSTEM.ADMIN.QMGR.EVENT", ALL)
     as_put = await events.get(options=GetMessageOptions(options=MQGMO.BROWSE_FIRST | MQGMO.WAIT, wait_interval=-1))
     message = await converted(events, 1047, 0x111)
     assert (message.md.format, message.length, *coding(message)) == ("MQEVENT", as_put.length, 1047, 0x111, MQRC.NONE)

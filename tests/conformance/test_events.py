@@ -119,6 +119,7 @@ async def test_t13_5_the_message_that_reaches_the_high_limit_makes_an_event_and_
     assert await reasons(events) == []
     await system.pass_time(5)
     await queue.put(b"")
+    await system.rest()
     message = await events.get()
     assert event_of(message) == Event(
         45,
@@ -148,8 +149,10 @@ async def test_a_message_got_whole_counts_as_all_its_segments(system: System, qu
     await system.mqsc("ALTER QLOCAL(Q) MAXDEPTH(10) QDEPTHHI(30) QDEPTHLO(0) QDPHIEV(ENABLED) QDPLOEV(ENABLED)")
     for flags in (MQMF.SEGMENT, MQMF.SEGMENT, MQMF.LAST_SEGMENT):
         await queue.put(b"part", MessageDescriptor(msg_flags=flags), options=MQPMO.LOGICAL_ORDER)
+    await system.rest()
     assert await reasons(events) == [MQRC.Q_DEPTH_HIGH]
     assert (await queue.get(options=MQGMO.COMPLETE_MSG)).data == b"part" * 3
+    await system.rest()
     low = event_of(await events.get())
     assert (low.reason, low.parameters[MQIA.MSG_DEQ_COUNT]) == (MQRC.Q_DEPTH_LOW, 3)
 
@@ -177,9 +180,25 @@ async def test_an_event_is_no_part_of_the_unit_of_work_that_causes_it(
 ) -> None:
     await system.mqsc("ALTER QLOCAL(Q) MAXDEPTH(1) QDPHIEV(ENABLED) QDEPTHHI(100)")
     await queue.put(b"", options=MQPMO.SYNCPOINT)
+    await system.rest()
     assert await reasons(events) == [MQRC.Q_DEPTH_HIGH]
     await connection.backout()
     assert await reasons(events) == []
+
+
+async def test_the_depth_is_what_it_was_when_a_unit_of_work_is_backed_out(
+    system: System, connection: Connection, queue: Queue, events: Queue
+) -> None:
+    await system.mqsc("ALTER QLOCAL(Q) MAXDEPTH(10) QDPHIEV(ENABLED) QDEPTHHI(50)")
+    await put_and_get(queue, 4)
+    await queue.get(options=MQGMO.SYNCPOINT)
+    await queue.get(options=MQGMO.SYNCPOINT)
+    await queue.put(b"", options=MQPMO.SYNCPOINT)
+    await connection.backout()
+    await queue.put(b"")
+    await system.rest()
+    event = event_of(await events.get())
+    assert (event.reason, event.parameters[MQIA.HIGH_Q_DEPTH]) == (MQRC.Q_DEPTH_HIGH, 5)
 
 
 async def test_without_a_queue_for_it_an_event_is_lost(system: System, connection: Connection, queue: Queue) -> None:

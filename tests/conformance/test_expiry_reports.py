@@ -68,6 +68,7 @@ async def test_t12_3_an_expiration_report_carries_the_first_bytes(system: System
     assert await depth(replies) == 0
     with fails(MQRC.NO_MSG_AVAILABLE):
         await queue.get()
+    await system.rest()
     report = await replies.get()
     assert (report.md.feedback, report.data, report.md.correl_id) == (MQFB.EXPIRATION, BODY[:100], placed.md.msg_id)
     assert (report.md.expiry, report.md.report, report.md.persistence) == (-1, 0, placed.md.persistence)
@@ -83,6 +84,7 @@ async def test_t12_9_a_message_is_reported_once_whoever_meets_it(
     for _ in range(2):
         assert (await queue.get(options=MQGMO.BROWSE_FIRST)).data == b"alive"
     assert (await queue.get(options=options)).data == b"alive"
+    await system.rest()
     assert await drained(replies) == [b""]
     await connection.backout()
     assert await browsed(queue) == [b"alive"]
@@ -105,6 +107,7 @@ async def test_a_put_to_a_full_queue_makes_room_and_reports_what_it_discards(
     await system.pass_time(1.2)
     await queue.put(b"alive")
     assert await drained(queue) == [b"alive"]
+    await system.rest()
     assert await drained(replies) == [b""]
 
 
@@ -129,6 +132,7 @@ async def test_a_message_that_expired_while_it_was_got_is_expired_after_a_backou
     assert await depth(queue) == 1
     with fails(MQRC.NO_MSG_AVAILABLE):
         await queue.get()
+    await system.rest()
     assert (await replies.get()).md.feedback == MQFB.EXPIRATION
 
 
@@ -139,6 +143,7 @@ async def test_an_expiration_report_is_no_part_of_the_unit_of_work_that_met_it(
     await queue.put(b"alive")
     await system.pass_time(1.2)
     assert (await queue.get(options=MQGMO.SYNCPOINT)).data == b"alive"
+    await system.rest()
     assert await depth(replies) == 1
     assert await drained(replies) == [b""]
     await connection.backout()
@@ -151,6 +156,7 @@ async def test_an_expiration_report_that_passes_on_expiry_lives_for_a_minute(
     await queue.put(b"hello", mortal(report=MQRO.EXPIRATION | MQRO.PASS_DISCARD_AND_EXPIRY))
     await system.pass_time(1.2)
     assert await drained(queue) == []
+    await system.rest()
     assert (await replies.get()).md.expiry == 600
 
 
@@ -168,7 +174,9 @@ async def test_a_full_reply_queue_is_rid_of_what_is_expired_first(system: System
     await system.pass_time(1.2)
     with fails(MQRC.NO_MSG_AVAILABLE):
         await queue.get()
+    await system.rest()
     assert (await replies.get()).md.feedback == MQFB.EXPIRATION
+    await system.rest()
     assert (await queue.get()).md.feedback == MQFB.EXPIRATION
 
 
@@ -180,6 +188,7 @@ async def test_an_expiration_report_that_cannot_be_put_is_a_dead_letter(
     await queue.put(b"hello", mortal(report=MQRO.EXPIRATION_WITH_FULL_DATA))
     await system.pass_time(1.2)
     assert await drained(queue) == []
+    await system.rest()
     letter = await dead.get()
     header = MQDLH.from_bytes(letter.data)
     assert (header.reason, header.dest_q_name) == (MQRC.UNKNOWN_OBJECT_NAME, "REPLIES")
@@ -214,6 +223,7 @@ async def test_an_expired_part_makes_the_whole_incomplete(
         assert (await queue.get(options=gmo)).data == b"\0\0"
     with fails(MQRC.NO_MSG_AVAILABLE):
         await queue.get(options=gmo)
+    await system.rest()
     report = await replies.get()
     assert (report.data, report.md.offset, report.md.msg_flags) == (b"\2\2", 2, MQMF.SEGMENT)
     assert (report.md.group_id, report.md.original_length) == (name_of("G"), 2)

@@ -31,12 +31,12 @@ async def test_what_is_available_has_no_cause(connection: Connection, queue: Que
 
 
 async def test_what_another_program_has_not_committed_is_told_by_its_name_and_time(
-    system: System, connection: Connection, queue: Queue, other_queue: Queue
+    system: System, connection: Connection, queue: Queue, beside_queue: Queue
 ) -> None:
     put = await queue.put(b"A", options=MQPMO.SYNCPOINT)
     since = system.clock.time()
     await queue.put(b"B")
-    await other_queue.get(options=MQGMO.SYNCPOINT)
+    await beside_queue.get(options=MQGMO.SYNCPOINT)
     await system.pass_time(5)
     explanation = await connection.explain("Q")
     assert explanation.codes == (Cause.UNCOMMITTED_PUT, Cause.UNCOMMITTED_GET)
@@ -72,9 +72,9 @@ async def test_a_group_that_lacks_a_message_says_which(
 
 
 async def test_a_getter_that_waits_is_told_with_what_it_waits_for(
-    system: System, connection: Connection, other_queue: Queue
+    system: System, connection: Connection, beside_queue: Queue
 ) -> None:
-    waiting = asyncio.create_task(other_queue.get(MessageDescriptor(correl_id=G), wait=60), name="getter")
+    waiting = asyncio.create_task(beside_queue.get(MessageDescriptor(correl_id=G), wait=60), name="getter")
     await system.waiting("Q", 1)
     finding = the(await connection.explain("Q"), Cause.GETTERS_WAITING)
     assert finding.text == f"1 get waits: other for CorrelId {G.hex()}"
@@ -84,11 +84,11 @@ async def test_a_getter_that_waits_is_told_with_what_it_waits_for(
 
 
 async def test_a_lock_an_expiry_and_an_inhibited_queue_are_told(
-    system: System, connection: Connection, queue: Queue, other_queue: Queue
+    system: System, connection: Connection, queue: Queue, beside_queue: Queue
 ) -> None:
     await queue.put(b"A")
     await queue.put(b"B", MessageDescriptor(expiry=10))
-    await other_queue.get(options=MQGMO.BROWSE_FIRST | MQGMO.LOCK)
+    await beside_queue.get(options=MQGMO.BROWSE_FIRST | MQGMO.LOCK)
     await system.pass_time(2)
     await system.mqsc("ALTER QLOCAL(Q) GET(DISABLED)")
     explanation = await connection.explain("Q")

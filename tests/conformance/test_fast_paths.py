@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def replies(connection: Connection) -> Queue:
-    await connection.mqsc("DEFINE QLOCAL(REPLIES)")
+async def replies(system: System, connection: Connection) -> Queue:
+    await system.mqsc("DEFINE QLOCAL(REPLIES)")
     return await connection.open("REPLIES", ALL)
 
 
@@ -80,12 +80,12 @@ async def test_a_get_sees_what_the_backout_before_it_brings_back(
 
 @pytest.mark.parametrize("many", [False, True], ids=["get", "get_many"])
 async def test_a_mark_is_gone_when_its_message_was_got_and_backed_out(
-    connection: Connection, queue: Queue, other_queue: Queue, many: bool
+    connection: Connection, queue: Queue, beside_queue: Queue, many: bool
 ) -> None:
     for data in (b"A", b"B", b"C"):
         await queue.put(data)
     mark = MQGMO.BROWSE_NEXT | MQGMO.MARK_BROWSE_HANDLE
-    assert [(await other_queue.get(options=mark)).data for _ in range(3)] == [b"A", b"B", b"C"]
+    assert [(await beside_queue.get(options=mark)).data for _ in range(3)] == [b"A", b"B", b"C"]
     if many:
         await queue.get_many(1, options=MQGMO.SYNCPOINT)  # the first of its kind; the next takes a run
         await queue.get_many(2, options=MQGMO.SYNCPOINT)
@@ -94,8 +94,8 @@ async def test_a_mark_is_gone_when_its_message_was_got_and_backed_out(
             await queue.get(options=MQGMO.SYNCPOINT)
     await connection.backout()
     mark_another = MQGMO.BROWSE_FIRST | MQGMO.UNMARKED_BROWSE_MSG | MQGMO.MARK_BROWSE_HANDLE
-    assert [(await other_queue.get(options=mark_another)).data for _ in range(3)] == [b"A", b"B", b"C"]
-    assert await reason_of(other_queue.get(options=mark_another)) == MQRC.NO_MSG_AVAILABLE
+    assert [(await beside_queue.get(options=mark_another)).data for _ in range(3)] == [b"A", b"B", b"C"]
+    assert await reason_of(beside_queue.get(options=mark_another)) == MQRC.NO_MSG_AVAILABLE
 
 
 # A report on a queue in order of arrival
@@ -264,15 +264,18 @@ async def test_a_message_in_no_group_that_is_got_among_others_closes_theirs(queu
 
 
 @pytest.mark.parametrize("many", [False, True], ids=["put", "put_many"])
-async def test_the_first_of_many_alike_triggers(connection: Connection, other: Connection, many: bool) -> None:
+async def test_the_first_of_many_alike_triggers(
+    system: System, connection: Connection, beside: Connection, many: bool
+) -> None:
     await connection.mqsc("DEFINE PROCESS(P)\nALTER QLOCAL(Q) TRIGGER TRIGTYPE(FIRST) PROCESS(P)")
     queue = await connection.open("Q", MQOO.OUTPUT)
-    async with other.trigger_starts() as starts:
+    async with beside.trigger_starts() as starts:
         for _ in range(3):
             await put_in(queue, many, *[b"A"] * 4)
+            await system.rest()
             (start,) = await starts.take("Q", 10)
             start.done()
-            async with other.open("Q", MQOO.INPUT_SHARED) as emptying:
+            async with beside.open("Q", MQOO.INPUT_SHARED) as emptying:
                 await emptying.get_many(10)
 
 

@@ -23,7 +23,7 @@ async def alias(system: System, queue: Queue, connection: Connection) -> Queue:
 
 
 async def test_an_alias_leads_to_its_base_queue(system: System, queue: Queue, alias: Queue) -> None:
-    assert (alias.name, alias.resolved_q_name, alias.resolved_q_mgr_name) == ("A", "Q", "QM1")
+    assert (alias.name, alias.resolved_q_name, alias.resolved_q_mgr_name) == ("A", "Q", system.q_owner)
     await alias.put(b"A")
     assert (await queue.get(options=MQGMO.BROWSE_FIRST)).data == b"A"
     assert (await alias.get()).data == b"A"
@@ -111,12 +111,12 @@ async def test_a_put_through_an_alias_triggers_the_base_queue(
 
 
 async def test_an_alias_that_leads_elsewhere_cannot_be_used_any_more(
-    system: System, connection: Connection, other: Connection, queue: Queue, alias: Queue
+    system: System, connection: Connection, beside: Connection, queue: Queue, alias: Queue
 ) -> None:
     await system.mqsc("DEFINE QLOCAL(R)")
     waiting = asyncio.ensure_future(alias.get(MessageDescriptor(correl_id=b"c" * 24), wait=100))
     await system.waiting("Q", 1)
-    (refused,) = await other.mqsc("ALTER QALIAS(A) TARGET(R)")
+    (refused,) = await beside.mqsc("ALTER QALIAS(A) TARGET(R)")
     assert refused.code == "AMQ8148E"
     await system.mqsc("ALTER QALIAS(A) TARGET(R) FORCE")
     with fails(MQRC.OBJECT_CHANGED):
@@ -131,10 +131,10 @@ async def test_an_alias_that_leads_elsewhere_cannot_be_used_any_more(
     assert await drained(queue) == [b"A"]
 
 
-async def test_what_is_open_through_an_alias_is_in_use(system: System, other: Connection, alias: Queue) -> None:
-    replies = await other.mqsc("DELETE QALIAS(A)\nDELETE QLOCAL(Q)\nDEFINE QALIAS(A) TARGET(R) REPLACE")
+async def test_what_is_open_through_an_alias_is_in_use(system: System, beside: Connection, alias: Queue) -> None:
+    replies = await beside.mqsc("DELETE QALIAS(A)\nDELETE QLOCAL(Q)\nDEFINE QALIAS(A) TARGET(R) REPLACE")
     assert [reply.code for reply in replies] == ["AMQ8148E"] * 3
-    assert (await other.mqsc("ALTER QALIAS(A) DESCR('x')\nALTER QALIAS(A) TARGET(Q)"))[1].ok
+    assert (await beside.mqsc("ALTER QALIAS(A) DESCR('x')\nALTER QALIAS(A) TARGET(Q)"))[1].ok
     await alias.put(b"A")
     await alias.close()
     await system.mqsc("DELETE QALIAS(A)")

@@ -111,7 +111,7 @@ async def test_the_names_of_an_object_descriptor(system: System, connection: Con
     od = ObjectDescriptor(object_name="Q".ljust(48, pad), object_q_mgr_name="QM1".ljust(48, pad))
     before = replace(od)
     async with connection.open(od, MQOO.OUTPUT | MQOO.INQUIRE) as queue:
-        assert (queue.name, queue.resolved_q_name, queue.resolved_q_mgr_name) == ("Q", "Q", "QM1")
+        assert (queue.name, queue.resolved_q_name, queue.resolved_q_mgr_name) == ("Q", "Q", system.q_owner)
         assert await queue.inquire(MQCA.Q_NAME) == {MQCA.Q_NAME: "Q"}
     await connection.put1(od, b"A")
     assert od == before

@@ -28,7 +28,7 @@ def bodies(count: int) -> list[bytes]:
 
 def held(system: System) -> int:
     """How many messages of Q are got and in no program's hands for good."""
-    return system.manager.core.objects.queues["Q"].uncommitted
+    return system.held()
 
 
 async def first(queue: Queue, count: int) -> list[bytes]:
@@ -255,7 +255,7 @@ async def test_beside_a_loop_over_another_queue_only_who_asks_reads_ahead(
             await anext(loop)
         assert held(system) == (7 if reads_ahead else 4)
         await anext(beside)
-        assert system.manager.core.objects.queues["R"].uncommitted == 2
+        assert system.held("R") == 2
         del beside, loop
 
 
@@ -406,6 +406,7 @@ async def test_a_unit_of_work_for_each_message_reads_nothing_ahead(
 ) -> None:
     await other_queue.put_many(bodies(5))
     async for message in queue:  # the get is outside the unit of work of the body
+        await system.rest()
         async with connection.unit_of_work():
             assert held(system) == 0
             await queue.put(b"again " + message.data)

@@ -350,4 +350,5 @@ async def test_leaving_a_connection_cleanly_confirms_what_it_got(system: System,
     async with system.reached.connect("leaver") as leaver:
         taken = await leaver.open("Q", ALL)
         await taken.get(options=MQGMO.SYNCPOINT)
+    await system.rest()
     assert await drained(replies) == [b"hello"]

@@ -103,11 +103,11 @@ async def test_a_waiting_get_is_served_by_what_it_selects(
 
 
 async def test_a_getter_that_selects_is_served_before_a_general_one(
-    system: System, connection: Connection, queue: Queue, other: Connection
+    system: System, connection: Connection, queue: Queue, beside: Connection
 ) -> None:
     anything = asyncio.ensure_future(queue.get(options=WAIT))
     await system.waiting("Q", 1)
-    red = await select(other, "colour = 'red'")
+    red = await select(beside, "colour = 'red'")
     chosen = asyncio.ensure_future(red.get(options=WAIT))
     await system.waiting("Q", 2)
     putter = await (await system.connect("putter")).open("Q", MQOO.OUTPUT)

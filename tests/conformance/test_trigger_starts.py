@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
+async def other(beside: Connection) -> Connection:
+    """That of a monitor: a queue manager tells of its own starts."""
+    return beside
+
+
+@pytest.fixture
 async def triggered(system: System, connection: Connection) -> Queue:
     """QLOCAL(Q), trigger EVERY, open for output only."""
     await system.mqsc("DEFINE PROCESS(P) APPLICID('app') USERDATA('user') ENVRDATA('envr')")
@@ -69,12 +75,15 @@ async def test_r_1_taking_starts_lowers_the_count(other: Connection, triggered: 
         assert await counts(starts) == []
 
 
-async def test_starts_not_done_are_pending_again_when_the_monitor_leaves(other: Connection, triggered: Queue) -> None:
+async def test_starts_not_done_are_pending_again_when_the_monitor_leaves(
+    system: System, other: Connection, triggered: Queue
+) -> None:
     for _ in range(3):
         await triggered.put(b"A")
     async with other.trigger_starts() as starts:
         first, *_ = await starts.take("Q", 3)
         first.done()
+    await system.rest()
     async with other.trigger_starts() as starts:
         assert await counts(starts) == [("Q", "P", "app", 2)]
 
@@ -98,6 +107,7 @@ async def test_the_starts_of_a_connection_that_disconnects_are_pending_again(
     await triggered.put(b"A")
     await other.trigger_starts().take("Q", 1)
     await other.disconnect()
+    await system.rest()
     assert system.manager.core.objects.queues["Q"].pending_starts == 1
 
 
@@ -193,13 +203,16 @@ async def test_r_9_first_is_one_start_for_a_queue_that_nobody_reads(
     async with other.trigger_starts() as starts:
         for _ in range(3):
             await triggered.put(b"A")
+        await system.rest()
         assert await counts(starts) == [("Q", "P", "app", 1)]
         (start,) = await starts.take("Q", 10)
         async with other.open("Q", MQOO.INPUT_SHARED) as handle:
             await handle.get()
             start.done()
             await triggered.put(b"A")
+            await system.rest()
             assert await counts(starts) == []
+        await system.rest()
         assert await counts(starts) == [("Q", "P", "app", 1)]  # closed, and there are messages
 
 
@@ -295,9 +308,11 @@ async def test_a_start_given_back_is_pending_again(system: System, other: Connec
         one.give_back()
         one.give_back()
         one.done()
+        await system.rest()
         assert (starts.held, await counts(starts)) == (1, [("Q", "P", "app", 1)])
         two.done()
         two.give_back()
+        await system.rest()
         assert (starts.held, await counts(starts)) == (0, [("Q", "P", "app", 1)])
 
 
@@ -311,11 +326,13 @@ async def test_r_10_depth_is_one_start_and_switches_itself_off(
     async with other.trigger_starts() as starts, other.open("Q", MQOO.INQUIRE) as inquirer:
         for pending, control in (([], 1), ([], 1), ([("Q", "P", "app", 1)], 0), ([("Q", "P", "app", 1)], 0)):
             await triggered.put(b"A")
+            await system.rest()
             assert await counts(starts) == pending
             assert await inquirer.inquire(MQIA.TRIGGER_CONTROL) == {MQIA.TRIGGER_CONTROL: control}
         (start,) = await starts.take("Q", 10)
         start.done()
         await triggered.put(b"A")
+        await system.rest()
         assert await counts(starts) == []
         await system.mqsc("ALTER QLOCAL(Q) TRIGGER")
         assert await counts(starts) == [("Q", "P", "app", 1)]
@@ -326,6 +343,7 @@ async def test_s_3_first_without_a_process_is_a_start_for_the_exit(
 ) -> None:  # S-7
     await system.mqsc("ALTER QLOCAL(Q) TRIGGER TRIGTYPE(FIRST) TRIGDATA('data')")
     await connection.put1("Q", b"A")
+    await system.rest()
     async with other.trigger_starts([""]) as starts, other.trigger_starts(["P"]) as others:
         assert await counts(starts) == [("Q", "", "", 1)]
         assert await counts(others) == []

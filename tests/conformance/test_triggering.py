@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -32,19 +33,23 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-async def initq(system: System, other: Connection) -> Queue:
-    """QLOCAL(I), which a trigger monitor has open for input; PROCESS(P); a queue of each trigger type."""
+async def initq(system: System, connection: Connection, other: Connection) -> Queue:
+    """QLOCAL(I), which a trigger monitor has open for input, beside what `connection` does; PROCESS(P); a queue of each
+    trigger type.
+    """
     await system.mqsc(
         "DEFINE PROCESS(P) APPLICID('app') ENVRDATA('envr') USERDATA('user') APPLTYPE(UNIX)\nDEFINE QLOCAL(I)\n"
         "DEFINE QLOCAL(FIRST) TRIGGER TRIGTYPE(FIRST) PROCESS(P) INITQ(I)\n"
         "DEFINE QLOCAL(EVERY) TRIGGER TRIGTYPE(EVERY) PROCESS(P) INITQ(I)\n"
         "DEFINE QLOCAL(DEPTH) TRIGGER TRIGTYPE(DEPTH) TRIGDPTH(3) PROCESS(P) INITQ(I)"
     )
-    return await other.open("I", ALL)
+    monitor = await system.connect("monitor")
+    return await monitor.open("I", ALL)
 
 
-async def taken(initq: Queue) -> list[str]:
+async def taken(system: System, initq: Queue) -> list[str]:
     """The queues of which trigger messages say something; they are got."""
+    await system.rest()
     found: list[str] = []
     while True:
         try:
@@ -55,19 +60,19 @@ async def taken(initq: Queue) -> list[str]:
         found.append(MQTM.from_bytes(message.data).q_name)
 
 
-async def put(connection: Connection, name: str, count: int = 1, priority: int = 0) -> None:
+async def put(system: System, connection: Connection, name: str, count: int = 1, priority: int = 0) -> None:
     for _ in range(count):
         await connection.put1(name, b"A", MessageDescriptor(priority=priority))
+        await system.rest()
 
 
-async def drain(connection: Connection, name: str) -> None:
+async def drain(system: System, connection: Connection, name: str) -> None:
     """A program that opens a queue, gets what is there, and closes it."""
     async with connection.open(name, MQOO.INPUT_SHARED) as queue:
-        while True:
-            try:
+        with suppress(MQError):
+            while True:
                 await queue.get()
-            except MQError:
-                return
+    await system.rest()
 
 
 async def control(connection: Connection, name: str) -> int | str:
@@ -113,10 +118,11 @@ async def test_mqset_changes_triggering_and_that_is_an_event(
     system: System, connection: Connection, initq: Queue
 ) -> None:  # E4
     await system.mqsc("ALTER QLOCAL(Q) PROCESS(P) INITQ(I)")
-    await put(connection, "Q", 2)
+    await put(system, connection, "Q", 2)
     async with connection.open("Q", MQOO.SET) as queue:
         await queue.set({MQIA.TRIGGER_TYPE: MQTT.DEPTH, MQIA.TRIGGER_DEPTH: 2, MQCA.TRIGGER_DATA: "by MQSET"})
         await queue.set({MQIA.TRIGGER_CONTROL: 1})
+    await system.rest()
     message = await initq.get()
     assert MQTM.from_bytes(message.data).trigger_data == "by MQSET"
     assert await control(connection, "Q") == 0
@@ -150,31 +156,34 @@ async def test_the_application_type_of_a_process(connection: Connection) -> None
 # Conditions and events
 
 
-async def test_e1_first(connection: Connection, initq: Queue) -> None:  # C3
-    await put(connection, "FIRST")
-    assert await taken(initq) == ["FIRST"]
-    await put(connection, "FIRST")
-    assert await taken(initq) == []
-    await drain(connection, "FIRST")
-    await put(connection, "FIRST")
-    assert await taken(initq) == ["FIRST"]
+async def test_e1_first(system: System, connection: Connection, initq: Queue) -> None:  # C3
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == ["FIRST"]
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == []
+    await drain(system, connection, "FIRST")
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == ["FIRST"]
 
 
-async def test_e3_a_getter_closes_with_a_message_left(connection: Connection, initq: Queue) -> None:  # C4
+async def test_e3_a_getter_closes_with_a_message_left(
+    system: System, connection: Connection, initq: Queue
+) -> None:  # C4
     async with connection.open("FIRST", MQOO.INPUT_SHARED):
-        await put(connection, "FIRST")
-        assert await taken(initq) == []
-    assert await taken(initq) == ["FIRST"]
-    await drain(connection, "FIRST")
-    assert await taken(initq) == []
+        await put(system, connection, "FIRST")
+        assert await taken(system, initq) == []
+    assert await taken(system, initq) == ["FIRST"]
+    await drain(system, connection, "FIRST")
+    assert await taken(system, initq) == []
 
 
-async def test_e3_a_connection_that_breaks_closes(system: System, connection: Connection, initq: Queue) -> None:
-    server = await system.connect("server")
-    await server.open("FIRST", MQOO.INPUT_SHARED)
-    await put(connection, "FIRST")
-    assert await taken(initq) == []
-    system.cut(server)
+async def test_e3_a_connection_that_breaks_closes(
+    system: System, connection: Connection, other: Connection, initq: Queue
+) -> None:
+    await connection.open("FIRST", MQOO.INPUT_SHARED)
+    await put(system, other, "FIRST")
+    assert await taken(system, initq) == []
+    system.cut(connection)
     await system.until(lambda: system.depth("I") == 1)
 
 
@@ -183,10 +192,10 @@ async def test_e2_the_trigger_interval(
     system: System, connection: Connection, initq: Queue, interval: int, again: list[str]
 ) -> None:
     await system.mqsc(f"ALTER QMGR TRIGINT({interval})")
-    await put(connection, "FIRST")
-    assert await taken(initq) == ["FIRST"]
-    await put(connection, "FIRST")
-    assert await taken(initq) == again
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == ["FIRST"]
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == again
 
 
 @pytest.mark.parametrize("event", ["E4", "E7"])
@@ -194,7 +203,7 @@ async def test_e2_the_trigger_interval_counts_from_other_events_too(
     system: System, connection: Connection, other: Connection, initq: Queue, event: str
 ) -> None:
     await system.mqsc("ALTER QMGR TRIGINT(1000)\nALTER QLOCAL(FIRST) NOTRIGGER")
-    await put(connection, "FIRST")
+    await put(system, connection, "FIRST")
     await system.pass_time(5)
     if event == "E4":
         await system.mqsc("ALTER QLOCAL(FIRST) TRIGGER")
@@ -202,30 +211,30 @@ async def test_e2_the_trigger_interval_counts_from_other_events_too(
         await initq.close()
         await system.mqsc("ALTER QLOCAL(FIRST) TRIGGER")
         initq = await other.open("I", ALL)
-    assert await taken(initq) == ["FIRST"]
+    assert await taken(system, initq) == ["FIRST"]
     await system.pass_time(0.5)
-    await put(connection, "FIRST")
-    assert await taken(initq) == []
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == []
     await system.pass_time(0.5)
-    await put(connection, "FIRST")
-    assert await taken(initq) == ["FIRST"]
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == ["FIRST"]
 
 
-async def test_c4_every_does_not_mind_a_getter(connection: Connection, initq: Queue) -> None:
+async def test_c4_every_does_not_mind_a_getter(system: System, connection: Connection, initq: Queue) -> None:
     async with connection.open("EVERY", MQOO.INPUT_SHARED):
-        await put(connection, "EVERY", 3)
-        assert await taken(initq) == ["EVERY"] * 3
+        await put(system, connection, "EVERY", 3)
+        assert await taken(system, initq) == ["EVERY"] * 3
 
 
 async def test_e1_depth_fires_once_and_reads_off(system: System, connection: Connection, initq: Queue) -> None:
-    await put(connection, "DEPTH", 2)
-    assert (await taken(initq), await control(connection, "DEPTH")) == ([], 1)
-    await put(connection, "DEPTH")
-    assert (await taken(initq), await control(connection, "DEPTH")) == (["DEPTH"], 0)
-    await put(connection, "DEPTH")
-    assert await taken(initq) == []
+    await put(system, connection, "DEPTH", 2)
+    assert (await taken(system, initq), await control(connection, "DEPTH")) == ([], 1)
+    await put(system, connection, "DEPTH")
+    assert (await taken(system, initq), await control(connection, "DEPTH")) == (["DEPTH"], 0)
+    await put(system, connection, "DEPTH")
+    assert await taken(system, initq) == []
     await system.mqsc("ALTER QLOCAL(DEPTH) TRIGGER")  # E4
-    assert (await taken(initq), await control(connection, "DEPTH")) == (["DEPTH"], 0)
+    assert (await taken(system, initq), await control(connection, "DEPTH")) == (["DEPTH"], 0)
 
 
 async def test_depth_is_off_before_the_commit_and_after_the_backout(
@@ -235,50 +244,50 @@ async def test_depth_is_off_before_the_commit_and_after_the_backout(
     async with connection.open("DEPTH", MQOO.OUTPUT) as queue:
         for _ in range(2):
             await queue.put(b"A", options=MQPMO.SYNCPOINT)
-        assert (await taken(initq), await control(connection, "DEPTH")) == ([], 0)
+        assert (await taken(system, initq), await control(connection, "DEPTH")) == ([], 0)
         await connection.backout()
-        assert (await taken(initq), await control(connection, "DEPTH")) == (["DEPTH"], 0)
+        assert (await taken(system, initq), await control(connection, "DEPTH")) == (["DEPTH"], 0)
     assert system.depth("DEPTH") == 0
 
 
 async def test_c2_priorities(system: System, connection: Connection, initq: Queue) -> None:
     await system.mqsc("ALTER QLOCAL(FIRST) TRIGMPRI(5)")
-    await put(connection, "FIRST", 10, priority=4)
-    assert await taken(initq) == []
-    await put(connection, "FIRST", priority=5)
-    assert await taken(initq) == ["FIRST"]
+    await put(system, connection, "FIRST", 10, priority=4)
+    assert await taken(system, initq) == []
+    await put(system, connection, "FIRST", priority=5)
+    assert await taken(system, initq) == ["FIRST"]
     await system.mqsc("ALTER QLOCAL(EVERY) MSGDLVSQ(FIFO) DEFPRTY(0) TRIGMPRI(1)")
-    await put(connection, "EVERY", priority=9)
-    assert await taken(initq) == []
+    await put(system, connection, "EVERY", priority=9)
+    assert await taken(system, initq) == []
 
 
 async def test_e7_a_monitor_comes(system: System, connection: Connection, initq: Queue) -> None:  # C8
     await initq.close()
-    await put(connection, "FIRST", 5)
-    await put(connection, "EVERY", 5)
+    await put(system, connection, "FIRST", 5)
+    await put(system, connection, "EVERY", 5)
     assert system.depth("I") == 0
     monitor = await connection.open("I", MQOO.INPUT_SHARED)
     async with connection.open("I", MQOO.INPUT_SHARED):
-        assert await taken(monitor) == ["EVERY", "FIRST"]
+        assert await taken(system, monitor) == ["EVERY", "FIRST"]
 
 
 async def test_c6_a_process_that_is_missing(system: System, connection: Connection, initq: Queue) -> None:
     await system.mqsc("ALTER QLOCAL(FIRST) PROCESS(LATER)")
-    await put(connection, "FIRST")
+    await put(system, connection, "FIRST")
     await system.mqsc("DEFINE PROCESS(LATER)")
-    assert await taken(initq) == []
-    await put(connection, "FIRST")
-    assert await taken(initq) == ["FIRST"]
+    assert await taken(system, initq) == []
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == ["FIRST"]
 
 
 async def test_c6_a_process_that_was_missing_when_the_monitor_comes_again(
     system: System, connection: Connection, other: Connection, initq: Queue
 ) -> None:  # E7
     await system.mqsc("ALTER QLOCAL(FIRST) PROCESS(LATER)")
-    await put(connection, "FIRST")
+    await put(system, connection, "FIRST")
     await system.mqsc("DEFINE PROCESS(LATER)")
     await initq.close()
-    assert await taken(await other.open("I", MQOO.INPUT_SHARED)) == ["FIRST"]
+    assert await taken(system, await other.open("I", MQOO.INPUT_SHARED)) == ["FIRST"]
 
 
 async def test_e5_and_c7_the_initiation_queue_takes_messages_again(
@@ -286,18 +295,18 @@ async def test_e5_and_c7_the_initiation_queue_takes_messages_again(
 ) -> None:
     await system.mqsc("ALTER QLOCAL(I) PUT(DISABLED)")
     for name in ("FIRST", "EVERY", "DEPTH"):
-        await put(connection, name, 2)
-    assert await taken(initq) == []
+        await put(system, connection, name, 2)
+    assert await taken(system, initq) == []
     await system.mqsc("ALTER QLOCAL(I) PUT(ENABLED)")
-    assert await taken(initq) == ["EVERY", "FIRST"]
+    assert await taken(system, initq) == ["EVERY", "FIRST"]
 
 
 async def test_e6_and_c5_the_queue_gives_messages_again(system: System, connection: Connection, initq: Queue) -> None:
     await system.mqsc("ALTER QLOCAL(FIRST) GET(DISABLED)")
-    await put(connection, "FIRST")
-    assert await taken(initq) == []
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == []
     await system.mqsc("ALTER QLOCAL(FIRST) GET(ENABLED)")
-    assert await taken(initq) == ["FIRST"]
+    assert await taken(system, initq) == ["FIRST"]
 
 
 async def test_c9_a_trigger_message_that_was_promised_is_written(
@@ -307,15 +316,15 @@ async def test_c9_a_trigger_message_that_was_promised_is_written(
         await queue.put(b"A", options=MQPMO.SYNCPOINT)
         await system.mqsc("ALTER QLOCAL(FIRST) NOTRIGGER")
         await connection.commit()
-    assert await taken(initq) == ["FIRST"]
-    await put(connection, "FIRST")
-    assert await taken(initq) == []
+    assert await taken(system, initq) == ["FIRST"]
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == []
 
 
 async def test_c10_a_queue_of_no_type(system: System, connection: Connection, initq: Queue) -> None:
     await system.mqsc("ALTER QLOCAL(FIRST) TRIGTYPE(NONE)")
-    await put(connection, "FIRST")
-    assert await taken(initq) == []
+    await put(system, connection, "FIRST")
+    assert await taken(system, initq) == []
 
 
 async def test_c1_puts_through_an_alias_and_to_a_remote_queue(
@@ -325,9 +334,9 @@ async def test_c1_puts_through_an_alias_and_to_a_remote_queue(
         "DEFINE QALIAS(A) TARGET(FIRST)\nDEFINE QREMOTE(R) RNAME(FAR) RQMNAME(QM9) XMITQ(X)\n"
         "DEFINE QLOCAL(X) USAGE(XMITQ) TRIGGER TRIGTYPE(FIRST) TRIGDATA('TO.QM9') INITQ(I)"
     )
-    await put(connection, "A")
-    assert await taken(initq) == ["FIRST"]
-    await put(connection, "R")
+    await put(system, connection, "A")
+    assert await taken(system, initq) == ["FIRST"]
+    await put(system, connection, "R")
     message = await initq.get()
     assert MQTM.from_bytes(message.data) == MQTM("X", "", "TO.QM9", -1)  # C6: it needs no process
 
@@ -336,8 +345,9 @@ async def test_c3_a_message_that_is_cut_is_one_event(system: System, connection:
     await system.mqsc("ALTER QLOCAL(EVERY) MAXMSGL(64)\nALTER QLOCAL(DEPTH) MAXMSGL(64)")
     md = MessageDescriptor(msg_flags=MQMF.SEGMENTATION_ALLOWED, persistence=MQPER.PERSISTENT)
     await connection.put1("EVERY", bytes(150), md)
+    await system.rest()
     await connection.put1("DEPTH", bytes(150), md)
-    assert (await taken(initq), system.depth("EVERY"), system.depth("DEPTH")) == (["EVERY", "DEPTH"], 3, 3)
+    assert (await taken(system, initq), system.depth("EVERY"), system.depth("DEPTH")) == (["EVERY", "DEPTH"], 3, 3)
 
 
 async def test_many_puts_in_one_call_trigger_as_they_would_one_by_one(
@@ -346,7 +356,7 @@ async def test_many_puts_in_one_call_trigger_as_they_would_one_by_one(
     for name, written in (("EVERY", 5), ("FIRST", 1), ("DEPTH", 1)):
         async with connection.open(name, MQOO.OUTPUT) as queue:
             await queue.put_many([b"A"] * 5)
-        assert await taken(initq) == [name] * written
+        assert await taken(system, initq) == [name] * written
     assert await control(connection, "DEPTH") == 0
 
 
@@ -357,9 +367,9 @@ async def test_a_put_with_a_delay_is_judged_when_its_instant_has_come(
         async with connection.open(name, MQOO.OUTPUT) as queue:
             for _ in range(2):
                 await queue.put(b"later", delay=10)
-            assert (await taken(initq), system.depth(name)) == ([], 2)
+            assert (await taken(system, initq), system.depth(name)) == ([], 2)
             await system.pass_time(10)
-            assert await taken(initq) == after
+            assert await taken(system, initq) == after
 
 
 async def test_c3_messages_that_wait_for_an_instant_do_not_count(
@@ -368,22 +378,24 @@ async def test_c3_messages_that_wait_for_an_instant_do_not_count(
     async with connection.open("FIRST", MQOO.OUTPUT) as queue:
         await queue.put(b"later", delay=60)
         await queue.put(b"now")
-    assert await taken(initq) == ["FIRST"]
+    assert await taken(system, initq) == ["FIRST"]
     await system.pass_time(60)
-    assert (await taken(initq), system.depth("FIRST")) == ([], 2)
+    assert (await taken(system, initq), system.depth("FIRST")) == ([], 2)
 
 
 # Units of work
 
 
-async def test_every_brings_one_for_each_put_with_the_commit(connection: Connection, initq: Queue) -> None:
+async def test_every_brings_one_for_each_put_with_the_commit(
+    system: System, connection: Connection, initq: Queue
+) -> None:
     async with connection.open("EVERY", MQOO.OUTPUT) as queue:
         for end, written in ((connection.commit, 3), (connection.backout, 0)):
             for _ in range(3):
                 await queue.put(b"A", options=MQPMO.SYNCPOINT)
-            assert await taken(initq) == []
+            assert await taken(system, initq) == []
             await end()
-            assert await taken(initq) == ["EVERY"] * written
+            assert await taken(system, initq) == ["EVERY"] * written
 
 
 async def test_first_is_written_although_its_unit_is_backed_out(
@@ -393,22 +405,23 @@ async def test_first_is_written_although_its_unit_is_backed_out(
     for each in (one, two):
         await each.put1("FIRST", b"A", options=MQPMO.SYNCPOINT)
     await two.commit()
-    assert await taken(initq) == []
+    assert await taken(system, initq) == []
     await one.backout()
-    assert await taken(initq) == ["FIRST"]
+    assert await taken(system, initq) == ["FIRST"]
 
 
 @pytest.mark.parametrize(("close_first", "written"), [(True, []), (False, ["FIRST"])])
 async def test_e3_a_get_that_is_backed_out(
-    connection: Connection, initq: Queue, written: list[str], *, close_first: bool
+    system: System, connection: Connection, initq: Queue, written: list[str], *, close_first: bool
 ) -> None:
-    await put(connection, "FIRST")
-    await taken(initq)
+    await put(system, connection, "FIRST")
+    await taken(system, initq)
     queue = await connection.open("FIRST", MQOO.INPUT_SHARED)
     await queue.get(options=MQGMO.SYNCPOINT)
     for step in (queue.close, connection.backout) if close_first else (connection.backout, queue.close):
         await step()
-    assert await taken(initq) == written
+        await system.rest()
+    assert await taken(system, initq) == written
 
 
 async def test_a_monitor_that_waits_is_served_at_once(system: System, connection: Connection, initq: Queue) -> None:
@@ -416,7 +429,7 @@ async def test_a_monitor_that_waits_is_served_at_once(system: System, connection
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(initq.get(options=wait))
         await system.waiting("I", 1)
-        await put(connection, "EVERY")
+        await put(system, connection, "EVERY")
         message = await waiting
     assert MQTM.from_bytes(message.data).q_name == "EVERY"
 
@@ -427,6 +440,7 @@ async def test_a_monitor_that_waits_is_served_at_once(system: System, connection
 async def test_the_trigger_message_and_its_descriptor(system: System, connection: Connection, initq: Queue) -> None:
     await system.mqsc("ALTER QLOCAL(I) DEFPRTY(7) DEFPSIST(YES)\nALTER QLOCAL(EVERY) TRIGDATA('data')")
     await connection.put1("EVERY", b"A", MessageDescriptor(priority=3, persistence=MQPER.PERSISTENT))
+    await system.rest()
     message = await initq.get()
     assert MQTM.from_bytes(message.data) == MQTM("EVERY", "P", "data", 6, "app", "envr", "user")
     md = message.md
@@ -445,8 +459,8 @@ async def test_an_initiation_queue_that_does_not_take_it(
 ) -> None:
     await system.mqsc(f"DEFINE QLOCAL(D)\nALTER QMGR DEADQ(D)\nALTER QLOCAL(I) {attributes}")
     if reason == MQRC.Q_FULL:
-        await put(connection, "I")
-    await put(connection, "FIRST")
+        await put(system, connection, "I")
+    await put(system, connection, "FIRST")
     assert (system.depth("FIRST"), system.depth("D")) == (1, 1)
     async with connection.open("D", MQOO.INPUT_SHARED) as dead:
         message = await dead.get()
@@ -461,9 +475,9 @@ async def test_without_a_dead_letter_queue_it_is_lost_with_a_warning(
     system: System, connection: Connection, initq: Queue, caplog: pytest.LogCaptureFixture
 ) -> None:
     await system.mqsc("ALTER QLOCAL(I) MAXDEPTH(1)")
-    await put(connection, "I")
+    await put(system, connection, "I")
     with caplog.at_level("WARNING", "broker"):
-        await put(connection, "FIRST")
+        await put(system, connection, "FIRST")
     assert (system.depth("FIRST"), system.depth("I")) == (1, 1)
     (record,) = [each for each in caplog.records if "lost" in each.getMessage()]
     assert "queue=I" in record.getMessage()
@@ -476,10 +490,10 @@ async def test_e7_after_a_restart(system: System, initq: Queue) -> None:
     await system.mqsc("\n".join(f"ALTER QLOCAL({name}) DEFPSIST(YES)" for name in ("FIRST", "EVERY", "DEPTH")))
     program = await system.connect("program")
     for name in ("FIRST", "EVERY", "DEPTH"):
-        await put(program, name, 3)
-    assert await taken(initq) == ["FIRST", "EVERY", "EVERY", "EVERY", "DEPTH"]
+        await put(system, program, name, 3)
+    assert await taken(system, initq) == ["FIRST", "EVERY", "EVERY", "EVERY", "DEPTH"]
     await system.restart()
     connection = await system.connect("monitor")
     monitor = await connection.open("I", ALL)
-    assert await taken(monitor) == ["EVERY", "FIRST"]
+    assert await taken(system, monitor) == ["EVERY", "FIRST"]
     assert (await control(connection, "DEPTH"), system.depth("DEPTH")) == (0, 3)

@@ -205,12 +205,12 @@ async def test_a_getter_of_a_whole_group_waits_until_it_is_complete(
 
 
 async def test_a_getter_in_the_middle_of_a_group_is_given_just_what_comes_next(
-    system: System, queue: Queue, other_queue: Queue
+    system: System, queue: Queue, beside_queue: Queue
 ) -> None:
     await place(queue, b"1", MIG, X, 1)
-    await take(other_queue, LO)
+    await take(beside_queue, LO)
     async with asyncio.TaskGroup() as tasks:
-        getting = tasks.create_task(take(other_queue, LO, wait=float("inf")))
+        getting = tasks.create_task(take(beside_queue, LO, wait=float("inf")))
         await system.waiting("Q", 1)
         general = tasks.create_task(queue.get(wait=float("inf")))
         await system.waiting("Q", 2)

@@ -48,6 +48,7 @@ async def crash(system: System, connection: Connection) -> AsyncIterator[None]:
         assert isinstance(error, CrashError) or connection.port.broken, error
     queues = system.manager.core.objects.queues
     await system.until(lambda: not queues["ST"].handles and not any(each.uncommitted for each in queues.values()))
+    await system.rest()
 
 
 def die(system: System, connection: Connection) -> None:
