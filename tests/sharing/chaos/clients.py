@@ -1,0 +1,257 @@
+"""Programs that put, move and get messages of a group by way of whichever member they reach."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack, suppress
+from itertools import count
+from typing import TYPE_CHECKING, Final, TypedDict
+
+from broker import MQError
+from broker.client import connect
+from broker.mqi import MQCNO, MQGMO, MQOO, MQPMO, MQRC, MessageDescriptor
+from tests.sharing.chaos.ledger import Key, Outcome, Put
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from random import Random
+
+    from broker import Connection, Message, Queue
+    from tests.sharing.chaos.ledger import Ledger
+
+    Step = Callable[[Connection, dict[str, Queue], str], Awaitable[None]]
+
+DEFINITIONS: Final = """\
+DEFINE QLOCAL(IN) QSGDISP(SHARED) MAXDEPTH(999999999) DEFPSIST(YES)
+DEFINE QLOCAL(OUT) QSGDISP(SHARED) MAXDEPTH(999999999) DEFPSIST(YES)
+DEFINE QLOCAL(LINE) QSGDISP(SHARED) MAXDEPTH(999999999) DEFPSIST(YES)
+DEFINE QLOCAL(ALONE) QSGDISP(SHARED) MAXDEPTH(999999999) DEFPSIST(YES)
+"""
+PRIVATE: Final = "DEFINE QLOCAL(OWN) MAXDEPTH(999999999) DEFPSIST(YES) REPLACE"
+
+SHARED_QUEUES: Final = ("IN", "OUT", "LINE", "ALONE")
+"""Programs put on IN, move to OUT, and consume there; on LINE for the one program that has the tag; on ALONE they put
+and get outside syncpoint.
+"""
+PRIORITIES: Final = 3
+
+_ALL: Final = MQOO.INPUT_SHARED | MQOO.OUTPUT
+_SESSION_SECONDS: Final = 40.0
+"""After so long a program hangs up: what it waits for is of a member that has been stopped."""
+_AGAIN_SECONDS: Final = 0.05
+_UNITS: Final = 40  # by one connection
+_WAIT_SECONDS: Final = 0.2
+_DRAINED: Final = 100  # by one call
+
+
+class Tag(TypedDict, total=False):
+    """How one connects with a connection tag."""
+
+    options: int
+    conn_tag: bytes
+
+
+class Client:
+    """One program. `member` names the one to connect to now, with its address; `name` begins its keys; it rests for
+    `pause` seconds between two steps.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        ledger: Ledger,
+        random: Random,
+        member: Callable[[], tuple[str, str] | None],
+        pause: float = 0.0,
+    ) -> None:
+        self.name = name
+        self.reasons: dict[str, int] = {}
+        self._ledger = ledger
+        self._random = random
+        self._member = member
+        self._pause = pause
+        self._units = 0
+        self._ends = False
+
+    def end(self) -> None:
+        """Begin nothing more."""
+        self._ends = True
+
+    async def run(self) -> None:
+        """Work until the end, by one connection after the other."""
+        while not self._ends:
+            found = self._member()
+            if found is not None:
+                try:
+                    async with asyncio.timeout(_SESSION_SECONDS):
+                        await self._work(*found)
+                except (MQError, OSError, TimeoutError) as error:
+                    reason = str(error.reason) if isinstance(error, MQError) else type(error).__name__
+                    self.reasons[reason] = self.reasons.get(reason, 0) + 1
+            await asyncio.sleep(_AGAIN_SECONDS)
+
+    async def _work(self, member: str, address: str) -> None:
+        url = f"mq://{address}/{member}"
+        async with connect(url, appl_name=self.name, **self._tag()) as connection:
+            queues = {name: await connection.open(name, _ALL) for name in (*SHARED_QUEUES, "OWN")}
+            for _ in range(
+                self._random.randrange(1, _UNITS)
+            ):  # then to another member, perhaps one that has just begun
+                if self._ends:
+                    return
+                await self._choose()(connection, queues, member)
+                await asyncio.sleep(self._pause)
+
+    def _tag(self) -> Tag:
+        """One of its own, or none: it waits for the end of its last unit of work, or it does not."""
+        if self._random.random() < 0.7:
+            return Tag()
+        return Tag(options=MQCNO.SERIALIZE_CONN_TAG_QSG, conn_tag=self.name.encode())
+
+    def _choose(self) -> Step:
+        steps = self._produce, self._move, self._consume, self._put_alone, self._get_alone
+        return self._random.choices(steps, (6, 6, 4, 1, 1))[0]
+
+    def _key(self, number: int) -> Key:
+        """Of the next message of this unit."""
+        priority, persistence = self._random.randrange(PRIORITIES), int(self._random.random() < 0.7)
+        return Key(self.name, self._units, number, priority, persistence)
+
+    async def _produce(self, connection: Connection, queues: dict[str, Queue], member: str) -> None:
+        """A unit of some messages, and perhaps a mark on the member's own queue."""
+        self._units += 1
+        keys = [self._key(number) for number in range(self._random.randrange(1, 5))]
+        queue = queues[self._random.choices(("IN", "LINE"), (4, 1))[0]]
+        unit = self._ledger.put(Put(keys, member, mixed=self._random.random() < 0.3))
+        for key in keys:
+            await queue.put(bytes(key), _descriptor(key), MQPMO.SYNCPOINT)
+        if unit.mixed:
+            await queues["OWN"].put(f"{self.name}:{self._units}".encode(), options=MQPMO.SYNCPOINT)
+        if self._random.random() < 0.1:
+            await connection.backout()
+            unit.outcome = Outcome.BACKED_OUT
+            return
+        try:
+            await connection.commit()
+        except MQError as error:
+            if error.reason == MQRC.BACKED_OUT:
+                unit.outcome = Outcome.BACKED_OUT
+            raise
+        unit.outcome = Outcome.COMMITTED
+
+    async def _move(self, connection: Connection, queues: dict[str, Queue], member: str) -> None:
+        """Some messages from IN to OUT, each with the priority and the persistence it has."""
+        moved = 0
+        while moved < 3 and (message := await self._taken(queues["IN"])) is not None:
+            await queues["OUT"].put(message.data, _descriptor(Key.of(message.data)), MQPMO.SYNCPOINT)
+            moved += 1
+        await self._end_unit(connection)
+        self._ledger.moved += moved
+
+    async def _consume(self, connection: Connection, queues: dict[str, Queue], member: str) -> None:
+        """Some messages of OUT, for good."""
+        await self._consume_of(connection, queues["OUT"])
+
+    async def _consume_of(self, connection: Connection, queue: Queue, wait: float | None = None) -> list[Key]:
+        """Get some messages for good; those of which it is certain."""
+        keys: list[Key] = []
+        while len(keys) < 3 and (message := await self._taken(queue, wait)) is not None:
+            keys.append(Key.of(message.data))
+        outcome = Outcome.UNKNOWN
+        try:
+            outcome = await self._end_unit(connection)
+        except MQError as error:
+            if error.reason == MQRC.BACKED_OUT:
+                outcome = Outcome.BACKED_OUT
+            raise
+        finally:
+            for key in keys:
+                self._ledger.consume(key, outcome)
+        return keys if outcome is Outcome.COMMITTED else []
+
+    async def _put_alone(self, connection: Connection, queues: dict[str, Queue], member: str) -> None:
+        """One message outside syncpoint."""
+        self._units += 1
+        key = self._key(0)
+        unit = self._ledger.put(Put([key], member, alone=True))
+        await queues["ALONE"].put(bytes(key), _descriptor(key), MQPMO.NO_SYNCPOINT)
+        unit.outcome = Outcome.COMMITTED
+
+    async def _get_alone(self, connection: Connection, queues: dict[str, Queue], member: str) -> None:
+        """One message outside syncpoint: where the line breaks, it may be gone without anybody having it."""
+        try:
+            message = await queues["ALONE"].get(options=MQGMO.NO_SYNCPOINT)
+        except MQError as error:
+            if error.reason == MQRC.CONNECTION_BROKEN:
+                self._ledger.unheard += 1
+            if error.reason != MQRC.NO_MSG_AVAILABLE:
+                raise
+        except asyncio.CancelledError:
+            self._ledger.unheard += 1
+            raise
+        else:
+            self._ledger.consume(Key.of(message.data), Outcome.COMMITTED)
+
+    async def _taken(self, queue: Queue, wait: float | None = None) -> Message | None:
+        """The next message, under syncpoint, if there is one."""
+        since = self._ledger.now
+        try:
+            message = await queue.get(options=MQGMO.SYNCPOINT, wait=wait)
+        except MQError as error:
+            if error.reason == MQRC.NO_MSG_AVAILABLE:
+                return None
+            raise
+        self._ledger.got(Key.of(message.data), since)
+        return message
+
+    async def _end_unit(self, connection: Connection) -> Outcome:
+        if self._random.random() < 0.1:
+            await connection.backout()
+            return Outcome.BACKED_OUT
+        await connection.commit()
+        return Outcome.COMMITTED
+
+
+class Clerk(Client):
+    """A program that consumes LINE, where there is one such in the group at a time: each goes on where the last one has
+    stopped, since a connection tag keeps it from coming too early (queue-sharing 6).
+    """
+
+    def _tag(self) -> Tag:
+        return Tag(options=MQCNO.SERIALIZE_CONN_TAG_QSG, conn_tag=b"CLERK")
+
+    def _choose(self) -> Step:
+        return self._serve
+
+    async def _serve(self, connection: Connection, queues: dict[str, Queue], member: str) -> None:
+        turn = next(self._ledger.turns)
+        self._ledger.in_turn.append((turn, await self._consume_of(connection, queues["LINE"], _WAIT_SECONDS)))
+
+
+def _descriptor(key: Key) -> MessageDescriptor:
+    return MessageDescriptor(priority=key.priority, persistence=key.persistence)
+
+
+async def drain(addresses: list[str], queue: str) -> list[Key]:
+    """All that is on a shared queue, got for good by way of all members in turn."""
+    keys: list[Key] = []
+    async with AsyncExitStack() as stack:
+        members = [await stack.enter_async_context(connect(f"mq://{address}")) for address in addresses]
+        queues = [await member.open(queue, MQOO.INPUT_SHARED) for member in members]
+        with suppress(MQError):  # NO_MSG_AVAILABLE, in the end
+            for turn in count():
+                messages = await queues[turn % len(queues)].get_many(_DRAINED, options=MQGMO.NO_SYNCPOINT)
+                keys += [Key.of(message.data) for message in messages]
+    return keys
+
+
+async def marks(address: str) -> list[tuple[str, int]]:
+    """The units whose marks are on the private queue of a member."""
+    found = []
+    async with connect(f"mq://{address}") as connection, connection.open("OWN", MQOO.BROWSE) as queue:
+        with suppress(MQError):  # NO_MSG_AVAILABLE, in the end
+            while True:
+                for message in await queue.get_many(256, options=MQGMO.BROWSE_NEXT):
+                    producer, number = message.data.decode().split(":")
+                    found.append((producer, int(number)))
+    return found

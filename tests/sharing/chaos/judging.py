@@ -1,0 +1,63 @@
+"""What is left of a group when everything is healed, as another user of the database sees it, against the ledger."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from tests.sharing.chaos.clients import SHARED_QUEUES, drain, marks
+from tests.sharing.chaos.ledger import Key
+from tests.sharing.database import LEAKS
+from tests.sharing.postgres import OWNER
+
+if TYPE_CHECKING:
+    from tests.sharing.chaos.ledger import Ledger
+    from tests.sharing.chaos.processes import Member
+    from tests.sharing.database import GroupDatabase
+
+_SETTLE_SECONDS: Final = 30.0
+"""For the lease of whoever was ended last, and for its recovery."""
+
+_MESSAGES: Final = (
+    f"SELECT queue, convert_from(body, 'UTF8') FROM {{}}.message WHERE queue IN {SHARED_QUEUES} ORDER BY queue, place"
+)
+
+_OF_AGENTS: Final = {
+    "handles": " WHERE queue <> 'SYSTEM.QSG.TRANSMIT.QUEUE'",
+    "connection tags": " WHERE substr(tag, 1, 11) <> 'SYSTEM.IGQ.'",
+}
+"""What members themselves have while they run: their agents for intra-group queuing read a shared queue."""
+
+_WHILE_MEMBERS_RUN: Final = ("units of work", "handles", "connection tags", "messages not at rest")
+
+
+async def judge(group: GroupDatabase, members: list[Member], ledger: Ledger) -> list[str]:
+    """What is wrong. All members serve, and no program is connected. In the end all members have ended."""
+    wrong = await _settled(group)
+    marked = {member.name: await marks(member.address) for member in members}
+    there: dict[str, list[Key]] = {queue: [] for queue in SHARED_QUEUES}
+    for queue, body in group.server.sql(_MESSAGES.format(group.schema), database=OWNER):
+        there[queue].append(Key.of(body.encode()))
+    wrong += ledger.judge(there, marked)
+    for queue, keys in there.items():
+        if await drain([member.address for member in members], queue) != keys:
+            wrong.append(f"{queue}: what programs get in the end is not what is there")
+    for member in members:
+        await member.end()
+    left = await group.leaks()
+    return [*wrong, *(f"left behind: {kind}: {rows}" for kind, rows in left.items())]
+
+
+async def _settled(group: GroupDatabase) -> list[str]:
+    """Wait until nothing is left of what programs had; what is left after all."""
+    until = asyncio.get_running_loop().time() + _SETTLE_SECONDS
+    while True:
+        left = {
+            kind: await group.rows(f"{LEAKS[kind]}{_OF_AGENTS.get(kind, '')} LIMIT 3") for kind in _WHILE_MEMBERS_RUN
+        }
+        left = {kind: rows for kind, rows in left.items() if rows}
+        if not left:
+            return []
+        if asyncio.get_running_loop().time() > until:
+            return [f"left behind while the members run: {kind}: {rows}" for kind, rows in left.items()]
+        await asyncio.sleep(0.2)
