@@ -11,11 +11,12 @@ How rules are cited in comments, in docstrings and in what a test says when it f
 | log rule 4.1, log case 12, invariant L3 | `docs/log.md` |
 | claims rule 2.5, K33 (a case) | `docs/claims.md` |
 | handlers rule 2.5, H2.3 (a case) | `docs/handlers.md` |
+| queue-sharing 9.4, queue-sharing rule 10.2.2, queue-sharing trap 4, Q3.1 (a case) | `docs/sharing.md` |
 | L8 (how commands are written; also at the beginning of a test's id) | `docs/commands.md` |
 
 The name of a test begins with what it tells, dots and hyphens as underscores: `test_t6_1_`, `test_s3_trap_b_`,
 `test_s3_trap_b_and_t15_3_`, `test_h2_3_`, `test_table_5_2_`, `test_s_12_` (not `test_s12_`, a scenario), `test_c4_`, `test_rule_7_` (of
-the journal). "Rule 7", "section 5" and other numbers of no page are not cited. A new rule takes a number that is free, on
+the journal), `test_s3_1_` (Q3.1, of queue sharing: with two numbers), `test_trap_4_`. "Rule 7", "section 5" and other numbers of no page are not cited. A new rule takes a number that is free, on
 the page where it belongs.
 """  # noqa: E501
 
@@ -93,6 +94,12 @@ def test_nothing_speaks_of_a_book_that_is_not_there() -> None:
         ('"""Journal rules 11 and 12, invariant 3."""', ["invariant 3", "journal rule 11", "journal rule 12"]),
         ('"""Handlers rules 1.3 and 2 (H1.4)."""', ["H1.4", "handlers rule 1.3", "handlers rule 2"]),
         ('raise Violation(f"journal rule 7: {call}")', ["journal rule 7"]),
+        (
+            '"""Queue-sharing 3 (Q3.1), queue-sharing rule 10.2.2."""',
+            ["Q3.1", "queue-sharing 10.2.2", "queue-sharing 3"],
+        ),
+        ('"""Queue-sharing traps 4 and 7."""', ["queue-sharing trap 4", "queue-sharing trap 7"]),
+        ('"""A queue-sharing group."""', []),
         ("x = 1  # T6.1, S3, B9, R-6 and S-12", ["B9", "R-6", "S-12", "S3", "T6.1"]),
         ('x = "T6.1, S3 and 8.1"', []),
         ('x = "L8 minus goes on"', ["L8"]),
@@ -105,6 +112,8 @@ def test_nothing_speaks_of_a_book_that_is_not_there() -> None:
         ("def test_s7_trap_the_browse(): ...", ["S7", "S7 trap"]),
         ("def test_k17_and_k18_each(): ...", ["K17", "K18"]),
         ("def test_h12_4_and_h2_14_each(): ...", ["H12.4", "H2.14"]),
+        ("def test_s3_1_and_s10_2_each(): ...", ["Q10.2", "Q3.1"]),
+        ("def test_trap_4_it(): ...", ["queue-sharing trap 4"]),
         ("def test_s_12_each(): ...", ["S-12"]),
         ("def test_r_7_and_c2_only(): ...", ["C2", "R-7"]),
         ("def test_r7_only(): ...", ["R7"]),

@@ -27,6 +27,7 @@ EXAMPLES: Final = "test_rule_numbers.py"
 
 PAGES: Final = (
     "semantics.md", "triggers.md", "commands.md", "durability.md", "log.md", "claims.md", "handlers.md",
+    "sharing.md",
 )  # fmt: skip
 """The pages that have numbers."""
 
@@ -42,15 +43,22 @@ class Entry(NamedTuple):
 
 
 _HEADING: Final = re.compile(
-    r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|(?:Journal|Log|Claims|Handlers) rule \d+)[.:]? (?P<words>.+))"
+    r"#+ (?P<title>(?P<number>\d+(?:\.\d+)?|S\d+|(?:Journal|Log|Claims|Handlers) rule \d+"
+    r"|Queue-sharing \d+(?:\.\d+)?)[.:]? (?P<words>.+))"
 )
 _ROW: Final = re.compile(r'\| <a id="(?P<anchor>[^"]+)"></a>(?P<number>\S+) \| (?P<words>.*?) \|')
 _PART: Final = re.compile(r"\| (?P<number>\d+|trap|trap \w|variant \w|segmented variant) \| (?P<words>.*?) \|")
 _INVARIANT: Final = re.compile(r"(?P<number>\d+)\. \*\*(?P<words>.+?)\*\*")
 _LISTED: Final = re.compile(r"- \*\*(?P<number>L?[\d.]+)\*\* (?P<words>[^.:]+)")
-_LISTING: Final = {"log.md": "log rule", "claims.md": "claims rule", "handlers.md": "handlers rule"}
+_LISTING: Final = {
+    "log.md": "log rule",
+    "claims.md": "claims rule",
+    "handlers.md": "handlers rule",
+    "sharing.md": "queue-sharing",
+}
 """What the rules in the lists of these pages are cited as."""
 _CASE: Final = re.compile(r'\| <a id="(?P<anchor>log-case-\d+)"></a>(?P<number>\d+) \| (?P<words>.*?) \|')
+_TRAP: Final = re.compile(r'\| <a id="(?P<anchor>sharing-trap-\d+)"></a>(?P<number>trap \d+) \| (?P<words>.*?) \|')
 
 
 @cache
@@ -67,6 +75,8 @@ def entries() -> dict[str, Entry]:
                 heading, anchor = "", _slug(line.lstrip("# "))
             elif page == "log.md" and (match := _CASE.match(line)):
                 found[f"log case {match['number']}"] = Entry(page, match["words"], match["anchor"])
+            elif match := _TRAP.match(line):
+                found[f"queue-sharing {match['number']}"] = Entry(page, match["words"], match["anchor"])
             elif page in _LISTING and (match := _LISTED.match(line)):
                 kind = "invariant" if match["number"][0] == "L" else _LISTING[page]
                 found[f"{kind} {match['number']}"] = Entry(page, match["words"], anchor)
@@ -91,38 +101,41 @@ def _slug(title: str) -> str:
 
 # What is cited
 
-_N: Final = r"L?\d+(?:\.\d+)?"
+_N: Final = r"L?\d+(?:\.\d+){0,2}"
 _SEVERAL: Final = rf"{_N}(?:(?:,| and|, and| to) {_N})*"
 _IN_WORDS: Final = re.compile(
-    rf"\b(?P<kind>semantics|tables?|(?:journal|log|claims|handlers) rules?|log cases?|invariants?) "
+    rf"\b(?P<kind>semantics|tables?|(?:journal|log|claims|handlers|queue-sharing) rules?|"
+    rf"queue-sharing(?: traps?)?|log cases?|invariants?) "
     rf"(?P<numbers>{_SEVERAL})",
     re.IGNORECASE,
 )
 _KINDS: Final = {
     "table": "semantics", "tables": "semantics", "journal rules": "journal rule", "invariants": "invariant",
     "log rules": "log rule", "log cases": "log case", "claims rules": "claims rule",
-    "handlers rules": "handlers rule",
+    "handlers rules": "handlers rule", "queue-sharing rule": "queue-sharing", "queue-sharing rules": "queue-sharing",
+    "queue-sharing traps": "queue-sharing trap",
 }  # fmt: skip
 _ROWS: Final = re.compile(
     r"\bsemantics (?P<heading>\d+\.\d+) rows? (?P<first>\d+)(?: to (?P<last>\d+))?", re.IGNORECASE
 )
 _CONDITION: Final = re.compile(r"\btrigger (?:conditions?|events?) ([CE]\d{1,2})\b")
 _NOWHERE: Final = re.compile(
-    r"(?<!journal )(?<!log )(?<!claims )(?<!handlers )\b(?:rules?|sections?) [A-Z]?\d[\d.]*", re.IGNORECASE
+    r"(?<!journal )(?<!log )(?<!claims )(?<!handlers )(?<!queue-sharing )\b(?:rules?|sections?) [A-Z]?\d[\d.]*",
+    re.IGNORECASE,
 )
-_LETTERED: Final = re.compile(r"\b(?:[HT]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
+_LETTERED: Final = re.compile(r"\b(?:[HQT]\d+\.\d+|[BKLS]\d{1,2}|[RS]-\d{1,2})\b")
 _OF_TRIGGERS: Final = re.compile(r"\b[CE]\d{1,2}\b")
 _LABEL: Final = re.compile(r"L\d{1,2}\b")
 _IN_NAME: Final = re.compile(
-    r"(?:and_)?(?:(?P<kind>[ht])(?P<section>\d+)_(?P<case>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
+    r"(?:and_)?(?:(?P<kind>[hst])(?P<section>\d+)_(?P<case>\d+)|trap_(?P<sharing_trap>\d+)|(?P<letter>[a-z])(?P<dash>_?)(?P<number>\d+)"
     r"|rule_(?P<rule>\d+)|log_case_(?P<log_case>\d+)|table_(?P<table>\d+(?:_\d+)?))"
     r"(?P<part>_segmented_variant|_(?:trap|variant)(?:_[a-z](?=_))?)?_"
 )
 
 
 def cited_in_words(text: str) -> list[str]:
-    """The numbers that a text cites in words: "semantics 5.2 and 5.4", "table 3.2", "journal rule 7", "invariant 3".
-    What is called a rule or a section and is on no page is among them: it leads nowhere.
+    """The numbers that a text cites in words: "semantics 5.2 and 5.4", "table 3.2", "journal rule 7", "invariant 3",
+    "queue-sharing trap 4". What is called a rule or a section and is on no page is among them: it leads nowhere.
     """
     text = re.sub(r"\s+", " ", text)
     found = []
@@ -141,8 +154,8 @@ def cited_in_page(text: str) -> list[str]:
 
 
 def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
-    """The numbers that a comment or a docstring cites by a letter: T6.1, H2.3, S3, B9, K7, L8, R-6, S-12; C4 and E3
-    where it is about triggers.
+    """The numbers that a comment or a docstring cites by a letter: T6.1, H2.3, Q3.1, S3, B9, K7, L8, R-6, S-12; C4
+    and E3 where it is about triggers.
     """
     text = _IN_WORDS.sub("", text)  # invariant L3 is not L3
     return _LETTERED.findall(text) + (_OF_TRIGGERS.findall(text) if triggers else [])
@@ -150,7 +163,7 @@ def cited_by_letter(text: str, *, triggers: bool) -> list[str]:
 
 def cited_by_name(name: str) -> list[str]:
     """The numbers with which the name of a test begins: `test_t6_1_...`, `test_table_5_2_...`, `test_rule_7_...`,
-    `test_s3_trap_b_and_t15_3_...`, `test_h2_3_...`.
+    `test_s3_trap_b_and_t15_3_...`, `test_h2_3_...`; of queue sharing `test_s3_1_...` (Q3.1) and `test_trap_4_...`.
     """
     found = []
     at = len("test_")
@@ -159,10 +172,13 @@ def cited_by_name(name: str) -> list[str]:
             number = f"journal rule {match['rule']}"
         elif match["log_case"]:
             number = f"log case {match['log_case']}"
+        elif match["sharing_trap"]:
+            number = f"queue-sharing trap {match['sharing_trap']}"
         elif match["table"]:
             number = f"semantics {match['table'].replace('_', '.')}"
         elif match["section"]:
-            number = f"{match['kind'].upper()}{match['section']}.{match['case']}"
+            kind = "Q" if match["kind"] == "s" else match["kind"].upper()
+            number = f"{kind}{match['section']}.{match['case']}"
         else:
             number = f"{match['letter'].upper()}{match['dash'] and '-'}{match['number']}"
         found.append(number)
@@ -192,10 +208,10 @@ def citations(path: Path) -> Citations:
 
 def cited(source: str, *, triggers: bool = False) -> Citations:
     """What a Python source cites in comments, docstrings, other texts and the names of its tests."""
-    tree = ast.parse(source)
-    found = [*_in_comments(source, triggers=triggers), *_in_strings(tree, triggers=triggers)]
+    nodes = list(ast.walk(ast.parse(source)))
+    found = [*_in_comments(source, triggers=triggers), *_in_strings(nodes, triggers=triggers)]
     by_test: dict[str, list[str]] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             named = cited_by_name(node.name)
             first = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
@@ -214,9 +230,9 @@ def _in_comments(source: str, *, triggers: bool) -> Iterator[tuple[int, str]]:
                 yield token.start[0], number
 
 
-def _in_strings(tree: ast.AST, *, triggers: bool) -> Iterator[tuple[int, str]]:
-    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}  # docstrings, of attributes too
-    for node in ast.walk(tree):
+def _in_strings(nodes: list[ast.AST], *, triggers: bool) -> Iterator[tuple[int, str]]:
+    prose = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}  # docstrings, of attributes too
+    for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             numbers = cited_in_words(node.value)
             if id(node) in prose:
@@ -238,8 +254,8 @@ _INTRODUCTION: Final = """\
 # From the rules to the tests and the code
 
 Each number of [semantics.md](semantics.md), [triggers.md](triggers.md), [commands.md](commands.md),
-[durability.md](durability.md), [log.md](log.md), [claims.md](claims.md) and [handlers.md](handlers.md), and who
-cites it: tests, by their names or in a comment, and files. `pytest <test>` runs one.
+[durability.md](durability.md), [log.md](log.md), [claims.md](claims.md), [handlers.md](handlers.md) and
+[sharing.md](sharing.md), and who cites it: tests, by their names or in a comment, and files. `pytest <test>` runs one.
 
 This page is generated: `python docs/scripts/cases_page.py` writes it, and a test compares.
 """
@@ -299,6 +315,9 @@ def page() -> str:
     parts += ["## Cases of claims and prepared units\n", _tests(those(r"K\d+"), found)]
     parts += ["## Handlers: rules\n", _files(those(r"handlers rule [\d.]+"), found)]
     parts += ["## Cases of handlers\n", _tests(those(r"H\d+\.\d+"), found)]
+    parts += ["## Queue sharing: rules\n", _files(those(r"queue-sharing [\d.]+"), found)]
+    parts += ["## Cases of queue sharing\n", _tests(those(r"Q\d+\.\d+"), found)]
+    parts += ["## Traps of queue sharing\n", _tests(those(r"queue-sharing trap \d+"), found)]
     return "\n".join(parts)
 
 
@@ -319,9 +338,12 @@ def _files(numbers: Iterable[str], found: dict[str, Citing]) -> str:
     return "\n".join(lines) + "\n"
 
 
+_SHORT: Final = re.compile(r"^(?:semantics|queue-sharing) ")
+
+
 def _link(number: str) -> str:
     entry = entries()[number]
-    return f"[{number.removeprefix('semantics ')}]({entry.page}#{entry.anchor})"
+    return f"[{_SHORT.sub('', number)}]({entry.page}#{entry.anchor})"
 
 
 if __name__ == "__main__":

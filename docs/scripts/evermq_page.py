@@ -41,7 +41,20 @@ def _command(name: str, command: click.Command) -> str:
     options = [each for each in command.params if isinstance(each, click.Option)]
     rows = "".join(f"| `{_syntax(each)}` | {_told(each)} |\n" for each in options)
     table = f"\n| option | |\n| --- | --- |\n{rows}" if rows else ""
-    return f"\n## {name}\n\n```sh\n{usage}\n```\n\n{inspect.cleandoc(command.help or '')}\n{table}"
+    told = inspect.cleandoc(command.help or "")
+    return f"\n## {name}\n\n```sh\n{usage}\n```\n\n{told}\n{table}{_parts(name, command)}"
+
+
+def _parts(name: str, command: click.Command) -> str:
+    """What a group of commands has, a line each."""
+    if not isinstance(command, click.Group):
+        return ""
+    rows = ""
+    for part, each in command.commands.items():
+        usage = " ".join(["evermq", name, part, *each.collect_usage_pieces(click.Context(each, info_name=part))])
+        first = " ".join(inspect.cleandoc(each.help or "").split("\n\n")[0].split())
+        rows += f"| `{usage}` | {first} |\n"
+    return f"\n| command | |\n| --- | --- |\n{rows}"
 
 
 def _syntax(option: click.Option) -> str:

@@ -111,6 +111,9 @@ class FakeManager:
         self.ports: list[FakePort] = []
         self.refusal: MQError | None = None
 
+    def is_named(self, name: str) -> bool:
+        return name in ("", self.name)
+
     def converse(self, appl_name: str, user: str, channel: str, room: Room) -> FakePort:
         if self.refusal is not None:
             raise self.refusal
