@@ -15,6 +15,7 @@ from broker.cli.status import table
 from broker.cli.terminal import say
 from broker.config import load
 from broker.engine.shared_desk import GroupError
+from broker.sharing.group import NEEDS_EXTRA, QueueSharingGroup
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -123,11 +124,10 @@ def _ask(file: str | None, work: Callable[[Administration], Awaitable[Any]], *, 
         )
     try:
         from broker.sharing.administration import Administration
-        from broker.sharing.group import QueueSharingGroup
 
         administration = Administration(QueueSharingGroup(own.name, own.dsn, own.lease))
         return run(lambda: work(administration))
     except (GroupError, ValueError) as error:
         raise (SomeFailedError if failed else CannotRunError)(str(error)) from error
     except ImportError as error:
-        raise CannotRunError("a queue-sharing group needs asyncpg: pip install 'evermq[postgres]'") from error
+        raise CannotRunError(NEEDS_EXTRA) from error

@@ -90,7 +90,7 @@ async def run(
     """
     watch = watch or LoopWatch()
     with _hangups_ignored():
-        async with QueueManager.open(config) as manager:
+        async with _open(config) as manager:
             done = 0
             for path in config.queue_manager.startup:
                 done += await _run_commands(manager, path, done)
@@ -101,6 +101,13 @@ async def run(
                     raise _lone(group) from None
                 finally:
                     watch.has_ended()
+
+
+def _open(config: Config) -> QueueManager:
+    try:
+        return QueueManager.open(config)
+    except ImportError as error:
+        raise StartError(str(error)) from error  # it names the extra
 
 
 async def _run_commands(manager: QueueManager, path: Path, before: int) -> int:

@@ -15,6 +15,8 @@ LEASE_SECONDS_MIN: Final = 1.0
 LEASE_SECONDS_MAX: Final = 600.0
 """The lease of a member: usual, shortest and longest."""
 
+NEEDS_EXTRA: Final = "a queue-sharing group needs asyncpg: pip install 'evermq[postgres]'"
+
 _NAME = re.compile("[A-Z][A-Z0-9]{0,3}")
 
 
@@ -50,7 +52,7 @@ class QueueSharingGroup:
         try:
             import asyncpg  # noqa: F401  # not part of the core install
         except ImportError as error:
-            raise ImportError("a queue-sharing group needs asyncpg: pip install 'evermq[postgres]'") from error
+            raise ImportError(NEEDS_EXTRA) from error
         from broker.sharing.desk import Desk
 
         return Desk(manager, self)

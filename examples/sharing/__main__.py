@@ -1,7 +1,8 @@
 """Two queue managers that serve the same queue, and outlive each other.
 
-Run it with `python examples/sharing`: it starts PostgreSQL and two daemons, and stops them again. With a database of
-your own: `python examples/sharing postgresql://user@host/database` (it makes a schema evermq_demo there).
+Run it with `python examples/sharing` (`pip install 'evermq[postgres]'` first): it starts PostgreSQL and two daemons,
+and stops them again. With a database of your own: `python examples/sharing postgresql://user@host/database` (it makes a
+schema evermq_demo there).
 """
 
 import asyncio

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ import pytest
 
 from broker import MQError, QueueManager, connect
 from broker.config import Config, ListenerConfig, QueueManagerConfig
+from broker.config.sections import QueueSharingGroupConfig
 from broker.engine import manager as engine
 from broker.mqi import MQGMO, MQOO, MQRC, GetMessageOptions
 from broker.server import StartError, daemon
@@ -142,6 +145,15 @@ async def test_a_startup_file_that_is_not_there_ends_the_start(config: Config, t
     (tmp_path / "0.mqsc").unlink()
     with pytest.raises(StartError, match=r"cannot read the startup commands in .*0.mqsc"):
         await daemon.run(config)
+
+
+async def test_a_group_without_the_extra_that_it_needs_ends_the_start(
+    config: Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "asyncpg", None)
+    group = QueueSharingGroupConfig(name="GRP1", dsn="postgresql://user@host/database")
+    with pytest.raises(StartError, match=r"a queue-sharing group needs asyncpg: pip install 'evermq\[postgres\]'"):
+        await daemon.run(replace(config, queue_sharing_group=group))
 
 
 async def test_a_port_in_use_ends_the_start(config: Config, tmp_path: Path) -> None:
