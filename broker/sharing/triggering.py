@@ -12,7 +12,6 @@ handler find nothing; it is never too low.
 from __future__ import annotations
 
 import logging
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.core import group_triggers
@@ -96,38 +95,46 @@ class Triggering:
             )
 
     async def look_at(self, queues: Sequence[SharedQueue]) -> None:
-        """Something has changed on which trigger conditions of these queues rest."""
+        """Something has changed on which trigger conditions of these queues rest. All are asked about first: what comes
+        of it is one unit of work then, which keeps their order.
+        """
         triggers = self._triggers
+        asked: list[tuple[SharedQueue, Census]] = []
         for queue in queues:
             if group_triggers.judged(triggers, queue):
-                await self._judge(queue, None, partial(group_triggers.looked_at, triggers, queue), last=False)
+                census = await self._census(queue)
+                if census is not None:
+                    asked.append((queue, census))
             elif group_triggers.counted(triggers, queue):
                 await self._recount(queue)
-        contained(self._desk.context.perform)  # all in one unit of work, which keeps their order
+        tick = self._desk.manager.clock.monotonic()
+        for queue, census in asked:
+            contained(group_triggers.looked_at, triggers, queue, census, tick)
+        contained(self._desk.context.perform)
 
     async def look_again(self) -> None:
         """What was told meanwhile was told to nobody."""
         await self.look_at([each for each in self._desk.shared_queues() if group_triggers.judged(self._triggers, each)])
 
-    async def _judge(
-        self, queue: SharedQueue, arrival: Arrival | None, judge: Callable[[Census, float], None], *, last: bool = True
-    ) -> None:
+    async def _judge(self, queue: SharedQueue, arrival: Arrival | None, judge: Callable[[Census, float], None]) -> None:
+        census = await self._census(queue, arrival)
+        if census is not None:
+            contained(judge, census, self._desk.manager.clock.monotonic())
+            contained(self._desk.context.perform)
+
+    async def _census(self, queue: SharedQueue, arrival: Arrival | None = None) -> Census | None:
+        """None while the database is away: when it is back, and heard again, all queues are looked at."""
+        enough = group_triggers.enough(queue, arrival)
         try:
-            census = await self._census(queue, arrival)
-            judge(census, self._desk.manager.clock.monotonic())
-            if last:
-                self._desk.context.perform()
+            async with self._desk.database.look() as session:
+                found = await self._ask(session, queue, enough, elsewhere=False)
+                if found.elsewhere:
+                    found = await self._ask(session, queue, enough, elsewhere=True)
         except MQError:
-            return  # the database is away: when it is back, and told of again, all are looked at
+            return None
         except Exception as error:
             mistake(error, "a trigger event")
-
-    async def _census(self, queue: SharedQueue, arrival: Arrival | None) -> Census:
-        enough = group_triggers.enough(queue, arrival)
-        async with self._desk.database.look() as session:
-            found = await self._ask(session, queue, enough, elsewhere=False)
-            if found.elsewhere:
-                found = await self._ask(session, queue, enough, elsewhere=True)
+            return None
         return found
 
     async def _ask(self, session: Session, queue: SharedQueue, enough: int, *, elsewhere: bool) -> Census:

@@ -44,7 +44,9 @@ async def initq(system: System, connection: Connection, other: Connection) -> Qu
         "DEFINE QLOCAL(DEPTH) TRIGGER TRIGTYPE(DEPTH) TRIGDPTH(3) PROCESS(P) INITQ(I)"
     )
     monitor = await system.connect("monitor")
-    return await monitor.open("I", ALL)
+    initq = await monitor.open("I", ALL)
+    await system.rest()  # E7 looks at the queues
+    return initq
 
 
 async def taken(system: System, initq: Queue) -> list[str]:

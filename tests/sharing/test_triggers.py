@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from broker import MQError, QueueManager, QueueSharingGroup
-from broker.mqi import MQGMO, MQMF, MQOO, MQRC, MessageDescriptor
+from broker.engine.outbox import Outbox
+from broker.mqi import MQGMO, MQMF, MQOO, MQRC, MQTM, MessageDescriptor
+from broker.sharing.triggering import Triggering
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable, Sequence
 
     from broker import Connection, Queue
+    from broker.core.group_triggers import Census
+    from broker.core.message.trigger_message import TriggerMessage
     from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres
@@ -39,11 +43,15 @@ class Member(NamedTuple):
                 return count
             count, wait = count + 1, 0.0
 
-    async def none(self) -> bool:
-        """Whether nothing is triggered by what was told before this put: notifications come in order."""
+    async def heard(self) -> None:
+        """Return when all has been heard that was told before this put: notifications come in order."""
         await self.connection.put1("MARK", b"")
         async with self.connection.open("MARK", MQOO.INPUT_SHARED) as mark:
             await mark.get(wait=SOON)
+
+    async def none(self) -> bool:
+        """Whether nothing is triggered by what was told before."""
+        await self.heard()
         return await self.triggered(wait=0) == 0
 
 
@@ -140,3 +148,35 @@ async def test_every_on_the_fast_path_is_counted_by_the_member_that_committed_th
     async with second.connection.open("Q", MQOO.INPUT_SHARED) as queue:
         for _ in range(5):
             await queue.get(options=MQGMO.NO_SYNCPOINT)
+
+
+async def test_what_is_triggered_by_the_open_of_an_initiation_queue_is_one_unit_of_work(
+    members: list[Member], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = members
+    await first.initiation_queue.close()
+    await define(members, "TRIGTYPE(NONE)")
+    names = ["Q1", "Q2", "Q3"]
+    for name in names:
+        await run(first.connection, f"DEFINE QLOCAL({name}) QSGDISP(SHARED) TRIGGER PROCESS(P) INITQ(INIT)")
+        await first.connection.put1(name, b"")
+    await first.heard()
+    put, ask = Outbox._trigger, Triggering._ask
+    units = []
+
+    def noted(self: Outbox, messages: Sequence[TriggerMessage], done: Callable[[], None]) -> None:
+        if self is first.manager.context.outbox:
+            units.append([MQTM.from_bytes(message.data).q_name for message in messages])
+        put(self, messages, done)
+
+    async def beside(self: Triggering, *arguments: Any, **options: Any) -> Census:
+        census = await ask(self, *arguments, **options)
+        first.manager.context.perform()  # as every other call does
+        return census
+
+    monkeypatch.setattr(Outbox, "_trigger", noted)
+    monkeypatch.setattr(Triggering, "_ask", beside)
+    async with first.connection.open("INIT", MQOO.INPUT_SHARED) as initiation_queue:
+        for _ in names:
+            await initiation_queue.get(wait=SOON)
+    assert units == [names]
