@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,6 +23,7 @@ from broker.mqi import (
     ObjectRecord,
 )
 from broker.mqi.layouts import MQDLH, MQXQH
+from broker.sharing.igq.delivery import Delivery
 from tests.conformance.expect import fails
 from tests.sharing.members import Members
 
@@ -244,6 +246,28 @@ async def test_s9_8_messages_for_a_member_that_is_down_wait_for_it(members: Memb
     assert await waiting(members) == 5
     await members.start("QM2")
     assert await data_at(members, "QM2") == [b"0", b"1", b"2", b"3", b"4"]
+
+
+async def test_messages_go_on_as_soon_as_the_database_is_back(
+    members: Members, sender: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deliver = Delivery.deliver
+
+    async def cut_before(self: Delivery, message: Message) -> None:
+        monkeypatch.undo()
+        await members.lines["QM2"].cut()
+        await deliver(self, message)
+
+    monkeypatch.setattr(Delivery, "deliver", cut_before)
+    await sender.put1(AT_QM2, b"hello", PERSISTENT)
+    assert await waiting(members) == 1
+    await members.lines["QM2"].mend()
+    async with asyncio.timeout(10):
+        while igq(members, "QM2")["state"] == "working":  # its tag is free when the outcome of its unit is known
+            await members.clock.rest()
+    assert igq(members, "QM2")["state"] == "interrupted"
+    await members.clock.advance(1)
+    assert await data_at(members, "QM2") == [b"hello"]
 
 
 async def test_s3_3_sqqmname_says_whether_a_shared_queue_is_opened_where_it_is_named(

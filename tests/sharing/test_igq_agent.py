@@ -35,12 +35,15 @@ ALL = MQOO.INPUT_SHARED | MQOO.BROWSE | MQOO.OUTPUT | MQOO.INQUIRE
 
 
 class Station:
-    """A queue manager with its agent, entered with `async with`. `refused` makes connecting fail so many times."""
+    """A queue manager with its agent, entered with `async with`. `refused` makes connecting fail so many times, for
+    `reason`.
+    """
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.manager = QueueManager.open(name=ME, defaults="mq", clock=self.clock)
         self.refused = 0
+        self.reason = MQRC.CONN_TAG_IN_USE
         self.agent: Agent
         self.connection: Connection
         self._stack = AsyncExitStack()
@@ -71,7 +74,7 @@ class Station:
     async def _connect(self) -> AsyncIterator[Connection]:
         if self.refused:
             self.refused -= 1
-            raise MQError(MQRC.CONN_TAG_IN_USE, "peers are at work")
+            raise MQError(self.reason, "peers are at work")
         async with self.manager.connect("agent") as connection:
             yield connection
 
@@ -357,9 +360,9 @@ async def test_a_failure_that_is_no_fault_of_the_message_makes_no_dead_letter(
 
     monkeypatch.setattr(Delivery, "_put", failing)
     await station.send(b"hello")
-    assert (station.waiting, station.figures["state"]) == (1, "retrying")
+    assert (station.waiting, station.figures["state"]) == (1, "interrupted")
     monkeypatch.setattr(Delivery, "_put", put)
-    await station.clock.advance(60)
+    await station.clock.advance(agents.RESTART_SECONDS)
     assert await station.data_on("Q") == [b"hello"]
     assert await station.data_on("SYSTEM.DEAD.LETTER.QUEUE") == []
 
@@ -455,6 +458,26 @@ async def test_a_refused_connection_tag_is_tried_again(station: Station, caplog:
     await station.clock.advance(60)
     assert await station.data_on("Q") == [b"hello"]
     assert "CONN_TAG_IN_USE" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [MQRC.CF_NOT_AVAILABLE, MQRC.CF_STRUC_IN_USE, MQRC.CONN_TAG_NOT_USABLE, MQRC.CONNECTION_BROKEN, MQRC.BACKED_OUT],
+)
+async def test_a_database_that_is_away_is_tried_each_second_and_does_not_count(
+    station: Station, reason: MQRC, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    station.reason, station.refused = reason, 30
+    await station.fail_once()
+    await station.send(b"hello")
+    await station.clock.advance(60)
+    for left in range(29, -1, -1):
+        assert (station.figures["state"], station.figures["attempts"], station.refused) == ("interrupted", 1, left)
+        await station.clock.advance(agents.RESTART_SECONDS)
+    assert told(caplog, "intra-group queuing interrupted") == 1
+    assert await station.data_on("Q") == [b"hello"]
+    assert (station.figures["state"], station.figures["attempts"]) == ("working", 0)
 
 
 async def test_after_the_last_attempt_the_agent_ends_until_the_queue_manager_is_altered(

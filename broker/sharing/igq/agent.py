@@ -3,7 +3,9 @@
 It works from the start of its queue manager to its end, whatever IGQ says, which is about messages that leave. Where
 the transmission queue cannot be used, or a persistent message can be put nowhere, what is under way is backed out and
 tried again by the schedule of `Retries`; after the last attempt the agent ends, until the queue manager is altered with
-IGQ(ENABLED). A mistake of ours ends one life of it, and the next begins, at most one a second.
+IGQ(ENABLED). Where it is the database of the group that cannot be used, it is tried again each second: that passes, and
+messages need not wait for the schedule then. A mistake of ours ends one life of it, and the next begins, at most one a
+second.
 
 It is serialized by a connection tag: after a crash of its member it is refused, and tries again, until peers have given
 back what the last agent had got. So no message overtakes those (queue-sharing 9.3).
@@ -34,9 +36,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RESTART_SECONDS: Final = 1.0
-"""Between two lives that ended by a mistake, at least; and before an altered transmission queue is opened again."""
+"""Between two lives that ended by a mistake, at least; and before the next attempt after what passes."""
 
 _MEMBER_ENDS: Final = (MQRC.Q_MGR_QUIESCING, MQRC.Q_MGR_STOPPING)
+_PASSES: Final = (
+    MQRC.OBJECT_CHANGED,  # the transmission queue was altered, for the better perhaps
+    MQRC.CF_NOT_AVAILABLE, MQRC.CF_STRUC_IN_USE, MQRC.CONN_TAG_NOT_USABLE,  # the database is away, or too slow
+    MQRC.CONNECTION_BROKEN, MQRC.BACKED_OUT,  # this life of the member in the group is over, or a session was lost
+)  # fmt: skip
+"""No fault of the transmission queue, nor of where its messages go: the schedule is not for these."""
 
 
 def connect_agent(manager: QueueManager) -> Connection:
@@ -101,14 +109,17 @@ class Agent:
     async def _work(self) -> None:
         """Carry messages; after a failure try again, until it has been tried often enough."""
         while not self._stopping:
-            self.state = "working"
             try:
                 async with self._connect() as connection:
+                    self.state = "working"
                     await Carrier(self._manager, connection, self._retries, self.figures).carry()
             except MQError as error:
                 if error.reason in _MEMBER_ENDS:
                     return
-                if error.reason == MQRC.OBJECT_CHANGED:  # the transmission queue was altered, for the better perhaps
+                if error.reason in _PASSES:
+                    if self.state != "interrupted":  # once, however long it lasts
+                        logger.info("intra-group queuing interrupted name=%s: %s", self._manager.name, error)
+                    self.state = "interrupted"
                     await self._sleep(RESTART_SECONDS)
                     continue
                 why: Exception = error
