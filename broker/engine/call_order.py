@@ -5,6 +5,9 @@ a call that looks at queues (get, open, inquire) must see what this connection's
 while those are being written it is deferred, and all later calls wait behind it. All wait behind a call that takes more
 than one step (`broker.engine.jobs`). Where many have waited they are made in slices, and only as far as the connection
 has room for answers.
+
+In a queue-sharing group a call that names what this member does not know is made again when it has been looked up in
+the shared repository (queue-sharing 2): another member may have defined it a moment ago.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from broker.core.calls import handoff
 from broker.core.message.reports import unread
 from broker.core.message.rows import Rows
+from broker.core.names.resolution import UnknownNameError
 from broker.engine.answers import fail
 from broker.engine.calls import ReceivingCall, spoil
 from broker.engine.jobs import Job
@@ -23,6 +27,7 @@ from broker.engine.mistakes import contained, mistake
 from broker.engine.pending_unit import PendingUnit
 from broker.interface.port import Call
 from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
 from broker.storage.store import DataDamagedError, StoreFullError
 
 if TYPE_CHECKING:
@@ -33,7 +38,6 @@ if TYPE_CHECKING:
     from broker.engine.jobs import LookingSteps, Steps
     from broker.engine.room import Room
     from broker.engine.slices import Work
-    from broker.mqi.reasons import MQRC
     from broker.storage.store import Done
 
 C = TypeVar("C", bound=Call[Any])
@@ -61,7 +65,9 @@ class CallOrder:
         self._held = 0  # jobs of this connection, and commits that wait for bodies: all later calls wait
         self._deferred: deque[Deferred] = deque()
         self._dropped: deque[Call[Any]] = deque()  # since the connection ended
-        self._looking: Call[Any] | None = None  # with a job
+        self._looking: Call[Any] | None = None  # with a job, or in the shared repository
+        self._looked_up = False  # what the call names that is being made
+        self._unread: Exception | None = None  # why it could not be
         self._resuming = False
 
     def in_order(self, call: C, make: Callable[..., None], *arguments: Any) -> C:
@@ -295,17 +301,48 @@ class CallOrder:
         except Exception as wrong:
             pending.then(mistake(wrong, "the settlement of a unit of work"))
 
+    def looks_up(self, error: MQError) -> bool:
+        """Whether the call that has raised this is made again, when what it names has been looked up in the group."""
+        return isinstance(error, UnknownNameError) and self._context.sharing is not None and not self._looked_up
+
+    def _look_up(self, deferred: Deferred) -> None:
+        """Make a call again, before all later ones, when what others have defined is known."""
+        go_on = self.hold()
+        self._looking = deferred.call
+
+        def known(error: Exception | None) -> None:
+            self._looking = None
+            if self.ended is None:
+                self._looked_up, self._unread = True, error
+                self._make_deferred(deferred)
+                self._looked_up, self._unread = False, None
+            go_on()
+
+        self._context.desk.look_up(known)
+
     def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:
             make(call, *arguments)
         except MQError as error:
-            call.set_exception(error.with_traceback(None))  # which would keep the call's arguments alive with it
+            if self.looks_up(error):
+                self._look_up(Deferred(call, make, arguments))
+            else:
+                call.set_exception(self._told(error).with_traceback(None))  # which would keep the arguments alive
         except Exception as error:
             spoil(call, mistake(error, "a call"))
         try:
             self._context.perform(self)
         except Exception as error:
             mistake(error, "what follows a call")
+
+    def _told(self, error: MQError) -> MQError:
+        """What a call is told that has raised this: of a name that could not be looked up, that."""
+        if self._unread is None or not isinstance(error, UnknownNameError):
+            return error
+        return MQError(
+            MQRC.DB2_NOT_AVAILABLE,
+            f"{error.detail}; what other members of the group have defined cannot be read: {self._unread}",
+        )
 
     @property
     def _next_may_be_made(self) -> bool:

@@ -14,7 +14,7 @@ from broker.commands import errors, script
 from broker.commands.errors import CommandError
 from broker.commands.interpreter import Outcome, begin, refused
 from broker.commands.requests import DECISIONS, GROUP_REQUESTS, ScopedRequest
-from broker.engine.group_commands import Answered, Refreshed, refusal_of
+from broker.engine.group_commands import Answered, LookedUp, Refreshed, refusal_of
 from broker.engine.mistakes import mistake
 from broker.engine.scripts import Unread
 from broker.mqi.errors import MQError
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Change
     from broker.engine.context import EngineContext
     from broker.engine.decisions import Decisions
-    from broker.engine.jobs import Look, Steps
+    from broker.engine.jobs import Look, LookingSteps, Steps
     from broker.engine.objects import LiveCatalog
     from broker.engine.scripts import ScriptCall
 
@@ -72,6 +72,7 @@ class CommandServer:
         call.complete()
 
     def _commands(self, text: str, call: ScriptCall, *, up_to_failure: bool) -> Steps:
+        yield from self._look_up()
         warned: set[str] = set()
         count = 0
         for command in script.steps(text):
@@ -89,10 +90,16 @@ class CommandServer:
     def sent(self, text: str, call: ScriptCall) -> Steps:
         """Run one command that another member of the group has sent, and answer `call`."""
         try:
+            yield from self._look_up()
             yield from self._command(text, call, set(), here=True)
         except Exception as error:
             call.add(_failed(mistake(error, "MQSC")))
         call.complete()
+
+    def _look_up(self) -> LookingSteps:
+        """Commands begin with what other members have defined until now."""
+        if self._context.sharing is not None:
+            yield LookedUp(self._context.sharing)
 
     def _command(
         self, text: str, call: ScriptCall, warned: set[str], *, here: bool = False

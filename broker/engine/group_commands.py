@@ -57,6 +57,18 @@ class Refreshed(Look):
         self._desk.refresh(done, held=self._held, lag=self._held)
 
 
+class LookedUp(Look):
+    """What other members have defined until now is known, as far as the database can be reached."""
+
+    __slots__ = ("_desk",)
+
+    def __init__(self, desk: SharedDesk) -> None:
+        self._desk = desk
+
+    def begin(self, done: Done) -> None:
+        self._desk.look_up(done)
+
+
 class Swept(Look):
     """Starts are pending that were missing on shared queues: so many, as far as the database can be reached."""
 

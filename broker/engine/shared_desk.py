@@ -264,6 +264,9 @@ class SharedDesk(Protocol):
     def change(self, change: Change, then: Done) -> None:
         """Make a change in the shared repository, and let it take effect on this member; then tell the outcome."""
 
+    def look_up(self, then: Done) -> None:
+        """Take over what other members have defined until now; then tell whether that could be read."""
+
     def altered(self) -> None:
         """The queue manager's own definition was altered, perhaps to what it was."""
 

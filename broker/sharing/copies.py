@@ -17,7 +17,7 @@ from broker.engine.jobs import Job
 from broker.interface.port import Call
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from broker.core.names.definitions import Change
     from broker.engine.jobs import Steps
@@ -32,10 +32,14 @@ class Copies:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._made: dict[tuple[str, str], int | str] = {}  # the versions of which there is a copy, or need be none
+        self._names: set[tuple[str, str]] | None = None  # all that copies may have; None: not looked for yet
 
     def missing(self) -> Iterator[Change]:
         """What has to be done so that there is a copy of each object, and none of others."""
         objects = self._desk.core.objects
+        if self._names is None:
+            self._names = {key for key, own in objects.definitions.items() if own.disposition == COPY}
+        self._names |= objects.group_definitions.keys()
         for (space, name), original in objects.group_definitions.items():
             version = original.attributes.get(GROUP_VERSION, 0)  # structures have no copies
             if not version or self._made.get((space, name)) == version:
@@ -45,8 +49,9 @@ class Copies:
                 self._made[space, name] = version
             else:
                 yield Define(Definition(original.kind, name, original.attributes | {"QSGDISP": COPY}))
-        for (space, name), own in objects.definitions.items():
-            if own.disposition == COPY and (space, name) not in objects.group_definitions and not self._in_use(own):
+        for space, name in self._names - objects.group_definitions.keys():
+            own = objects.own(space, name)
+            if own is not None and own.disposition == COPY and not self._in_use(own):
                 yield Delete(space, name)
 
     async def make_at_start(self) -> None:
@@ -71,10 +76,12 @@ class Copies:
             await made.wait()
             self._tell(change, outcome[0])
 
-    def refresh(self) -> None:
-        """Make what is missing, when no other change is being made."""
-        if not self._desk.stopping and next(self.missing(), None) is not None:
-            self._desk.context.jobs.run(Job(self._making(), Call(), _nothing))
+    def refresh(self, then: Callable[[], None] = lambda: None) -> None:
+        """Make what is missing, when no other change is being made; then call `then`."""
+        if self._desk.stopping or next(self.missing(), None) is None:
+            then()
+        else:
+            self._desk.context.jobs.run(Job(self._making(), Call(), then))
 
     def _making(self) -> Steps:
         for change in list(self.missing()):
@@ -105,7 +112,3 @@ class Copies:
 def _is_older(own: Definition, original: Definition) -> bool:
     """Whether this is a copy of an earlier version. One of the same version may have been altered since."""
     return own.disposition == COPY and own.attributes.get(GROUP_VERSION) != original.attributes[GROUP_VERSION]
-
-
-def _nothing() -> None:
-    """Nobody waits for copies."""

@@ -402,6 +402,15 @@ class Desk:
 
         self.manager.start_soon(do)
 
+    def look_up(self, then: Done) -> None:
+        self._do(self._look_up, "the reading of shared definitions", then)
+
+    async def _look_up(self) -> None:
+        await self.repository.reload()
+        made = anyio.Event()
+        self.copies.refresh(made.set)
+        await made.wait()
+
     def altered(self) -> None:
         self.agent.altered()
 

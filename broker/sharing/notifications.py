@@ -69,8 +69,8 @@ class Notifications:
 
     def told(self, payload: str) -> None:
         """Something has become available on a queue (`announce` in the schema), or something else was announced."""
-        if payload == OBJECTS_CHANGED:
-            self._desk.repository.told()
+        if payload.startswith(OBJECTS_CHANGED):
+            self._desk.repository.told(int(payload.removeprefix(OBJECTS_CHANGED)))
             return
         if payload == COMMANDS_CHANGED:
             self._desk.orders.told()

@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-OBJECTS_CHANGED: Final = "@objects"
-"""What the database tells the members of a group when a definition has changed. No name of a queue begins so."""
+OBJECTS_CHANGED: Final = "@objects "
+"""With this begins what the database tells the members of a group when a definition has changed, and no name of a queue
+(`announce_objects` in the schema).
+"""
 
 _STRUCTURE: Final = "CFSTRUCT"
 _WORDS: Final = {SHARED: "SHARED", GROUP: "GROUP"}
@@ -40,8 +42,9 @@ _NUMBERS: Final = {word: number for number, word in _WORDS.items()}
 _NEEDS_CLOSED: Final = ("USAGE", "CFSTRUCT")
 
 _OBJECTS: Final = (
-    "SELECT disposition, space, name, kind, version, CASE WHEN version = ANY ($1) THEN NULL ELSE attributes END "
-    "AS attributes FROM object"
+    "SELECT known.version AS gone, disposition, space, name, kind, object.version, attributes "
+    "FROM object FULL JOIN unnest($1::bigint[]) AS known (version) USING (version) "
+    "WHERE object.version IS NULL OR known.version IS NULL"
 )
 _STRUCTURES: Final = "SELECT name, attributes, version, status, backed_up FROM structure"
 
@@ -71,7 +74,11 @@ class Repository:
         self._desk = desk
         self._database = desk.database
         self._known: dict[Key, Known] = {}
+        self._objects: dict[int, Key] = {}  # by version; structures are not among them
         self._lock = anyio.Lock()  # what is read is not older than what has been written here
+        self._begun = 0  # readings
+        self._read_until = 0  # the last of them that came to its end
+        self._announced: set[int] = set()
         self._news = anyio.Event()
 
     @property
@@ -86,9 +93,11 @@ class Repository:
         await self.refresh()
 
     async def reload(self) -> None:
-        """Take over what has changed since the last time."""
+        """Take over what has changed until now. All that ask while it is being read share the next reading."""
+        begun = self._begun
         async with self._lock:
-            await self._read()
+            if self._read_until <= begun:
+                await self._read()
 
     async def refresh(self) -> None:
         """Bring the depths of the shared queues up to date."""
@@ -115,8 +124,9 @@ class Repository:
         while not self._desk.stopping:
             await self._news.wait()
             self._news = anyio.Event()
+            announced, self._announced = self._announced, set()
             try:
-                await self.reload()
+                await self._hear(announced)
             except MQError as away:
                 logger.debug("repository not read: %s", away)  # it is when there is a line again
             except Exception as error:
@@ -124,28 +134,41 @@ class Repository:
             else:
                 self._desk.copies.refresh()
 
-    def told(self) -> None:
-        """Something has changed, or may have."""
+    def told(self, change: int = 0) -> None:
+        """Something has changed, or may have: `announce_objects` in the schema says what."""
+        self._announced.add(change)
         self._news.set()
 
+    async def _hear(self, announced: set[int]) -> None:
+        """Take over what was announced, unless it is known: it was made here, or has been looked up."""
+        async with self._lock:
+            if any(change == 0 or (abs(change) in self._objects) != (change > 0) for change in announced):
+                await self._read()
+
     async def _read(self) -> None:
+        self._begun += 1
+        number = self._begun
         async with self._database.look() as session:
             structures = await session.fetch(_STRUCTURES)
-            objects = await session.fetch(_OBJECTS, [known.version for known in self._known.values()])
+            objects = await session.fetch(_OBJECTS, list(self._objects))
         for row in structures:
             self._take_structure(row)
-        there = {Key(GROUP, _STRUCTURE, row["name"]) for row in structures}
         for row in objects:
-            key = Key(_NUMBERS[row["disposition"]], row["space"], row["name"])
-            there.add(key)
-            if row["attributes"] is not None:
+            if row["gone"] is None:
+                key = Key(_NUMBERS[row["disposition"]], row["space"], row["name"])
                 self._take(key, Definition(row["kind"], key.name, json.loads(row["attributes"])), row["version"])
-        for key in self._known.keys() - there:
+        there = {row["name"] for row in structures}
+        gone = [key for key in self._known if key.space == _STRUCTURE and key.name not in there]
+        gone += [self._objects[row["gone"]] for row in objects if row["gone"] in self._objects]  # and not replaced
+        for key in gone:
             self._forget(key)
+        self._read_until = number
         self._desk.context.perform()
 
     def _take(self, key: Key, definition: Definition, version: int) -> None:
         """What stands in the repository takes effect here."""
+        self._objects.pop(self._known.get(key, _NOTHING).version, None)
+        self._objects[version] = key
         self._known[key] = Known(definition, version)
         if key.disposition == SHARED:
             self._core.apply(Define(definition, version), self._desk.manager.clock.monotonic())
@@ -156,13 +179,17 @@ class Repository:
             )
 
     def _take_structure(self, row: Any) -> None:
+        key = Key(GROUP, _STRUCTURE, row["name"])
+        if self._known.get(key, _NOTHING).version == row["version"]:
+            self._core.objects.structure(key.name).backed_up = row["backed_up"]
+            return
         attributes = defaults(_STRUCTURE) | json.loads(row["attributes"])
-        definition = Definition(_STRUCTURE, row["name"], attributes)
-        self._known[Key(GROUP, _STRUCTURE, row["name"])] = Known(definition, row["version"])
+        definition = Definition(_STRUCTURE, key.name, attributes)
+        self._known[key] = Known(definition, row["version"])
         self._core.objects.define_structure(definition, failed=row["status"] != "ACTIVE", backed_up=row["backed_up"])
 
     def _forget(self, key: Key) -> None:
-        del self._known[key]
+        self._objects.pop(self._known.pop(key).version, None)
         if key.disposition == SHARED:
             self._core.apply(Delete(key.space, key.name, SHARED), self._desk.manager.clock.monotonic())
         elif key.space == _STRUCTURE:

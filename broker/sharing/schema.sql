@@ -1158,8 +1158,9 @@ END $$;
 -- Definitions. Who changes one locks its row FOR UPDATE: that waits for calls that rely on it, and those that come later
 -- find another version (`unchanged`). Who opens or closes a queue does not keep others from putting.
 
-CREATE FUNCTION announce_objects() RETURNS void LANGUAGE sql AS $$
-    SELECT pg_notify(current_schema(), '@objects')
+-- `change`: the version that is there now, -version of what is gone, 0 where it may be more than one.
+CREATE FUNCTION announce_objects(change bigint) RETURNS void LANGUAGE sql AS $$
+    SELECT pg_notify(current_schema(), format('@objects %s', change))
 $$;
 
 -- MQOPEN of a shared queue: nobody may have it open for input exclusively, and who wants that is alone.
@@ -1243,7 +1244,7 @@ BEGIN
         UPDATE object SET kind = o_kind, attributes = o_attributes, version = new_version
             WHERE disposition = o_disposition AND space = o_space AND name = o_name;
     END IF;
-    PERFORM announce_objects();
+    PERFORM announce_objects(new_version);
     RETURN new_version;
 END $$;
 
@@ -1251,7 +1252,7 @@ CREATE FUNCTION delete_object(o_disposition text, o_space text, o_name text, exp
 BEGIN
     PERFORM hold_object(o_disposition, o_space, o_name, expected);
     DELETE FROM object WHERE disposition = o_disposition AND space = o_space AND name = o_name;
-    PERFORM announce_objects();
+    PERFORM announce_objects(-expected);
 END $$;
 
 -- No consumer has claimed messages of the queue; `closing`: this is an MQCLOSE.
@@ -1340,7 +1341,7 @@ BEGIN
         WHERE disposition = 'SHARED' AND attributes ->> 'CFSTRUCT' = s_name ORDER BY name FOR UPDATE;
     UPDATE object SET version = nextval('object_version')
         WHERE disposition = 'SHARED' AND attributes ->> 'CFSTRUCT' = s_name;
-    PERFORM announce_objects();
+    PERFORM announce_objects(0);
 END $$;
 
 CREATE FUNCTION define_structure(s_name text, s_attributes jsonb, expected bigint) RETURNS bigint LANGUAGE plpgsql AS $$
@@ -1370,7 +1371,7 @@ BEGIN
         RAISE EXCEPTION 'queues are in the structure %, such as %', s_name, using_it USING ERRCODE = 'EM042';
     END IF;
     DELETE FROM structure WHERE name = s_name;
-    PERFORM announce_objects();
+    PERFORM announce_objects(0);
 END $$;
 
 -- Depths are what is there: after messages have gone by themselves. The counted ones are all but those that a unit of

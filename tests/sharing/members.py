@@ -12,6 +12,7 @@ import anyio
 
 from broker import QueueManager, QueueSharingGroup
 from broker.config import Config
+from broker.engine.conversation import Conversation
 from broker.sharing.desk import Desk
 from broker.sharing.group import LEASE_SECONDS
 from broker.sharing.igq.definitions import MEMBERS_CHANGED
@@ -177,6 +178,12 @@ class Members:
         assert [reply.text for reply in replies if not reply.ok] == []
         await self.clock.rest()
         return replies
+
+
+def lose_line(connection: Connection) -> None:
+    """The line of a program's connection is lost, as its server finds."""
+    assert isinstance(connection.port, Conversation)
+    connection.port.break_()
 
 
 def _as_it_is(store: MemoryStore) -> MemoryStore:

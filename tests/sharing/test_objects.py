@@ -312,6 +312,9 @@ async def test_the_depth_is_that_of_the_group(members: Members) -> None:
         }
         assert await shown(members, "QLOCAL(Q)", "QM1", "CURDEPTH", "IPPROCS", "OPPROCS") == [(2, 1, 0)]
         assert await shown(members, "QLOCAL(Q)", "QM2", "CURDEPTH", "IPPROCS", "OPPROCS") == [(2, 0, 1)]
+        await other.put(b"3")
+        (queue_of_three,) = [each for each in (await here.status())["queues"] if each["name"] == "Q"]
+        assert queue_of_three["depth"] == 3
 
 
 async def test_s3_1_exclusive_input_is_exclusive_in_the_whole_group(members: Members) -> None:

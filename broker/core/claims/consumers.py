@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from broker.core.claims.consumer import Consumer
 from broker.core.message.rows import Rows
 from broker.core.names import dynamic
+from broker.core.names.resolution import UnknownNameError
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_generic_name
 from broker.mqi.reasons import MQRC
@@ -113,7 +114,7 @@ class Consumers:
         if queue is None and name in self._objects.indirect_queues:
             raise MQError(MQRC.Q_TYPE_ERROR, f"{name} is no local queue: name the queue that it stands for")
         if queue is None:
-            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no queue {name}")
+            raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no queue {name}")
         if dynamic.is_temporary(queue.definition):
             raise MQError(
                 MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{name} is a temporary dynamic queue: it ends with who opened it"

@@ -14,6 +14,7 @@ from broker.core.deliveries.delivery import Worker
 from broker.core.deliveries.order import Order
 from broker.core.deliveries.service import VIEW, Service, Taker
 from broker.core.message.entry import AVAILABLE, WAITING
+from broker.core.names.resolution import UnknownNameError
 from broker.mqi.attribute_values import MQTT
 from broker.mqi.errors import MQError
 from broker.mqi.packing import PACKED_FIELDS
@@ -60,7 +61,7 @@ class Deliveries:
         OBJECT_IN_USE (2042) for another order.
         """
         if queue is None or queue.deleted:
-            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no local queue {q_name}")
+            raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no local queue {q_name}")
         wrong = _unfit(queue, queue.process_name in self._manager.objects.processes)
         if wrong:
             raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{q_name} {wrong}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.names import dynamic
 from broker.core.names.definitions import Define
-from broker.core.names.resolution import unknown
+from broker.core.names.resolution import UnknownNameError, unknown
 from broker.core.queues.handles import FOR_CO_OP, Handle
 from broker.core.selector import selector
 from broker.mqi.errors import MQError
@@ -50,7 +50,7 @@ def open_object(objects: Objects, hconn: Hconn, od: ObjectDescriptor, options: i
         raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, f"a selector is for queues, not for a {space.lower()}")
     name = own_name if space == "QMGR" else od.object_name
     if space != "QMGR" and (space, name) not in objects.definitions:
-        raise MQError(MQRC.UNKNOWN_OBJECT_NAME, unknown(objects.definitions, own_name, name, space))
+        raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, unknown(objects.definitions, own_name, name, space))
     if options & ~_INQUIRE_ONLY:
         raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{name}: a {space.lower()} can only be opened for INQUIRE")
     handle = Handle(hconn, space, name, options, None)

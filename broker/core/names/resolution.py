@@ -44,6 +44,10 @@ DIRECTIONS = {
 """The attributes that decide where a name leads, by kind of object."""
 
 
+class UnknownNameError(MQError):
+    """No definition of this name is known here. In a queue-sharing group another member may have made one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Resolution:
     """Where a name leads. `path` holds names of queue definitions, the one that was named first and the local queue
@@ -177,7 +181,7 @@ class _Resolver:
     def _unknown(self, reason: MQRC, why: str) -> MQError:
         """A name is not known here; perhaps it is in the group."""
         if not self._away:
-            return MQError(reason, why)
+            return UnknownNameError(reason, why)
         return MQError(
             MQRC.DB2_NOT_AVAILABLE,
             f"{why}; and what the queue-sharing group {self._group_name} has is not known, because its database cannot "
