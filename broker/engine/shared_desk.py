@@ -253,8 +253,8 @@ class SharedDesk(Protocol):
     def take_tag(self, conversation: Conversation, call: Call[int], use: TagUse) -> None:
         """Take a tag for a connection. CONN_TAG_IN_USE (2271), CONN_TAG_NOT_USABLE (2350)."""
 
-    def release_tag(self, use: TagUse, then: Callable[[], None]) -> None:
-        """Let it go, after the unit of work of its connection; then call `then`."""
+    def release_tag(self, call_order: CallOrder, use: TagUse, then: Callable[[], None]) -> None:
+        """Let it go, after the unit of work of its connection and all that is under way for it; then call `then`."""
 
     # Definitions
 

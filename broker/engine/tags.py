@@ -117,7 +117,7 @@ def release(conversation: Conversation, then: Callable[[], None]) -> None:
     if use is None:
         then()
     elif conversation.context.sharing is not None:
-        conversation.context.sharing.release_tag(use, then)
+        conversation.context.sharing.release_tag(conversation.call_order, use, then)
     else:
         conversation.manager.tags.release(use)
         then()

@@ -40,6 +40,9 @@ class Joined(NamedTuple):
     if_persistent: bool
 
 
+OUTSIDE: Final = Joined(None, begins=False, if_persistent=False)
+
+
 class Asker:
     """A get that is looking for messages: up to `count`, together no more than one beyond `bytes_max`."""
 
@@ -92,7 +95,7 @@ class Asker:
         """The unit of work that its messages come into."""
         syncpoint = self.request.syncpoint
         if syncpoint == NEVER:
-            return Joined(None, begins=False, if_persistent=False)
+            return OUTSIDE
         unit = self.handle.hconn.unit
         known = None if unit is None or unit.shared is None else unit.shared.id
         return Joined(known or uuid4(), begins=known is None, if_persistent=syncpoint == IF_PERSISTENT)

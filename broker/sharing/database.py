@@ -71,8 +71,12 @@ the session, and has not closed it yet.
 
 class OutcomeUnknownError(Exception):
     """The session was lost while the transaction was being committed, and the database is out of reach: it may have
-    been, or not.
+    been, or not. `turn`: its lane and its number there, where it may be under way still (`settle_turn` in the schema).
     """
+
+    def __init__(self, why: str, turn: tuple[int, int] | None = None) -> None:
+        super().__init__(why)
+        self.turn = turn
 
 
 class StaleError(MQError):
@@ -297,7 +301,7 @@ class Database:
             except (MQError, asyncpg.PostgresError, *LOST) as error:
                 lane.drop()
                 if getattr(error, "sqlstate", None) == FENCED or anyio.current_time() > until:
-                    raise OutcomeUnknownError("the database cannot be reached") from error
+                    raise OutcomeUnknownError("the database cannot be reached", (lane.number, lane.turn)) from error
                 await anyio.sleep(_PAUSE_SECONDS)
             else:
                 return bool(made)
@@ -315,8 +319,11 @@ class Database:
         return await self._again(work, lasting=False)
 
     async def _again(self, work: Callable[[Session], Awaitable[T]], *, lasting: bool) -> T:
+        life = self._epoch
         async with self._lanes.lend() as lane:
             for _ in range(ATTEMPTS):
+                if self._epoch != life:  # what `work` says of itself is of a life that is over
+                    raise MQError(MQRC.CF_NOT_AVAILABLE, _OVER)
                 try:
                     found = await work(lane.session)
                     if lasting:

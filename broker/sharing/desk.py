@@ -366,8 +366,8 @@ class Desk:
     def take_tag(self, conversation: Conversation, call: Call[int], use: TagUse) -> None:
         self._hold(conversation.call_order, call, partial(self.tags.take, conversation, call, use))
 
-    def release_tag(self, use: TagUse, then: Callable[[], None]) -> None:
-        self.manager.start_soon(self.tags.release, use, then)
+    def release_tag(self, call_order: CallOrder, use: TagUse, then: Callable[[], None]) -> None:
+        self.manager.start_soon(self.tags.release, call_order, use, then)
 
     # Definitions
 

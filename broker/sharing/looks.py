@@ -22,7 +22,7 @@ from broker.core.message.entry import GET_PENDING, GONE, LOCKED
 from broker.core.queues.views import PART, Search
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.sharing.askers import Joined
+from broker.sharing.askers import OUTSIDE
 from broker.sharing.database import OutcomeUnknownError
 from broker.sharing.pages import fill, page
 from broker.sharing.rounds import written
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from broker.core.queues.handles import Handle
     from broker.core.queues.selection import Request
     from broker.core.queues.shared_queue import SharedQueue
-    from broker.sharing.askers import Asker
+    from broker.sharing.askers import Asker, Joined
     from broker.sharing.desk import Desk
     from broker.sharing.pages import Page
     from broker.sharing.sessions import Lane, Session
@@ -76,6 +76,7 @@ class Looks:
         passed: set[int] = set()
         patient = False
         after = request.after
+        await self._desk.returns.settle()
         while True:
             now = self._desk.now()
             found = await self._database.look_again(partial(self._look, queue, asker, passed, now, after))
@@ -214,9 +215,8 @@ class Looks:
                 rows = await self._database.repeat(_TAKEN, self._database.member, self._database.epoch, token)
         except (MQError, OutcomeUnknownError) as error:
             if made or isinstance(error, OutcomeUnknownError):
-                self._desk.returns.unknown(
-                    {asker: joined if in_unit else Joined(None, begins=False, if_persistent=False)}, [token]
-                )
+                turn = error.turn if isinstance(error, OutcomeUnknownError) else None
+                self._desk.returns.unknown({asker: joined if in_unit else OUTSIDE}, [token], turn)
             raise
         counts = {row["place"]: row["backout_count"] for row in rows}
         for entry in chosen.outline.entries:
@@ -244,8 +244,7 @@ class Looks:
     async def _undo(self, queue: SharedQueue, asker: Asker, chosen: Chosen, joined: Joined | None, token: UUID) -> None:
         """The getter has gone while its message was being taken or locked."""
         if joined is not None:
-            begun = [joined.id] if joined.begins and chosen.outline.in_unit and joined.id is not None else []
-            await self._desk.returns.unclaimed(queue, [token], begun)
+            await self._desk.returns.unclaimed({asker: joined if chosen.outline.in_unit else OUTSIDE}, [token])
         elif asker.request.lock:
             own = {entry.key for entry in asker.handle.position.locked}
             await self._desk.locks.unlock(queue, [entry.key for entry in chosen.needed if entry.key not in own])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 
@@ -25,10 +25,20 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_RETURN: Final = "SELECT return_tokens($1, $2, $3, $4)"
+_RETURN: Final = "SELECT return_tokens($1, $2, $3, $4, $5, $6)"
 _GIVE_BACK: Final = "SELECT give_back($1, $2, $3, $4, $5, $6)"
 _PUT_AGAIN: Final = "SELECT put_again($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)"
 _AGAIN: Final = 0.1  # seconds until the next try
+
+
+class Unclaimed(NamedTuple):
+    """What nobody takes: it was given by these tokens, and units of work have begun with it alone. `turn` is of the
+    transaction that may have given it, where that may be under way still.
+    """
+
+    tokens: Sequence[UUID]
+    begun: Sequence[UUID]
+    turn: tuple[int, int] | None
 
 
 class Returns:
@@ -37,34 +47,60 @@ class Returns:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._database = desk.database
+        self.pending: list[Unclaimed] = []
+        self._tries = False
 
-    async def unclaimed(self, queue: SharedQueue, tokens: Sequence[UUID], begun: Sequence[UUID]) -> None:
-        """Nobody takes what was given by these tokens; `begun` are units of work that began with it alone."""
+    async def settle(self) -> None:
+        """What nobody took is back before anything behind it is got here. Raises what keeps the database from it."""
+        own = self._database.member, self._database.epoch
+        while self.pending:
+            first = self.pending[0]
+            await self._database.repeat(_RETURN, *own, first.tokens, first.begun, *(first.turn or (None, None)))
+            self.pending = [each for each in self.pending if each is not first]
+
+    async def unclaimed(self, askers: Mapping[Asker, Joined], tokens: Sequence[UUID]) -> None:
+        """Nobody takes what was given to them by these tokens."""
+        self._leave(askers, tokens, None)
         try:
-            await self._database.repeat(_RETURN, self._database.member, self._database.epoch, tokens, begun)
-        except MQError:
-            self._later(tokens, begun)
+            await self.settle()
+        except MQError as error:
+            self._doubt(askers, f"what nobody took is not back: {error}")
+            self._try_later()
 
-    def unknown(self, askers: Mapping[Asker, Joined], tokens: Sequence[UUID]) -> None:
+    def unknown(self, askers: Mapping[Asker, Joined], tokens: Sequence[UUID], turn: tuple[int, int] | None) -> None:
         """Nobody will know what was given to them by these tokens: it goes back as soon as the database is there, and
-        what of it is in units of work is not committed with them.
+        what of it is in units of work is not committed with them. When this life of the member is over by then, what
+        was got outside syncpoint is gone.
         """
+        logger.warning("outcome of gets unknown gets=%d member=%s", len(tokens), self._database.member)
+        self._leave(askers, tokens, turn)
+        self._doubt(askers, "the database was lost while it took a message")
+        self._try_later()
+
+    def _leave(self, askers: Mapping[Asker, Joined], tokens: Sequence[UUID], turn: tuple[int, int] | None) -> None:
+        begun = [each.id for asker, each in askers.items() if each.id is not None and _begins(asker, each)]
+        self.pending.append(Unclaimed(tokens, begun, turn))
+
+    def _doubt(self, askers: Mapping[Asker, Joined], why: str) -> None:
+        """Units of work that hold more than that cannot be committed: it would go with them."""
         for asker, joined in askers.items():
-            if joined.id is not None and not joined.begins:
-                asker.conversation.unit_of_work.rollback_only.unknown("the database was lost while it took a message")
-        self._later(tokens, [joined.id for joined in askers.values() if joined.begins and joined.id is not None])
+            if joined.id is not None and not _begins(asker, joined):
+                asker.conversation.unit_of_work.rollback_only.unknown(why)
 
-    def _later(self, tokens: Sequence[UUID], begun: Sequence[UUID]) -> None:
-        self._desk.manager.start_soon(self._keep_trying, tokens, begun)
+    def _try_later(self) -> None:
+        if not self._tries:
+            self._tries = True
+            self._desk.manager.start_soon(self._keep_trying)
 
-    async def _keep_trying(self, tokens: Sequence[UUID], begun: Sequence[UUID]) -> None:
-        while not self._desk.stopping:
-            try:
-                await self._database.repeat(_RETURN, self._database.member, self._database.epoch, tokens, begun)
-            except MQError:
-                await anyio.sleep(_AGAIN)
-            else:
-                return
+    async def _keep_trying(self) -> None:
+        try:
+            while self.pending and not self._desk.stopping:
+                try:
+                    await self.settle()
+                except MQError:
+                    await anyio.sleep(_AGAIN)
+        finally:
+            self._tries = False
 
     async def give_back(self, entries: Sequence[Entry]) -> None:
         """Messages leave their active units of work, their backout counts as they were."""
@@ -128,3 +164,8 @@ class Returns:
             logger.error("message lost id=%s queue=%s: %s", entry.msg_id.hex(), entry.queue.name, error)
         except Exception as error:
             mistake(error, "a message that comes back")
+
+
+def _begins(asker: Asker, joined: Joined) -> bool:
+    """Whether the unit of work of a get has begun with what it was given, and holds nothing of it."""
+    return joined.begins and not asker.grants

@@ -103,6 +103,7 @@ class Rounds:
 
     async def serve(self, queue: SharedQueue, question: Question, askers: Sequence[Asker]) -> None:
         """Give what comes first to those who ask for it, in their order."""
+        await self._desk.returns.settle()
         slots = [asker for asker in askers for _ in range(asker.count)]
         joined = {asker: asker.joined() for asker in askers}
         tokens = _tokens(len(slots))
@@ -114,9 +115,9 @@ class Rounds:
         given.sort(key=_place)
         unclaimed = self._hand_out(queue, given, slots, joined, tokens)
         if unclaimed:
-            begun = {each.id for each in joined.values() if each.begins and each.id is not None}
-            kept = {joined[slots[row["number"] - 1]].id for row in given if tokens[row["number"] - 1] not in unclaimed}
-            await self._desk.returns.unclaimed(queue, unclaimed, list(begun - kept))
+            await self._desk.returns.unclaimed(
+                {asker: joined[asker] for asker, _ in unclaimed}, [token for _, token in unclaimed]
+            )
 
     async def _rows(
         self,
@@ -150,9 +151,9 @@ class Rounds:
 
             try:
                 rows = await self._database.transact_at_once(work, _nothing)
-            except OutcomeUnknownError:
+            except OutcomeUnknownError as error:
                 removals.again(queue, removed)
-                self._desk.returns.unknown(joined, tokens)
+                self._desk.returns.unknown(joined, tokens, error.turn)
                 raise
             except MQError:
                 removals.again(queue, removed)
@@ -168,7 +169,7 @@ class Rounds:
         try:
             return await self._database.repeat(_GIVEN, self._database.member, self._database.epoch, tokens)
         except MQError:
-            self._desk.returns.unknown(joined, tokens)
+            self._desk.returns.unknown(joined, tokens, None)
             raise
 
     def _hand_out(
@@ -178,15 +179,15 @@ class Rounds:
         slots: Sequence[Asker],
         joined: dict[Asker, Joined],
         tokens: Sequence[UUID],
-    ) -> list[UUID]:
-        """Grant in the core what the database has given; the tokens of what nobody takes."""
+    ) -> list[tuple[Asker, UUID]]:
+        """Grant in the core what the database has given; what nobody takes."""
         unclaimed, entries = [], []
         for row in given:
-            asker = slots[row["number"] - 1]
+            asker, token = slots[row["number"] - 1], tokens[row["number"] - 1]
             if asker.gone:
-                unclaimed.append(tokens[row["number"] - 1])
+                unclaimed.append((asker, token))
             else:
-                entries.append((asker, tokens[row["number"] - 1], entry_of(queue, row)))
+                entries.append((asker, token, entry_of(queue, row)))
         with queue.page([entry for _, _, entry in entries]):
             for asker, token, entry in entries:
                 try:
@@ -195,11 +196,11 @@ class Rounds:
                     asker.grants.append(self._grant(queue, asker, entry, joined[asker]))
                 except MQError as error:
                     asker.error = error
-                    unclaimed.append(token)
+                    unclaimed.append((asker, token))
                     queue.shelf.hide(entry)
                 except Exception as wrong:
                     asker.error = mistake(wrong, "a get")
-                    unclaimed.append(token)
+                    unclaimed.append((asker, token))
         return unclaimed
 
     def _grant(self, queue: SharedQueue, asker: Asker, entry: Entry, joined: Joined) -> Grant:

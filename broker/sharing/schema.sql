@@ -797,14 +797,19 @@ BEGIN
 END $$;
 
 -- Nobody takes what these gets have been given: it goes back as if it had not been got, and units go that had begun
--- with it. How many messages that were.
-CREATE FUNCTION return_tokens(me text, my_epoch bigint, tokens uuid[], begun uuid[]) RETURNS bigint
-LANGUAGE plpgsql AS $$
+-- with it. Where the transaction that gave it may be under way still, this waits for its end. How many messages that
+-- were.
+CREATE FUNCTION return_tokens(
+    me text, my_epoch bigint, tokens uuid[], begun uuid[], on_lane integer, turn bigint
+) RETURNS bigint LANGUAGE plpgsql AS $$
 DECLARE
     touched record;
     total bigint := 0;
 BEGIN
     PERFORM fence(me, my_epoch);
+    IF on_lane IS NOT NULL THEN
+        PERFORM settle_turn(on_lane, turn);
+    END IF;
     DELETE FROM unit_of_work WHERE id = ANY (begun);
     FOR touched IN
         WITH back AS (

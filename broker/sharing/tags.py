@@ -1,7 +1,8 @@
 """Connection tags in the group: one row a connection that has one (queue-sharing 6).
 
 A row goes after the last unit of work of its connection, which the database checks as well (`release_tag` in the
-schema); those of a failed member go with the end of its recovery. Until then the tag is in use.
+schema), and after all that is under way for it; those of a failed member go with the end of its recovery. Until then
+the tag is in use.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from broker.sharing.database import OutcomeUnknownError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from broker.engine.call_order import CallOrder
     from broker.engine.conversation import Conversation
     from broker.engine.tags import TagUse
     from broker.interface.port import Call
@@ -46,22 +48,29 @@ class Tags:
         try:
             rows = await self._database.repeat(_TAKE, *own, use.id, use.tag, use.process, use.exclusive, use.groupwide)
         except MQError as error:
-            self._desk.release_tag(use, _nothing)  # it may have been taken, and the answer lost
+            # it may have been taken, and the answer lost
+            self._desk.release_tag(conversation.call_order, use, _nothing)
             if error.reason not in _AWAY:
                 raise
             raise MQError(MQRC.CONN_TAG_NOT_USABLE, f"connection tag {use}: {error.detail}") from error
         if not rows[0]["taken"]:
             raise in_use(use)
         if conversation.broken or call.done():  # meanwhile: nobody has it
-            self._desk.release_tag(use, _nothing)
+            self._desk.release_tag(conversation.call_order, use, _nothing)
             succeed(call, 0)
             return
         hold(conversation, use)
         succeed(call, 0)
 
-    async def release(self, use: TagUse, then: Callable[[], None]) -> None:
-        """Let a tag go, as soon as the database says that it can; the end of this member does so in any case."""
+    async def release(self, call_order: CallOrder, use: TagUse, then: Callable[[], None]) -> None:
+        """Let a tag go, as soon as the database says that it can; the end of this member does so in any case.
+
+        A statement that was made for the connection may still be taking messages, for nobody, in a unit of work that
+        the database does not show yet: that comes first.
+        """
         try:
+            async with self._desk.turn(call_order):
+                pass
             while not await self._released(use) and not self._desk.stopping:
                 with anyio.move_on_after(_AGAIN_SECONDS):
                     await self._desk.stopped.wait()
@@ -70,6 +79,7 @@ class Tags:
 
     async def _released(self, use: TagUse) -> bool:
         try:
+            await self._desk.returns.settle()
             rows = await self._database.repeat(_RELEASE, self._database.member, self._database.epoch, use.id)
         except (MQError, OutcomeUnknownError) as error:
             logger.debug("connection tag not released yet tag=%s: %s", use, error)

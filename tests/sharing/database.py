@@ -14,6 +14,8 @@ from broker.sharing.schema import ensure
 from tests.sharing.postgres import JUDGE, OWNER
 
 if TYPE_CHECKING:
+    import asyncio
+
     from tests.sharing.postgres import Postgres, Psql
 
 _numbers = count(1)
@@ -112,6 +114,11 @@ class GroupDatabase:
         (row,) = await self.rows(sql, *arguments)
         (value,) = row.values()
         return value
+
+    async def until_blocked(self, call: asyncio.Future[Any]) -> None:
+        """Return when a session waits for a lock, on behalf of this call."""
+        while not await self.value("SELECT count(*) FROM pg_locks WHERE NOT granted"):
+            assert not call.done(), "it did not wait for its rival"
 
     def at_once(self, sql: str) -> list[list[str]]:
         """What a statement of the judge's finds now, while the event loop stands still; as text."""

@@ -12,30 +12,11 @@ from tests.conformance.expect import ALL, drained, fails, reason_of
 from tests.sharing.members import Members
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from broker import Queue
-    from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres
 
-
-@pytest.fixture
-async def members(group: GroupDatabase) -> AsyncIterator[Members]:
-    async with Members(group) as members:
-        await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
-        await members.start("QM2")
-        yield members
-
-
-@pytest.fixture
-async def here(members: Members) -> Queue:
-    return await (await members.connect("QM1")).open("Q", ALL)
-
-
-@pytest.fixture
-async def there(members: Members) -> Queue:
-    return await (await members.connect("QM2")).open("Q", ALL)
+DEFINITIONS = "DEFINE QLOCAL(Q) QSGDISP(SHARED)"
 
 
 async def test_a_message_is_available_on_every_member_when_its_time_has_come(

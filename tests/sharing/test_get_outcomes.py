@@ -18,6 +18,8 @@ from tests.sharing.test_put_outcomes import ROW
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Iterator
 
+    import asyncpg
+
     from broker import Connection, Queue
     from tests.sharing.database import GroupDatabase
 
@@ -82,7 +84,7 @@ async def _loses_its_answer(members: Members, call: Coroutine[object, object, ob
 async def test_what_a_get_has_taken_whose_answer_is_lost_is_not_committed_away(
     members: Members, program: Connection, queue: Queue, options: int, answers: int
 ) -> None:
-    with patch("broker.sharing.returns.Returns._later"):  # nor if it has not come back by then
+    with patch("broker.sharing.returns.Returns._try_later"):  # nor if it has not come back by then
         assert (await queue.get(options=options)).data == b"1"
         assert await _loses_its_answer(members, queue.get(options=options), answers) == MQRC.CF_NOT_AVAILABLE
         assert await members.group.value("SELECT count(*) FROM message WHERE state = 2 AND unit IS NOT NULL") == 2
@@ -100,6 +102,28 @@ async def test_what_the_first_get_of_a_unit_has_taken_comes_back_when_its_answer
     while await members.group.value("SELECT count(*) FROM message WHERE state <> 1"):
         pass
     assert await members.group.rows("SELECT * FROM unit_of_work") == []
+    assert await drained(queue) == [b"1", b"2"]
+
+
+@pytest.mark.parametrize("options", [MQGMO.NO_SYNCPOINT, MQGMO.SYNCPOINT, MQGMO.NO_SYNCPOINT | MQGMO.COMPLETE_MSG])
+async def test_what_is_being_taken_still_when_nobody_waits_for_it_any_more_comes_back(
+    members: Members, queue: Queue, rival: asyncpg.Connection, options: int
+) -> None:
+    """The database is lost to a get whose statement goes on there, behind a rival."""
+    await rival.execute("BEGIN; SELECT * FROM queue FOR UPDATE")
+    getter = asyncio.ensure_future(reason_of(queue.get(options=options)))
+    await members.group.until_blocked(getter)
+    await members.lines["QM1"].cut()
+    assert await getter == MQRC.CF_NOT_AVAILABLE
+    await members.lines["QM1"].mend()
+    returns = members.desk("QM1").returns
+    async with asyncio.timeout(10):
+        while await members.group.value("SELECT count(*) FROM pg_locks WHERE NOT granted") < 2 and returns.pending:
+            pass  # what goes back waits for what is being taken, and that for the rival
+        await rival.close()
+        while returns.pending:
+            await members.clock.rest()
+    assert await members.group.value("SELECT count(*) FROM message WHERE state = 1") == 2
     assert await drained(queue) == [b"1", b"2"]
 
 

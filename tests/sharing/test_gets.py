@@ -15,8 +15,9 @@ from broker.sharing import looks, pages
 from broker.sharing.desk import Desk
 from broker.sharing.notifications import Notifications
 from broker.sharing.waits import Waits
-from tests.conformance.expect import ALL, fails
-from tests.sharing.members import Members
+from tests.conformance.expect import ALL, drained, fails
+from tests.sharing.members import Members, lose_line
+from tests.sharing.unclaimed import end_wait, hold_up, returns_fail
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -45,26 +46,10 @@ async def queues(members: Members) -> list[Queue]:
     return [await (await members.connect(name)).open("Q", ALL) for name in members.running]
 
 
-@pytest.fixture
-async def rival(members: Members) -> AsyncIterator[asyncpg.Connection]:
-    """A session of somebody who is at the messages too, and may go without a word."""
-    session = await members.group.session()
-    yield session
-    session.terminate()
-
-
 def desk_of(members: Members, name: str) -> Desk:
     desk = members[name].sharing
     assert isinstance(desk, Desk)
     return desk
-
-
-async def until_blocked(group: GroupDatabase, getter: asyncio.Future[Any]) -> None:
-    """Return when a session waits for a lock, on behalf of this get."""
-    blocked = 0
-    while not blocked:
-        assert not getter.done(), "it did not wait for its rival"
-        blocked = await group.value("SELECT count(*) FROM pg_locks WHERE NOT granted")
 
 
 async def test_s3_2_of_two_who_wait_on_two_members_one_is_given_the_message(
@@ -132,7 +117,7 @@ async def test_trap_1_who_finds_the_only_message_locked_waits_for_the_rival(
     await queues[0].put(b"mine after all")
     await rival.execute("BEGIN; SELECT * FROM message FOR UPDATE")
     getter = asyncio.ensure_future(queues[1].get(options=GetMessageOptions(options=options)))
-    await until_blocked(members.group, getter)
+    await members.group.until_blocked(getter)
     rival.terminate()  # without a word
     assert (await getter).data == b"mine after all"
 
@@ -156,15 +141,9 @@ async def test_trap_3_what_is_granted_to_a_wait_that_has_ended_goes_back(
     options = GetMessageOptions(options=MQGMO.WAIT | syncpoint, wait_interval=5000)
     getter = asyncio.ensure_future(queues[0].get(options=options))
     await members.clock.rest()
-    await queues[1].put(b"nobody's", options=MQPMO.SYNCPOINT)
-    await rival.execute("BEGIN; SELECT * FROM queue FOR UPDATE")  # in the way of the statement that grants
-    await queues[1]._connection.commit()
-    await until_blocked(members.group, getter)
-    (waiter,) = members["QM1"].core.objects.shared_queues["Q"].waiters
+    await hold_up(members, getter, queues[1], rival, b"nobody's")
     if end == "interval":
-        waiter.owner.ended(MQRC.NO_MSG_AVAILABLE)
-        with fails(MQRC.NO_MSG_AVAILABLE):
-            await getter
+        await end_wait(members, getter)
     else:
         getter.cancel()
         await asyncio.wait([getter])
@@ -175,6 +154,49 @@ async def test_trap_3_what_is_granted_to_a_wait_that_has_ended_goes_back(
     members.group.forgive("units of work")
 
 
+async def test_nothing_is_got_before_what_nobody_took_is_back(
+    members: Members, queues: list[Queue], rival: asyncpg.Connection
+) -> None:
+    """The database fails while a message goes back: the next get is given that, and not the one behind it."""
+    options = GetMessageOptions(options=MQGMO.WAIT | MQGMO.SYNCPOINT, wait_interval=5000)
+    getter = asyncio.ensure_future(queues[0].get(options=options))
+    await members.clock.rest()
+    await hold_up(members, getter, queues[1], rival, b"1", b"2")
+    await end_wait(members, getter)
+    with returns_fail(members, range(2)) as failures:
+        await rival.close()
+        assert [(await queues[0].get()).data for _ in range(2)] == [b"1", b"2"]
+    assert next(failures, None) is None
+    members.group.forgive("units of work")
+
+
+async def test_what_a_batch_was_given_beyond_what_its_unit_may_hold_goes_back(
+    members: Members, queues: list[Queue]
+) -> None:
+    await members.mqsc("ALTER QMGR MAXUMSGS(2)", "QM1")
+    await queues[1].put_many([b"1", b"2", b"3"])
+    assert [each.data for each in await queues[0].get_many(3, options=MQGMO.SYNCPOINT)] == [b"1", b"2"]
+    await queues[0]._connection.commit()
+    assert await drained(queues[1]) == [b"3"]
+
+
+async def test_a_unit_of_work_does_not_take_along_what_nobody_took(
+    members: Members, queues: list[Queue], rival: asyncpg.Connection
+) -> None:
+    """The database fails while a message goes back that was taken in a unit of work for a wait that has ended."""
+    await queues[1].put(b"1")
+    assert (await queues[0].get(options=MQGMO.SYNCPOINT)).data == b"1"
+    getter = asyncio.ensure_future(queues[0].get(options=MQGMO.SYNCPOINT, wait=5))
+    await members.clock.rest()
+    await hold_up(members, getter, queues[1], rival, b"2")
+    await end_wait(members, getter)
+    with returns_fail(members):
+        await rival.close()
+        with fails(MQRC.BACKED_OUT):
+            await queues[0]._connection.commit()
+    assert [(await queues[0].get()).data for _ in range(2)] == [b"1", b"2"]
+
+
 @pytest.mark.parametrize("many", [False, True])
 async def test_a_connection_that_breaks_while_its_get_looks_does_not_begin_to_wait(
     members: Members, queues: list[Queue], *, many: bool
@@ -183,7 +205,7 @@ async def test_a_connection_that_breaks_while_its_get_looks_does_not_begin_to_wa
     line.hold()
     getter = asyncio.ensure_future(queue.get_many(2, options=WAITING) if many else queue.get(options=WAITING))
     await asyncio.sleep(0)
-    queue._connection.port.break_()  # type: ignore[attr-defined]
+    lose_line(queue._connection)
     line.let_through()
     with fails(MQRC.CONNECTION_BROKEN):
         await getter
@@ -254,7 +276,7 @@ async def test_trap_8_who_puts_a_message_together_waits_for_the_segments_of_a_ri
     await _put_segments(queues[0], 1)
     await rival.execute("BEGIN; SELECT * FROM message WHERE byte_offset > 1 FOR UPDATE")
     getter = asyncio.ensure_future(queues[1].get(options=COMPLETE))
-    await until_blocked(members.group, getter)
+    await members.group.until_blocked(getter)
     await rival.close()
     assert (await getter).data == b"abc0"
 

@@ -12,30 +12,11 @@ from tests.conformance.expect import ALL, drained, reason_of
 from tests.sharing.members import Members
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from broker import Queue
-    from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres
 
-
-@pytest.fixture
-async def members(group: GroupDatabase) -> AsyncIterator[Members]:
-    async with Members(group) as members:
-        await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)\nDEFINE QLOCAL(OTHER) QSGDISP(SHARED)")
-        await members.start("QM2")
-        yield members
-
-
-@pytest.fixture
-async def here(members: Members) -> Queue:
-    return await (await members.connect("QM1")).open("Q", ALL)
-
-
-@pytest.fixture
-async def there(members: Members) -> Queue:
-    return await (await members.connect("QM2")).open("Q", ALL)
+DEFINITIONS = "DEFINE QLOCAL(Q) QSGDISP(SHARED)\nDEFINE QLOCAL(OTHER) QSGDISP(SHARED)"
 
 
 async def test_h4_1_puts_of_two_members_with_one_key_are_one_message(members: Members, here: Queue) -> None:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
+    from broker.sharing.database import Session
     from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres
@@ -282,6 +283,23 @@ async def test_a_unit_of_work_from_before_the_loss_is_backed_out(short: Members)
     assert await reason_of(own.get()) == MQRC.NO_MSG_AVAILABLE
     message = await queue.get()
     assert (message.data, message.md.backout_count) == (b"old", 1)
+
+
+async def test_a_call_from_before_the_loss_does_not_end_the_next_life(short: Members) -> None:
+    await short.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
+    database, membership = short.desk("QM2").database, short.desk("QM2").membership
+    epoch, lives = database.epoch, membership.lives
+
+    async def work(session: Session) -> None:
+        if database.epoch == epoch:
+            membership._life_is_over("the test says so")
+            await until(lambda: _joined(short, "QM2"))
+            raise ConnectionResetError
+        await session.execute("SELECT fence($1, $2)", "QM2", epoch)
+
+    with fails(MQRC.CF_NOT_AVAILABLE):
+        await database.look_again(work)
+    assert (membership.lives, membership.state) == (lives + 1, "joined")
 
 
 async def test_a_short_loss_ends_nothing(short: Members) -> None:

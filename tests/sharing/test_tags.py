@@ -15,10 +15,13 @@ from broker.interface.port import answer
 from broker.mqi import MQCNO, MQGMO, MQPMO, MQRC, MessageDescriptor
 from broker.server import Server
 from tests.conformance.expect import ALL, fails
-from tests.sharing.members import Members
+from tests.sharing.members import Members, lose_line
+from tests.sharing.unclaimed import hold_up, returns_fail
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    import asyncpg
 
     from tests.sharing.database import GroupDatabase
 
@@ -120,7 +123,7 @@ async def test_trap_10_a_tag_is_free_after_the_backout_of_the_connection_that_wa
         await original(*arguments)  # type: ignore[arg-type]
 
     with patch.object(desk.units, "back_out", late):
-        first.port.break_()  # type: ignore[attr-defined]
+        lose_line(first)
         await members.clock.rest()
         assert await refused(members, "QM2", SERIALIZE_QSG) == MQRC.CONN_TAG_IN_USE
         row = await members.group.value("SELECT id FROM connection_tag WHERE starts_with(encode(tag, 'hex'), '5400')")
@@ -132,6 +135,53 @@ async def test_trap_10_a_tag_is_free_after_the_backout_of_the_connection_that_wa
     async with members["QM2"].connect(options=SERIALIZE_QSG, conn_tag=TAG) as second:
         message = await (await second.open("Q", ALL)).get()
         assert (message.data, message.md.backout_count) == (b"1", 1)
+
+
+async def cut_while_taking(members: Members, options: MQGMO, rival: asyncpg.Connection) -> None:
+    """A program with the tag is cut off at QM1 while two messages are being taken for its get, which `rival` holds up
+    until it is closed.
+    """
+    program = await members["QM1"].connect(options=SERIALIZE_QSG, conn_tag=TAG).__aenter__()
+    waiting = asyncio.ensure_future((await program.open("Q", ALL)).get(wait=60, options=options))
+    await members.clock.rest()
+    async with members["QM2"].connect() as other, other.open("Q", ALL) as there:
+        await hold_up(members, waiting, there, rival, b"1", b"2", md=PERSISTENT)
+    lose_line(program)
+    with fails(MQRC.CONNECTION_BROKEN):
+        await waiting
+
+
+async def got_by_successor(members: Members) -> list[bytes]:
+    """What the next program with the tag gets first."""
+    async with members["QM2"].connect(options=SERIALIZE_QSG, conn_tag=TAG) as second:
+        queue = await second.open("Q", ALL)
+        return [(await queue.get()).data, (await queue.get()).data]
+
+
+@pytest.mark.postgres
+async def test_trap_10_a_tag_is_free_after_what_is_being_taken_for_a_connection_that_is_cut(
+    members: Members, rival: asyncpg.Connection
+) -> None:
+    await cut_while_taking(members, MQGMO.SYNCPOINT, rival)
+    for _ in range(3):
+        assert await refused(members, "QM2", SERIALIZE_QSG) == MQRC.CONN_TAG_IN_USE
+    await rival.close()
+    await members.clock.rest()
+    assert await got_by_successor(members) == [b"1", b"2"]
+
+
+@pytest.mark.postgres
+async def test_trap_10_a_tag_is_free_when_what_nobody_took_is_back(members: Members, rival: asyncpg.Connection) -> None:
+    """The database fails while a message goes back that was taken outside syncpoint for a connection that was cut."""
+    await cut_while_taking(members, MQGMO.NO_SYNCPOINT, rival)
+    with returns_fail(members):
+        await rival.close()
+        await members.clock.rest()
+        assert await refused(members, "QM2", SERIALIZE_QSG) == MQRC.CONN_TAG_IN_USE
+    while members.desk("QM1").returns.pending:
+        await members.clock.rest()
+    await members.clock.rest()
+    assert await got_by_successor(members) == [b"1", b"2"]
 
 
 @pytest.mark.postgres
