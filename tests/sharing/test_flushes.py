@@ -138,3 +138,14 @@ async def test_what_a_crash_of_the_database_takes_before_it_is_durable_is_made_a
         await program.commit()
     assert crashed
     assert await drained(queue) == ([b"1", b"2"] if "put" in call else [])
+
+
+@pytest.mark.postgres
+async def test_crashes_that_follow_one_another_closely_have_numbers_of_their_own(durable_group: GroupDatabase) -> None:
+    numbers = []
+    for _ in range(4):
+        await asyncio.to_thread(durable_group.server.restart, "immediate")
+        session = await durable_group.session(synchronous_commit="off")
+        numbers.append(await session.fetchval("SELECT crashes FROM rise()"))
+        session.terminate()
+    assert len(set(numbers)) == len(numbers)
