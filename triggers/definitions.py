@@ -1,5 +1,6 @@
 """Defines what an app names and nobody has defined (handlers rules 6.4, 7.1). What is there is never altered: where it
-cannot be served as it is, the error prints the command that would change it.
+cannot be served as it is, the error prints the command that would change it. What belongs to a shared queue is defined
+for the group.
 """
 
 from __future__ import annotations
@@ -39,12 +40,14 @@ async def define(connection: Connection, handlers: Iterable[Handler]) -> None:
     dead_letter_q_name = str((await _one(connection, "DISPLAY QMGR DEADQ"))["DEADQ"])
     for handler in handlers:
         queue = await _queue(connection, handler)
-        await _process(connection, str(queue["PROCESS"]), handler)
+        shared = queue.get("QSGDISP") == "SHARED"
+        await _process(connection, str(queue["PROCESS"]), handler, " QSGDISP(GROUP)" if shared else "")
         named = handler.dead_letter
         if named is None and not queue["BOQNAME"] and not dead_letter_q_name:
             named = handler.terms.last_dead_letter
         if named:
-            await _define_missing(connection, "QUEUE", named, _DEFINE_DEAD.format(named, handler.q_name))
+            disposition = f" QSGDISP(SHARED) CFSTRUCT({queue['CFSTRUCT']})" if shared else ""
+            await _define_missing(connection, "QUEUE", named, _DEFINE_DEAD.format(named, handler.q_name) + disposition)
 
 
 async def _queue(connection: Connection, handler: Handler) -> Mapping[str, Any]:
@@ -58,8 +61,9 @@ async def _queue(connection: Connection, handler: Handler) -> Mapping[str, Any]:
     return queue
 
 
-async def _process(connection: Connection, name: str, handler: Handler) -> None:
-    await _define_missing(connection, "PROCESS", name, _DEFINE_PROCESS.format(name, _described(handler)))
+async def _process(connection: Connection, name: str, handler: Handler, disposition: str) -> None:
+    command = _DEFINE_PROCESS.format(name, _described(handler)) + disposition
+    await _define_missing(connection, "PROCESS", name, command)
 
 
 async def _define_missing(connection: Connection, kind: str, name: str, command: str) -> Mapping[str, Any]:
@@ -92,8 +96,6 @@ def _fault(name: str, queue: Mapping[str, Any]) -> str:
         return f"it is an alias: serve the queue that it stands for, {queue.get('TARGET') or queue.get('TARGQ')}"
     if kind != "QLOCAL":
         return f"it is no local queue but a {kind}"
-    if queue.get("QSGDISP") == "SHARED":
-        return 'it is a shared queue: let @process(..., deliver="trigger") start a function that gets them itself'
     changes = []
     if queue["TRIGTYPE"] != "EVERY":
         changes.append("TRIGTYPE(EVERY)")

@@ -145,14 +145,20 @@ class DeliveryDesk:
                         self._end_takers(service.takers, MQRC.Q_DELETED)
                         continue
                     for handed in self._core.deliveries.hand_out(service, moment):
-                        self._hand_over(handed, moment)
+                        self.hand_over(handed, moment)
+                for service in self._core.deliveries.stirred():
+                    if service.queue.deleted:
+                        self._end_takers(service.takers, MQRC.Q_DELETED)
+                    else:
+                        self._context.desk.deliveries.hand_out(service)
                 self._tell_held()
                 self._context.perform()
         finally:
             self._running = False
         self._arm()
 
-    def _hand_over(self, handed: HandOut, moment: Moment) -> None:
+    def hand_over(self, handed: HandOut, moment: Moment) -> None:
+        """Messages have been taken for somebody, or for the dead-letter queue."""
         for delivery in handed.dead:
             self._with_bodies(delivery.entries, partial(self._bury, delivery))
         if handed.taker is None:
@@ -162,6 +168,10 @@ class DeliveryDesk:
         call.taker = None
         call.handed = handed.deliveries
         self._core.deliveries.started(handed.deliveries, moment)
+        if call.done() or call.conversation.broken:  # since messages of a shared queue began to be taken
+            call.abandon()
+            fail(call, MQRC.CONNECTION_BROKEN)
+            return
         size = sum(entry.length for delivery in handed.deliveries for entry in delivery.entries)
         call.held += size
         call.conversation.room.got(size)
@@ -173,6 +183,8 @@ class DeliveryDesk:
 
     def _mark(self, deliveries: list[Delivery]) -> Rows | None:
         """Write that messages are in somebody's hands (handlers rule 1.5): rows to be awaited, if there are any."""
+        if deliveries[0].service.queue.shared:
+            return None  # the database knows in whose hands they are
         rows, awaited = Rows(), Rows()
         own = not deliveries[0].worker.hconn.channel
         if not own and not deliveries[0].service.queue.hardens_backout:
@@ -250,7 +262,12 @@ class DeliveryDesk:
             self._timer = None
         wait = self._core.deliveries.next_look(self._context.clock.monotonic())
         if wait is not None:
-            self._timer = self._context.clock.call_later(wait, self.run)
+            self._timer = self._context.clock.call_later(wait, self._look_again)
+
+    def _look_again(self) -> None:
+        for service in self._core.deliveries.services():
+            self._core.deliveries.stir(service.queue)
+        self.run()
 
     # Settling
 
@@ -259,6 +276,7 @@ class DeliveryDesk:
         answers: list[Settled | None] = [None] * len(settlements)
         left = len(settlements)
         together: list[tuple[Ending, Callable[[Settled], None]]] = []
+        shared: list[tuple[Ending, Callable[[Settled], None]]] = []
         rows, moment = Rows(), self._context.moment()
 
         def settled(place: int, answer: Settled) -> None:
@@ -279,14 +297,22 @@ class DeliveryDesk:
                 and delivery.id not in self._conversations
                 and not delivery.unit.reports
             ):
-                ending = self._core.deliveries.settle(delivery, settlement, moment, rows)
-                together.append((ending, then))
+                own = delivery.unit.shared is None
+                ending = self._core.deliveries.settle(delivery, settlement, moment, rows if own else None)
+                (together if own else shared).append((ending, then))
             else:
                 self._settle_one(delivery, settlement, then)
         if not settlements:
             succeed(call, [])
         if together:
             self._remove_together(together, rows)
+        if shared:
+            heard = {id(ending): then for ending, then in shared}
+
+            def ended(ending: Ending, error: Exception | None) -> None:
+                self._step_ended(ending, heard[id(ending)], ending.steps[0], error)
+
+            self._context.desk.deliveries.commit([ending for ending, _ in shared], ended)
 
     def _remove_together(self, together: list[tuple[Ending, Callable[[Settled], None]]], rows: Rows) -> None:
         """Ends that only remove messages: one submission, and each settles by itself."""
@@ -360,6 +386,9 @@ class DeliveryDesk:
 
     def _carry_out(self, ending: Ending, then: Callable[[Settled], None]) -> None:
         """Make the steps of an end durable, and settle each."""
+        if any(step.shared for step in ending.steps):
+            self._context.desk.deliveries.end(ending, partial(self._step_ended, ending, then))
+            return
         for step in list(ending.steps):
             written = partial(self._step_written, ending, step, then)
             if step.rows:
@@ -396,6 +425,19 @@ class DeliveryDesk:
             ending.answer = ending.answer._replace(reason=int(MQRC.STORAGE_MEDIUM_FULL))
         if not ending.steps:
             then(ending.answer)
+
+    def _step_ended(self, ending: Ending, then: Callable[[Settled], None], step: Step, error: Exception | None) -> None:
+        """A step that has to do with shared queues has settled; `error`: it was backed out instead."""
+        if error is not None:
+            reason = error.reason if isinstance(error, MQError) else MQRC.STORAGE_MEDIUM_FULL
+            ending.answer = ending.answer._replace(reason=int(reason))
+            if ending.answer.became in (Became.GONE, Became.DEAD) and reason != MQRC.OUTCOME_PENDING:
+                ending.answer = ending.answer._replace(became=Became.RETURNED)
+        self._core.deliveries.settled(ending, step, self._context.moment(), undone=error is not None and step.committed)
+        if not ending.steps:
+            then(ending.answer)
+        self._context.perform()
+        self.run()
 
     # Connections
 

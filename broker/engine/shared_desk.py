@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from broker.commands.requests import GroupRequest, ResolveConsumerRequest, ScopedRequest
     from broker.core.calls.putting import Put
     from broker.core.claims.claiming import Limits
+    from broker.core.deliveries.service import Service
+    from broker.core.deliveries.steps import Ending, Step
     from broker.core.explain.explaining import Wanted
     from broker.core.message.entry import Entry
     from broker.core.message.rows import Rows
@@ -142,6 +144,23 @@ class SharedSinks(Protocol):
     async def reset(self, name: str) -> int:
         """A sink belongs to no query any more, and has no units: how many messages these had. Raises
         UNKNOWN_OBJECT_NAME (2085).
+        """
+
+
+class SharedDeliveries(Protocol):
+    """Deliveries of shared queues, and of others whose handlers have used shared queues (`DeliveryDesk`)."""
+
+    def hand_out(self, service: Service) -> None:
+        """Take messages for those who wait for deliveries of a shared queue, and give them to
+        `DeliveryDesk.hand_over`.
+        """
+
+    def commit(self, endings: Sequence[Ending], ended: Callable[[Ending, Exception | None], None]) -> None:
+        """Carry out ends that remove messages of shared queues, and do nothing else, in one transaction."""
+
+    def end(self, ending: Ending, ended: Callable[[Step, Exception | None], None]) -> None:
+        """Carry out the steps of an end, and settle them: `ended` is told of each, with the error where it was backed
+        out instead of committed.
         """
 
 
@@ -279,6 +298,10 @@ class SharedDesk(Protocol):
     @property
     def sinks(self) -> SharedSinks:
         """The calls about sinks of shared queues."""
+
+    @property
+    def deliveries(self) -> SharedDeliveries:
+        """Deliveries of shared queues."""
 
     def answer(self, call_order: CallOrder, call: Call[T], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
         """Make a held call whose answer is what `work` comes to."""

@@ -92,7 +92,8 @@ class Deliveries:
 
     async def wait(self) -> None:
         """Return when a start of the queue is pending, at once if one is. That another may take first, and an order, a
-        total or a rate may hold it back: `take` waits by itself, and needs no `wait` before it.
+        total or a rate may hold it back: `take` waits by itself, and needs no `wait` before it. Of a shared queue only
+        starts count that are pending at this queue manager, while `take` is given messages wherever they were put.
         """
         while True:
             now = await answer(self._port.trigger_pending())

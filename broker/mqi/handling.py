@@ -168,8 +168,8 @@ class Became(IntEnum):
 
 class Settled(NamedTuple):
     """The answer for one delivery. `reason` is 0, or why a commit was undone, such as STORAGE_MEDIUM_FULL (2192) or
-    Q_FULL (2053); HOBJ_ERROR (2019) for a delivery that this connection does not hold any more. `next_at` is in seconds
-    since 1970.
+    Q_FULL (2053); OUTCOME_PENDING (2124) where that is not known yet; HOBJ_ERROR (2019) for a delivery that this
+    connection does not hold any more. `next_at` is in seconds since 1970.
     """
 
     id: int

@@ -14,10 +14,11 @@
     delays, keys    messages that wait for an instant; puts that were made before
     rounds, looks   gets that the database serves by itself, many in one call; those that look first, on `pages`
     askers          a get on its way
-    waits, notifications
-                    gets that wait, and what wakes them
+    waits, serving, notifications
+                    gets that wait, the task that looks for them, and what wakes it
     removals, returns, locks, expiry
                     what was got goes; or comes back; browse locks; expired messages
+    deliveries      messages of shared queues for handlers
     claims, holdings, ranges
                     consumers of shared queues, what is told of them, and these queues read by number
     sinks, prepared_rows

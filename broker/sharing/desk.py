@@ -27,6 +27,7 @@ from broker.sharing.claims import SharedClaims
 from broker.sharing.copies import Copies
 from broker.sharing.database import Database, OutcomeUnknownError
 from broker.sharing.delays import Delays
+from broker.sharing.deliveries import Deliveries
 from broker.sharing.expiry import Expiry
 from broker.sharing.explaining import explained
 from broker.sharing.gets import Gets
@@ -110,6 +111,7 @@ class Desk:
         self.units = Units(self)
         self.peer_units = PeerUnits(self)
         self.waits = Waits(self)
+        self.deliveries = Deliveries(self)
         self.claims = SharedClaims(self)
         self.sinks = SharedSinks(self)
         self.moving = Moving(self)

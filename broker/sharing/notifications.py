@@ -88,5 +88,6 @@ class Notifications:
             return
         if queue.waiters.count:
             self._desk.waits.watch(queue)
+        self._desk.deliveries.stir(queue)
         if queue.trigger_on:
             self._desk.triggering.arrived(queue, Arrival(*map(int, numbers)))

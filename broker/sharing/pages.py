@@ -37,6 +37,9 @@ _UNEXPIRED: Final = "(deadline IS NULL OR deadline > $2)"
 _OVERDUE: Final = (
     "SELECT EXISTS (SELECT 1 FROM message WHERE queue = $1 AND deadline <= $2 AND state IN (1, 8)) AS overdue"
 )
+_FIRST: Final = (
+    f"SELECT {_LIGHT} FROM message WHERE queue = $1 AND {_UNEXPIRED} AND state = {AVAILABLE} ORDER BY place LIMIT $3"
+)
 _GROUPS: Final = f"SELECT {_LIGHT} FROM message WHERE queue = $1 AND {_UNEXPIRED} AND state = 1 AND group_id = ANY ($3)"
 _BODIES: Final = "SELECT place, body FROM message WHERE queue = $1 AND place = ANY ($2)"
 
@@ -70,6 +73,19 @@ async def page(
     if _wants_groups(request):
         entries = await _with_groups(session, queue, entries, now)
     return Page(entries, last, overdue)
+
+
+async def first_messages(
+    session: Session, queue: SharedQueue, now: float, length: int, *, groups: bool
+) -> tuple[list[Entry], bool]:
+    """The first `length` messages of a queue that are available, without their bodies, and whether there may be more;
+    with all of their logical messages, and with `groups` all of their groups.
+    """
+    rows = await session.fetch(_FIRST, queue.name, now, length)
+    entries = [entry_of(queue, row) for row in rows]
+    if groups or any(entry.msg_flags & SEGMENTS for entry in entries):
+        entries = await _with_groups(session, queue, entries, now)
+    return entries, len(rows) == length
 
 
 def needs_judgement(request: Request) -> bool:

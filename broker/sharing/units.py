@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.message.generated import GeneratedMessage, descriptor_of
 from broker.core.prepared import half as halves
@@ -19,7 +19,7 @@ from broker.sharing.puts import write_puts
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from uuid import UUID
 
     from broker.core.message.entry import Entry
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from broker.sharing.database import Session
     from broker.sharing.desk import Desk
     from broker.sharing.sessions import Lane
+
+_COMMIT_DELIVERIES: Final = "SELECT commit_deliveries($1, $2, $3)"
 
 
 class Units:
@@ -43,9 +45,16 @@ class Units:
 
     # Commit
 
-    async def commit(self, unit: Unit, rows: Rows | None = None, call_order: CallOrder | None = None) -> None:
+    async def commit(
+        self,
+        unit: Unit,
+        rows: Rows | None = None,
+        call_order: CallOrder | None = None,
+        undo: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
         """Commit a unit, and settle it; `rows` are those of its private half, where it is frozen already. The order is
-        that of `mixed`. `call_order` is that of the connection whose unit it is, if it is of one.
+        that of `mixed`. `call_order` is that of the connection whose unit it is, if it is of one. `undo` ends it in the
+        database where it cannot be committed, in place of a backout.
 
         Raises BACKED_OUT (2003) when it was backed out instead, OUTCOME_PENDING (2124) when nobody knows and the
         database is out of reach: it is in doubt then, and ends when that can be learned. StoreFullError,
@@ -54,9 +63,11 @@ class Units:
         if rows is None:
             rows = self._desk.core.commit(unit, self._desk.context.moment())
         with self._busy(unit):
-            await self._commit(unit, rows, call_order)
+            await self._commit(unit, rows, call_order, undo)
 
-    async def _commit(self, unit: Unit, rows: Rows, call_order: CallOrder | None) -> None:
+    async def _commit(
+        self, unit: Unit, rows: Rows, call_order: CallOrder | None, undo: Callable[[], Awaitable[None]] | None
+    ) -> None:
         write = self._desk.context.journal.submit if call_order is None else call_order.write_half
         half: PrivateHalf | None = None
         try:
@@ -68,14 +79,42 @@ class Units:
         except OutcomePendingError as error:
             raise self._in_doubt(unit, half, error) from error
         except (MQError, StoreFullError) as error:
-            await self._give_up(unit, half)
+            await self._give_up(unit, half, undo)
             if isinstance(error, MQError) and unit.owner is not None:
                 raise _backed_out(error) from error
             raise
         if not committed:
-            await self._give_up(unit, half)
+            await self._give_up(unit, half, undo)
             raise _backed_out(None)
         await self.end(unit, half, committed=True)
+
+    async def commit_deliveries(self, units: Sequence[Unit]) -> list[MQError | None]:
+        """Commit units that have got messages of shared queues and done nothing else, in one transaction, and settle
+        them: for each the error where it was not committed, as `commit` raises it. Raises what keeps all of them from
+        being committed: then they are as before.
+        """
+        ids = [_part(unit).id for unit in units]
+
+        async def work(lane: Lane) -> list[UUID]:
+            return list(await lane.session.fetchval(_COMMIT_DELIVERIES, lane.number, lane.turn, ids))
+
+        committed: list[UUID] | None = None  # the answer was lost
+        with ExitStack() as stack:
+            for unit in units:
+                stack.enter_context(self._busy(unit))
+            with suppress(OutcomeUnknownError):
+                committed = await self._database.transact_at_once(work, lambda: None)
+            return [await self._end_delivery(unit, committed) for unit in units]
+
+    async def _end_delivery(self, unit: Unit, committed: Sequence[UUID] | None) -> MQError | None:
+        id = _part(unit).id
+        assert id is not None
+        try:
+            done = await self.outcomes.learn(id) if committed is None else id in committed
+        except OutcomePendingError as error:
+            return self._in_doubt(unit, None, error)
+        await self.end(unit, None, committed=done)
+        return None if done else _backed_out(None)
 
     async def _decide(self, unit: Unit) -> bool:
         """Make the transaction that commits the unit in the database: whether it is. Raises OutcomePendingError."""
@@ -171,15 +210,15 @@ class Units:
         id = _part(unit).id
         rows = self._desk.context.core.backout(unit)
         with self._busy(unit):
-            gone = id is None or await self._back_out_shared(id)
-            await self._settle_backed_out(unit, rows)
+            gone = id is None or await self.undo(id)
+            await self.settle_backed_out(unit, rows)
         if not gone:
             raise MQError(
                 MQRC.OUTCOME_PENDING,
                 f"the database of the group is out of reach: unit of work {id} is backed out there when it is back",
             )
 
-    async def _back_out_shared(self, id: UUID) -> bool:
+    async def undo(self, id: UUID) -> bool:
         """Back out what a unit has done in the database, now or when that is within reach again. Whether it is done."""
         try:
             await self.outcomes.learn(id, never=True)
@@ -189,10 +228,12 @@ class Units:
         self.outcomes.over(id)
         return True
 
-    async def _give_up(self, unit: Unit, half: PrivateHalf | None) -> None:
+    async def _give_up(self, unit: Unit, half: PrivateHalf | None, undo: Callable[[], Awaitable[None]] | None) -> None:
         """A unit that was to be committed was certainly not: back it out."""
-        if unit.shared is not None and unit.shared.id is not None:
-            await self._back_out_shared(unit.shared.id)
+        if undo is not None:
+            await undo()
+        elif unit.shared is not None and unit.shared.id is not None:
+            await self.undo(unit.shared.id)
         await self._end_backed_out(unit, half)
 
     # Both
@@ -234,9 +275,9 @@ class Units:
             rows = core.halves.decide(core, half, committed=False)
         else:
             rows = core.give_up(unit) if unit.state == COMMITTING else core.backout(unit)
-        await self._settle_backed_out(unit, rows)
+        await self.settle_backed_out(unit, rows)
 
-    async def _settle_backed_out(self, unit: Unit, rows: Rows) -> None:
+    async def settle_backed_out(self, unit: Unit, rows: Rows) -> None:
         """Journal rule 8: backout counts are written before the messages are back; without room for them they are back
         all the same.
         """

@@ -21,12 +21,11 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from broker.engine.calls import WaitingCall
-from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.askers import Asker, Question
-from broker.sharing.database import OutcomeUnknownError
 from broker.sharing.rounds import AT_ONCE
+from broker.sharing.serving import Serving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,21 +69,18 @@ class Waits:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._serving: dict[SharedQueue, bool] = {}  # whether it is to be served again
+        self._serving: Serving[SharedQueue] = Serving(desk, self._serve_queue, "a wait")
 
     def watch(self, queue: SharedQueue) -> None:
         """Those who wait on a queue are to look: somebody begins to, or there is something new."""
-        if queue in self._serving:
-            self._serving[queue] = True
-        elif not self._desk.stopping:
-            self._serving[queue] = False
-            self._desk.manager.start_soon(self._serve_queue, queue)
+        self._serving.stir(queue)
 
     def watch_all(self) -> None:
         """All who wait are to look."""
         for queue in self._desk.shared_queues():
             if queue.waiters.count:
                 self.watch(queue)
+        self._desk.deliveries.stir_all()
 
     async def poll(self) -> None:
         """Let all look from time to time, for as long as the member lives."""
@@ -96,21 +92,9 @@ class Waits:
             self.watch_all()
 
     async def _serve_queue(self, queue: SharedQueue) -> None:
-        again = True
-        try:
-            with anyio.CancelScope(shield=True):
-                while again and not self._desk.stopping:
-                    self._serving[queue] = False
-                    busy = await self._serve_all(queue)
-                    if busy:
-                        await anyio.sleep(_BUSY_SECONDS)
-                    again = busy or self._serving[queue]
-        except (MQError, OutcomeUnknownError):
-            return  # the database is away: they wait on
-        except Exception as error:
-            mistake(error, "a wait")
-        finally:
-            del self._serving[queue]
+        if await self._serve_all(queue):
+            await anyio.sleep(_BUSY_SECONDS)
+            self.watch(queue)
 
     async def _serve_all(self, queue: SharedQueue) -> bool:
         """Serve those who wait, as they come: browsers, who ask for something specific, all others. Whether connections

@@ -8,6 +8,7 @@ import pytest
 
 from tests.conformance.expect import ALL
 from tests.sharing.members import Members
+from tests.sharing.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,6 +26,12 @@ async def members(request: pytest.FixtureRequest, group: GroupDatabase) -> Async
         await members.mqsc(request.module.DEFINITIONS)
         await members.start("QM2")
         yield members
+
+
+@pytest.fixture
+async def workers(members: Members) -> AsyncIterator[Workers]:
+    async with Workers(members) as workers:
+        yield workers
 
 
 @pytest.fixture

@@ -10,11 +10,9 @@ import pytest
 from broker.interface.claims import Wanted
 from broker.interface.port import answer
 from broker.mqi import MQCO, MQPMO, MQRC, MessageDescriptor
-from broker.mqi.handling import HandlingTerms
 from tests.conformance.expect import ALL, drained, fails
 from tests.engine.reader import Reader, bodies_of
 from tests.sharing.members import Members
-from triggers import App, NotServableError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -237,25 +235,3 @@ async def test_a_move_leaves_no_claims_behind(members: Members) -> None:
     assert "1 message is claimed by consumer ARCHIVE" in refused.text
     await reader.release()
     assert [reply.code for reply in await other.mqsc(move)] == ["EMQ0017I"]
-
-
-# What is for the queues of one queue manager
-
-
-async def test_deliveries_are_not_taken_from_a_shared_queue_and_the_error_says_what_works(members: Members) -> None:
-    await members.mqsc("DEFINE PROCESS(P)\nALTER QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(P)")
-    port = (await members.connect("QM1")).port
-    with fails(MQRC.OPTION_NOT_VALID_FOR_TYPE) as refused:
-        await answer(port.serve("Q", HandlingTerms()))
-    assert 'deliver="trigger"' in str(refused.value)
-
-
-async def test_an_app_with_a_handler_on_a_shared_queue_is_told_what_works(members: Members) -> None:
-    app = App(members["QM1"])
-
-    @app.handler("Q")
-    async def handle(body: str) -> None: ...
-
-    with pytest.raises(NotServableError, match=r'cannot serve queue Q: it is a shared queue: .*deliver="trigger"'):
-        async with app.running():
-            pass

@@ -94,8 +94,8 @@ class Deliveries:
     def _ordered(self, service: Service) -> Iterator[None]:
         """Have the order by key that the terms want. The messages that are there are looked at in steps."""
         by = service.terms.order_by
-        if service.order is not None and service.order.by == by:
-            return
+        if service.queue.shared or (service.order is not None and service.order.by == by):
+            return  # of a shared queue each page is put in order
         shelf = service.queue.shelf
         service.order = None
         shelf.views.pop((VIEW,), None)
@@ -176,8 +176,27 @@ class Deliveries:
         return [
             service
             for service in self._services.values()
-            if service.takers and (service.queue.pending_starts > 0 or service.queue.deleted)
+            if service.takers
+            and not service.queue.shared
+            and (service.queue.pending_starts > 0 or service.queue.deleted)
         ]
+
+    def stir(self, queue: LocalQueue) -> bool:
+        """There may be more to hand out of a shared queue: whether anybody waits for it."""
+        service = self._services.get(queue)
+        if service is None or not service.takers:
+            return False
+        service.stirred = queue.shared
+        return True
+
+    def stirred(self) -> list[Service]:
+        """The services of shared queues that somebody waits for, and that may have more than when they were looked at
+        last: they are not stirred any more.
+        """
+        found = [service for service in self._services.values() if service.stirred]
+        for service in found:
+            service.stirred = False
+        return [service for service in found if service.takers]
 
     def services(self) -> list[Service]:
         """All of them."""
@@ -187,6 +206,7 @@ class Deliveries:
         """Somebody waits for deliveries."""
         taker = Taker(self.worker(hconn), count, call)
         service.takers.append(taker)
+        service.stirred = service.queue.shared
         return taker
 
     def stop_waiting(self, taker: Taker) -> None:
@@ -203,7 +223,8 @@ class Deliveries:
     def next_look(self, tick: float) -> float | None:
         """In how many seconds a rate, or a batch that waits for more, may allow what it does not allow now."""
         waits = []
-        for service in self.wanted():
+        shared = [service for service in self._services.values() if service.takers and service.queue.shared]
+        for service in (*self.wanted(), *shared):
             if service.batch_due is not None:
                 waits.append(max(service.batch_due - tick, 0.0))
             token = service.next_token(tick)
@@ -232,6 +253,15 @@ class Deliveries:
     def hand_out(self, service: Service, moment: Moment) -> list[HandOut]:
         """Serve those who wait for deliveries of a queue."""
         return taking.hand_out(self._manager, service, moment)
+
+    def undo(self, service: Service, handed: Sequence[HandOut]) -> None:
+        """What was handed out of a shared queue could not be taken there: as if it had not been."""
+        for each in reversed(handed):
+            for delivery in (*each.deliveries, *each.dead):
+                self.over(delivery)
+            service.began(-len(each.deliveries))
+            if each.taker is not None and self._workers.get(each.taker.worker.hconn) is each.taker.worker:
+                service.takers.appendleft(each.taker)
 
     def begin(self, delivery: Delivery, moment: Moment) -> None:
         """A delivery is in flight."""
@@ -316,6 +346,7 @@ class Deliveries:
     def over(self, delivery: Delivery) -> None:
         """All that a delivery led to has settled."""
         service, worker = delivery.service, delivery.worker
+        service.stirred = service.queue.shared  # there is room, and what waited for its key may come
         service.in_flight.pop(delivery.id, None)
         worker.deliveries.pop(delivery.id, None)
         worker.suspects -= delivery.suspect
@@ -358,11 +389,6 @@ def _put_at(packed_md: bytes) -> float:
 
 def _unfit(queue: LocalQueue, process_exists: bool) -> str:
     """What keeps a queue from being served; "" when nothing does."""
-    if queue.shared:
-        return (
-            "is a shared queue, whose messages no single queue manager hands out: let the handler start with a trigger "
-            'and get its message itself, deliver="trigger"'
-        )
     if queue.initiation_q_name:
         return f"has an initiation queue, INITQ({queue.initiation_q_name}): ALTER QLOCAL({queue.name}) INITQ(' ')"
     if queue.trigger_type != MQTT.EVERY.value:

@@ -42,8 +42,16 @@ class Service:
         self.alone: Delivery | None = None
         self.refusals: dict[int, int] = {}  # by key: how often the store refused the commit
         self.batch_due: float | None = None  # when an incomplete batch is given all the same, monotonic
+        self.stirred = False  # of a shared queue: there may be more to hand out than when it was looked at last
         self._tokens = 0.0
         self._filled: float | None = None  # when the tokens were counted, monotonic
+
+    @property
+    def starts(self) -> int:
+        """How many messages may begin to be handled: starts that are pending; of a shared queue whatever is on the page
+        of it, since its starts are counted where messages were put, and handlers run wherever they are.
+        """
+        return len(self.queue.shelf.available) if self.queue.shared else self.queue.pending_starts
 
     def room(self, tick: float) -> int:
         """How many deliveries may begin now, by `total` and `rate`."""

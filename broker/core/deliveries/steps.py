@@ -50,6 +50,11 @@ class Step:
         """Whether it is a commit; else a backout."""
         return self.fate in (Fate.COMMITTED, Fate.DEAD)
 
+    @property
+    def shared(self) -> bool:
+        """Whether it has to do with shared queues."""
+        return self.unit.shared is not None or any(entry.queue.shared for entry in self.entries)
+
 
 @dataclass(slots=True)
 class Ending:

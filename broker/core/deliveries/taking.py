@@ -49,13 +49,15 @@ def hand_out(manager: Manager, service: Service, moment: Moment) -> list[HandOut
     """Serve those who wait for deliveries of a queue, in their order, as far as there are starts and messages."""
     handed: list[HandOut] = []
     queue, triggers = service.queue, manager.triggers
-    if not service.takers or not triggers.startable(queue) or queue.exclusive is not None or queue.clearing:
+    if not service.takers or not service.starts or queue.get_inhibited or not triggers.fast_path(queue):
+        return handed
+    if queue.exclusive is not None or queue.clearing:
         return handed
     for taker in list(service.takers):
         room = service.room(moment.tick)
-        if room < 1 or not queue.pending_starts:
+        if room < 1 or not service.starts:
             break
-        share = max(1, queue.pending_starts // len(service.takers))
+        share = max(1, service.starts // len(service.takers))
         deliveries, dead = _Choice(manager, service, taker.worker, moment).choose(min(taker.count, share, room))
         if deliveries:
             service.takers.remove(taker)
@@ -63,7 +65,7 @@ def hand_out(manager: Manager, service: Service, moment: Moment) -> list[HandOut
             handed.append(HandOut(taker, deliveries, dead))
         elif dead:
             handed.append(HandOut(None, [], dead))
-    surplus = queue.pending_starts - len(queue.shelf.available)
+    surplus = 0 if queue.shared else queue.pending_starts - len(queue.shelf.available)
     if surplus > 0:  # what they were for, others have got
         triggers.count(queue, queue.pending_starts - surplus)
         service.counts.empty += surplus
@@ -105,7 +107,7 @@ class _Choice:
             after = keys[-1]
             for key in keys:
                 entry = self._queue.shelf.entries[key]
-                if entry.state != AVAILABLE or not self._queue.pending_starts:
+                if entry.state != AVAILABLE or not self._service.starts:
                     continue
                 if not self._look_at(entry, bundle) or worker.alone is not None:
                     looks = LOOKS_MAX
@@ -228,7 +230,7 @@ class _Choice:
         """A batch of an order by key: the first messages of one value that have not failed."""
         order, shelf = self._service.order, self._queue.shelf
         assert order is not None
-        most = min(self._service.terms.batch, self._queue.pending_starts)
+        most = min(self._service.terms.batch, self._service.starts)
         pieces: list[list[Entry]] = []
         size = 0
         for key in order.following(order.value(entry), most):
@@ -285,7 +287,8 @@ class _Choice:
                 unit.confirm(entry, reports.COD)
         if manager.events.counting:
             manager.events.got(queue, len(delivery.entries), moment.wall)
-        manager.triggers.count(queue, max(0, queue.pending_starts - len(delivery.entries)))
+        if not queue.shared:
+            manager.triggers.count(queue, max(0, queue.pending_starts - len(delivery.entries)))
         manager.deliveries.begin(delivery, moment)
         return delivery
 

@@ -1,0 +1,102 @@
+"""Apps whose workers are at several members of a group."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.conformance.expect import ALL, drained
+from tests.sharing.workers import HANDLED, depth, keyed
+from triggers import App, Attempt, Retry
+
+if TYPE_CHECKING:
+    from broker import Queue
+    from tests.sharing.members import Members
+
+
+pytestmark = pytest.mark.postgres
+
+DEFINITIONS = HANDLED
+
+
+async def test_the_workers_of_an_app_at_two_members_share_a_queue(members: Members, here: Queue) -> None:
+    """Once each is handled, in the order of its key, after failures and wherever it was put."""
+    seen: list[tuple[str, str, int]] = []
+    failing = {"a3", "b5"}
+    apps = [App(members[name], name="SHOP") for name in ("QM1", "QM2")]
+
+    def serve(app: App, member: str) -> None:
+        @app.handler("Q", order_by="account", retry=Retry(3, 1.0))
+        async def handle(body: str, attempt: Attempt) -> None:
+            if body in failing:
+                failing.remove(body)
+                raise ValueError("not now")
+            seen.append((member, body, attempt.number))
+
+    for app, member in zip(apps, ("QM1", "QM2"), strict=True):
+        serve(app, member)
+    async with apps[0].running(), apps[1].running():
+        await keyed(here, *(f"{key}{number}" for number in range(10) for key in "ab"))
+        await members.clock.advance(5)
+    assert sorted(body for _, body, _ in seen) == sorted(f"{key}{number}" for number in range(10) for key in "ab")
+    for key in "ab":
+        of_key = [body for _, body, _ in seen if body[0] == key]
+        assert of_key == sorted(of_key)
+    assert {attempt for _, body, attempt in seen if body in ("a3", "b5")} == {2}
+    assert await depth(members) == 0
+
+
+async def test_what_an_app_defines_for_a_shared_queue_is_the_groups(members: Members) -> None:
+    """Handlers rule 7.1: the dead letters outlive the member at which they were made."""
+    await members.mqsc(
+        "DEFINE CFSTRUCT(ELSEWHERE) RECOVER(YES)\n"
+        "DEFINE QLOCAL(NEW) QSGDISP(SHARED) CFSTRUCT(ELSEWHERE) DEFPSIST(YES) TRIGGER TRIGTYPE(EVERY) PROCESS(NEW)"
+    )
+    apps = [App(members[name], name="SHOP") for name in ("QM1", "QM2")]
+    for app in apps:
+
+        @app.handler("NEW", retry=Retry(1))
+        async def handle(body: str) -> None:
+            raise ValueError(body)
+
+    async with apps[0].running(), apps[1].running():
+        await (await (await members.connect("QM1")).open("NEW", ALL)).put(b"poison")
+        await members.clock.advance(1)
+    await members.stop("QM1")
+    connection = await members.connect("QM2")
+    (dead,) = await members.mqsc("DISPLAY QLOCAL(NEW.DEAD) QSGDISP CFSTRUCT", "QM2")
+    assert [(each["QSGDISP"], each["CFSTRUCT"]) for each in dead.attributes] == [("SHARED", "ELSEWHERE")]
+    (process,) = await members.mqsc("DISPLAY PROCESS(NEW) QSGDISP", "QM2")
+    assert [each["QSGDISP"] for each in process.attributes] == ["COPY"]
+    assert len(await drained(await connection.open("NEW.DEAD", ALL))) == 1
+
+
+async def test_periodic_work_runs_once_in_the_group_and_goes_on_when_a_member_fails(members: Members) -> None:
+    """Handlers rule 5.5: a group has the queues of a schedule shared."""
+    await members.mqsc(
+        "DEFINE QLOCAL(PERIODIC.SHOP.TICK) QSGDISP(SHARED) DEFPSIST(YES) TRIGGER TRIGTYPE(EVERY) PROCESS(P)\n"
+        "DEFINE QLOCAL(PERIODIC.SHOP.TICK.RUN) QSGDISP(SHARED) DEFPSIST(YES) TRIGGER TRIGTYPE(EVERY) PROCESS(P)"
+    )
+    ticks: list[tuple[str, float]] = []
+    apps = [App(members[name], name="SHOP") for name in ("QM1", "QM2")]
+
+    def serve(app: App, member: str) -> None:
+        async def tick() -> None:
+            ticks.append((member, members.clock.time() % 3600))
+
+        tick.__qualname__ = "tick"
+        app.every(60)(tick)
+
+    for app, member in zip(apps, ("QM1", "QM2"), strict=True):
+        serve(app, member)
+    async with apps[1].running():
+        async with apps[0].running():
+            for _ in range(5):
+                await members.clock.advance(60)
+        await members.stop("QM1")
+        for _ in range(2):
+            await members.clock.advance(60)
+        await members.clock.advance(1)
+    assert [instant // 60 for _, instant in ticks] == [1, 2, 3, 4, 5, 6, 7]
+    assert all(instant % 60 <= 1 for _, instant in ticks)  # where the member that put it has ended, another releases it
