@@ -115,9 +115,44 @@ def test_the_judge_forgives_a_message_outside_syncpoint_to_each_who_never_heard_
     alone = Ledger()
     for key in (FIRST, Key("C1", 2, 0, 5)):
         alone.put(Put([key], "QM1", outcome=Outcome.COMMITTED, alone=True))
-    alone.unheard = 1
+    alone.unheard["2009"] = 1
+    alone.given = {Key("C1", 2, 0, 5)}
     assert wrong(alone, FIRST) == []
+    alone.given.add(FIRST)
     assert wrong(alone) == ["lost"]
+
+
+def test_the_judge_misses_a_message_outside_syncpoint_that_was_given_to_nobody() -> None:
+    alone = Ledger()
+    alone.put(Put([FIRST], "QM1", outcome=Outcome.COMMITTED, alone=True))
+    alone.unheard["2009"] = 1
+    assert wrong(alone) == ["lost"]
+
+
+def test_the_judge_sees_a_group_that_was_not_whole() -> None:
+    grouped = ledger()
+    grouped.got_group([FIRST, SECOND, THIRD], 0)
+    grouped.got_group([], 0)
+    assert wrong(grouped, FIRST, SECOND, THIRD) == []
+    grouped.got_group([FIRST, SECOND], 0)
+    assert wrong(grouped, FIRST, SECOND, THIRD) == [str([FIRST]).split()[0]]
+
+
+def test_the_judge_forgives_a_crash_of_the_database_the_end_of_a_group() -> None:
+    fleeting = [key._replace(persistence=0) for key in (FIRST, SECOND, THIRD)]
+    grouped = Ledger()
+    grouped.put(Put(fleeting, "QM1", outcome=Outcome.COMMITTED))
+    before = grouped.crashes
+    grouped.database_crashed()
+    grouped.got_group(fleeting[:2], before)
+    assert wrong(grouped) == []
+    grouped.got_group(fleeting[1:], before)
+    grouped.got_group(fleeting[:2], grouped.crashes)
+    assert wrong(grouped) == [str(fleeting).split()[0]] * 2
+    persistent = ledger()
+    persistent.database_crashed()
+    persistent.got_group([FIRST, SECOND], 0)
+    assert wrong(persistent, FIRST, SECOND, THIRD) == [str([FIRST]).split()[0]]
 
 
 def test_steps_are_named_by_what_they_call() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from tests.sharing.chaos.clients import SHARED_QUEUES, drain, marks
+from tests.sharing.chaos.clients import SHARED_QUEUES, browsed, drain, marks
 from tests.sharing.chaos.ledger import Key
 from tests.sharing.database import LEAKS
 from tests.sharing.postgres import OWNER
@@ -22,13 +22,38 @@ _MESSAGES: Final = (
     f"SELECT queue, convert_from(body, 'UTF8') FROM {{}}.message WHERE queue IN {SHARED_QUEUES} ORDER BY queue, place"
 )
 
+_NOTE: Final = """
+CREATE TABLE note (number bigserial PRIMARY KEY, body bytea NOT NULL, given boolean NOT NULL);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO note (body, given) VALUES (NEW.body, NEW.state = 2 AND NEW.unit IS NULL);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER note AFTER UPDATE ON message FOR EACH ROW
+    WHEN (NEW.queue = 'ALONE' AND NEW.state <> OLD.state) EXECUTE FUNCTION note();
+"""
+_GIVEN: Final = (
+    "SELECT convert_from(body, 'UTF8') FROM"
+    " (SELECT DISTINCT ON (body) body, given FROM {}.note ORDER BY body, number DESC) AS last WHERE given"
+)
+"""What happens on ALONE, noted by the database itself."""
+
 _OF_AGENTS: Final = {
     "handles": " WHERE queue <> 'SYSTEM.QSG.TRANSMIT.QUEUE'",
     "connection tags": " WHERE substr(tag, 1, 11) <> 'SYSTEM.IGQ.'",
 }
 """What members themselves have while they run: their agents for intra-group queuing read a shared queue."""
 
+_ON_THEIR_WAY: Final = "SELECT count(*) FROM message WHERE queue = 'SYSTEM.QSG.TRANSMIT.QUEUE' HAVING count(*) > 0"
+
 _WHILE_MEMBERS_RUN: Final = ("units of work", "handles", "connection tags", "messages not at rest")
+
+
+async def watch(group: GroupDatabase) -> None:
+    """Let the database note which messages it gives to whoever gets outside syncpoint."""
+    session = await group.session()
+    await session.execute(_NOTE)
+    await session.close()
 
 
 async def judge(group: GroupDatabase, members: list[Member], ledger: Ledger) -> list[str]:
@@ -36,9 +61,19 @@ async def judge(group: GroupDatabase, members: list[Member], ledger: Ledger) -> 
     wrong = await _settled(group)
     marked = {member.name: await marks(member.address) for member in members}
     there: dict[str, list[Key]] = {queue: [] for queue in SHARED_QUEUES}
-    for queue, body in group.server.sql(_MESSAGES.format(group.schema), database=OWNER):
-        there[queue].append(Key.of(body.encode()))
-    wrong += ledger.judge(there, marked)
+    inboxes = {
+        f"INBOX of {member.name}": [Key.of(body) for body in await browsed(member.address, "INBOX")]
+        for member in members
+    }
+
+    def compare() -> list[str]:
+        for queue, body in group.server.sql(_MESSAGES.format(group.schema), database=OWNER):
+            there[queue].append(Key.of(body.encode()))
+        given = group.server.sql(_GIVEN.format(group.schema), database=OWNER)
+        ledger.given = {Key.of(body.encode()) for (body,) in given}
+        return ledger.judge(there | inboxes, marked)
+
+    wrong += await asyncio.to_thread(compare)  # meanwhile the lines of the members, which lead through here, stay open
     for queue, keys in there.items():
         if await drain([member.address for member in members], queue) != keys:
             wrong.append(f"{queue}: what programs get in the end is not what is there")
@@ -55,6 +90,7 @@ async def _settled(group: GroupDatabase) -> list[str]:
         left = {
             kind: await group.rows(f"{LEAKS[kind]}{_OF_AGENTS.get(kind, '')} LIMIT 3") for kind in _WHILE_MEMBERS_RUN
         }
+        left["on their way"] = await group.rows(_ON_THEIR_WAY)
         left = {kind: rows for kind, rows in left.items() if rows}
         if not left:
             return []

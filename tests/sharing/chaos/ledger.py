@@ -7,13 +7,18 @@ message may be gone when the database has crashed, and for no other reason.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_IN_ORDER: Final = ("IN", "LINE", "ALONE", "GROUPS")
+"""Where messages are put once, by their producers, and by one way."""
 
 
 class Key(NamedTuple):
@@ -60,17 +65,20 @@ class Put:
 class Ledger:
     """What all programs were told. `complaints` are what cannot be; `in_turn` is what was consumed of LINE, by one
     program at a time: for each unit of work its number, drawn from `turns` before the first get, since programs may
-    hear late of a commit; `unheard` are gets outside syncpoint of which a program has not heard what they have got.
+    hear late of a commit; `unheard` are gets outside syncpoint of which a program has not heard what they got, by
+    reason code; `given` is what the database has given to such gets.
     """
 
     puts: dict[tuple[str, int], Put] = field(default_factory=dict)
     consumed: dict[Key, Outcome] = field(default_factory=dict)
     in_turn: list[tuple[int, list[Key]]] = field(default_factory=list)
     turns: Iterator[int] = field(default_factory=count)
-    unheard: int = 0
+    unheard: Counter[str] = field(default_factory=Counter)
+    given: set[Key] = field(default_factory=set)
     moved: int = 0
     complaints: list[str] = field(default_factory=list)
     now: int = 0  # counts what is told
+    crashes: int = 0  # of the database: each counts when it begins, and when it is over
     _gone: dict[Key, int] = field(default_factory=dict)
 
     def put(self, unit: Put) -> Put:
@@ -81,6 +89,7 @@ class Ledger:
 
     def database_crashed(self) -> None:
         """Nonpersistent messages that have been put may be gone."""
+        self.crashes += 1
         for unit in self.puts.values():
             unit.crashed = True
 
@@ -88,6 +97,16 @@ class Ledger:
         """A call that began at `since` has got a message."""
         if self._gone.get(key, since + 1) <= since:
             self.complaints.append(f"{key} was got again after it had been consumed")
+
+    def got_group(self, keys: list[Key], crashes: int) -> None:
+        """A program has got a group, of which all was there: what its unit of work has put; or there was none. When it
+        began the database had had so many `crashes`: the end of a nonpersistent group may have gone since.
+        """
+        unit = self.puts[keys[0][:2]] if keys else None
+        if unit is None or keys == unit.keys:
+            return
+        if keys != unit.keys[: len(keys)] or keys[0].persistence or crashes == self.crashes:
+            self.complaints.append(f"{keys} were got as a group: {unit}")
 
     def consume(self, key: Key, outcome: Outcome) -> None:
         """A message was got for good, or perhaps. Programs may hear late of what has come to nothing: by then another
@@ -111,14 +130,15 @@ class Ledger:
         for queue, keys in there.items():
             for key in keys:
                 places.setdefault(key, []).append(queue)
-            if queue != "OUT":  # where messages are put once, by their producers
+            if queue in _IN_ORDER:
                 wrong += _out_of_order(queue, keys)
         in_turn = [key for _, keys in sorted(self.in_turn) for key in keys]
         wrong += _out_of_order("in turn", [key for key in in_turn + there.get("LINE", []) if self._was_seen(key)])
         wrong += [f"{key} is there more than once: {queues}" for key, queues in places.items() if len(queues) > 1]
         lost = [unit for unit in self.puts.values() if unit.alone and self._is_lost(unit, places)]
-        if len(lost) > self.unheard:
-            wrong.append(f"lost: more than the {self.unheard} that were got for nobody: {lost}")
+        wrong += [f"lost: given to nobody: {unit}" for unit in lost if not self.given.issuperset(unit.keys)]
+        if len(lost) > self.unheard.total():
+            wrong.append(f"lost: more than those that were got for nobody, {dict(self.unheard)}: {lost}")
         for unit in self.puts.values():
             wrong += self._judge_unit(unit, places, marks)
         known = {key for unit in self.puts.values() for key in unit.keys}

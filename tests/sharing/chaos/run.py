@@ -11,7 +11,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final
 
 from tests.sharing.chaos.clients import DEFINITIONS, PRIVATE, Clerk, Client
-from tests.sharing.chaos.judging import judge
+from tests.sharing.chaos.judging import judge, watch
 from tests.sharing.chaos.ledger import Ledger, Outcome
 from tests.sharing.chaos.processes import Member
 from tests.sharing.chaos.trouble import Trouble
@@ -53,6 +53,7 @@ class Result:
     moved: int = 0
     consumed: int = 0
     in_turn: int = 0
+    unheard: Counter[str] = field(default_factory=Counter)
 
     def __str__(self) -> str:
         figures: dict[str, Any] = {
@@ -71,6 +72,7 @@ async def run(folder: Path, chosen: Chosen) -> Result:
         server = stack.enter_context(Postgres(in_memory=False))
         group = GroupDatabase(server)
         await group.make()
+        await watch(group)
         lines = [await stack.enter_async_context(Proxy(server)) for _ in range(chosen.members)]
         members = [
             Member(f"QM{number + 1}", folder / f"QM{number + 1}", group.name, line.dsn, number * chosen.clocks)
@@ -80,7 +82,12 @@ async def run(folder: Path, chosen: Chosen) -> Result:
         kinds = [Client] * chosen.members * chosen.clients + [Clerk] * _CLERKS
         clients = [
             kind(
-                f"C{number}", ledger, Random(random.random()), lambda: _some_member(members, random), pause=chosen.pause
+                f"C{number}",
+                ledger,
+                Random(random.random()),
+                lambda: _some_member(members, random),
+                [member.name for member in members],
+                chosen.pause,
             )
             for number, kind in enumerate(kinds)
         ]
@@ -123,6 +130,7 @@ def _result(wrong: list[str], trouble: Trouble, ledger: Ledger, clients: list[Cl
     result.units.update(unit.outcome.value for unit in ledger.puts.values())
     result.messages = sum(len(unit.keys) for unit in ledger.puts.values())
     result.moved = ledger.moved
+    result.unheard = ledger.unheard
     result.in_turn = sum(len(keys) for _, keys in ledger.in_turn)
     result.consumed = sum(outcome is Outcome.COMMITTED for outcome in ledger.consumed.values())
     for client in clients:

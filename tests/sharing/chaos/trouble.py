@@ -181,6 +181,7 @@ class Trouble:
         await asyncio.to_thread(self._group.server.restart, "fast")
 
     async def _crash_database(self) -> None:
+        self._ledger.database_crashed()
         await asyncio.to_thread(self._group.server.restart, "immediate")
         self._ledger.database_crashed()
 
