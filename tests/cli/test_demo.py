@@ -86,6 +86,7 @@ def test_ctrl_c_ends_the_daemon_and_removes_its_folder(tmp_path: Path) -> None:
         stderr=subprocess.PIPE,
         env=environment(TMPDIR=str(tmp_path)),
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell's background jobs ignore
     ) as demo:
         assert demo.stdout is not None
         assert any("TRIGTYPE-EVERY" in line for line in demo.stdout)
