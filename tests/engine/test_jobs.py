@@ -379,4 +379,4 @@ async def works(bench: Bench) -> None:
     other = Program(bench)
     assert await other.asking(Answered()) == 1
     assert await other.changing("others") == 0
-    await asyncio.wait_for(bench.queue.put(b"x"), 10)
+    await asyncio.wait_for(bench.queue.put(b"x"), 60)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, Self
 import anyio
 
 from broker import QueueManager, QueueSharingGroup
+from broker.clock import boottime
 from broker.config import Config
 from broker.engine.conversation import Conversation
 from broker.sharing.desk import Desk
@@ -156,6 +157,17 @@ class Members:
     async def fail(self, name: str) -> None:
         """A member is gone, and its lease has ended: return when peers have recovered what they could."""
         await self.crash(name)
+        await self.end_lease(name)
+
+    async def lapse(self, name: str) -> None:
+        """A member is cut off from the database for longer than its lease: its life in the group is over, and peers
+        have recovered it. It runs on, where it tolerates that.
+        """
+        await self.lines[name].cut()
+        membership = self.desk(name).membership
+        while membership.state == "joined":
+            membership.lease.begin(boottime() - self.lease)  # its last renewal was so long ago
+            await asyncio.sleep(0.01)
         await self.end_lease(name)
 
     async def end_lease(self, name: str) -> None:

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import os
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 import pytest
@@ -19,6 +19,7 @@ from broker.clock import boottime
 from broker.engine.shared_desk import GroupError
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, MessageDescriptor
 from broker.sharing.lease import Lease
+from broker.sharing.lease_times import LeaseTimes
 from broker.storage.memory import MemoryStore
 from tests.conformance.expect import ALL, fails, reason_of
 from tests.sharing.chaos.processes import Member
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from broker.sharing.database import Session
+    from broker.sharing.database import Database, Session
     from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres
@@ -38,7 +39,7 @@ pytestmark = pytest.mark.postgres
 logger = logging.getLogger(__name__)
 
 PERSISTENT = MessageDescriptor(persistence=1)
-SOON = 15.0  # seconds, for what comes within a lease of one
+SOON = 60.0  # seconds, for what comes within a lease of five
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -50,16 +51,23 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 
 
 @pytest.fixture
-async def short(group: GroupDatabase) -> AsyncIterator[Members]:
-    """Two members with leases of one second."""
-    async with Members(group, 2, lease=1.0) as members:
+def eager(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases are renewed, and looked at, many times a second: what ends them is not how long they are."""
+    for name in ("renew", "again", "watch"):
+        monkeypatch.setattr(LeaseTimes, name, 0.05)
+
+
+@pytest.fixture
+async def pair(group: GroupDatabase, eager: None) -> AsyncIterator[Members]:
+    """Two members."""
+    async with Members(group, 2) as members:
         await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
         yield members
 
 
 def manager_of(group: GroupDatabase, name: str = "QM1", store: MemoryStore | None = None) -> QueueManager:
     return QueueManager.open(
-        name=name, store=store or MemoryStore(), group=QueueSharingGroup(group.name, group.dsn, lease=1.0)
+        name=name, store=store or MemoryStore(), group=QueueSharingGroup(group.name, group.dsn, lease=3.0)
     )
 
 
@@ -86,14 +94,16 @@ async def test_a_member_that_leaves_in_order_has_no_lease_any_more(group: GroupD
         assert await group.value("SELECT epoch FROM member") == 2
 
 
-async def test_a_name_is_one_queue_managers_while_that_lives(group: GroupDatabase) -> None:
+async def test_a_name_is_one_queue_managers_while_that_lives(group: GroupDatabase, eager: None) -> None:
     async with manager_of(group):
         with pytest.raises(GroupError, match=r"has a queue manager QM1 already, which runs at .*; end that one"):
             async with manager_of(group):
                 raise AssertionError("two have one name")
 
 
-async def test_another_queue_manager_of_the_name_waits_for_the_end_of_the_lease(group: GroupDatabase) -> None:
+async def test_another_queue_manager_of_the_name_waits_for_the_end_of_the_lease(
+    group: GroupDatabase, eager: None
+) -> None:
     await group.rows(
         "INSERT INTO member (name, epoch, state, lease_until, instance) "
         "VALUES ('QM1', 7, 'ACTIVE', clock_timestamp() + interval '0.5 s', gen_random_uuid())"
@@ -156,19 +166,19 @@ async def test_a_line_that_is_cut_while_a_member_joins_is_told_as_what_it_is(gro
                 raise AssertionError("started")
 
 
-async def test_with_tolerate_it_starts_with_its_private_queues_and_joins_later(short: Members) -> None:
-    await short.mqsc("ALTER QMGR CFCONLOS(TOLERATE)\nDEFINE QLOCAL(OWN)", "QM2")
-    await short.stop("QM2")
-    mend = short.lines["QM2"].mend
-    short.lines["QM2"].mend = _nothing  # type: ignore[method-assign]
-    await short.lines["QM2"].cut()
-    await short.start("QM2")
-    program = await short.connect("QM2")
+async def test_with_tolerate_it_starts_with_its_private_queues_and_joins_later(pair: Members) -> None:
+    await pair.mqsc("ALTER QMGR CFCONLOS(TOLERATE)\nDEFINE QLOCAL(OWN)", "QM2")
+    await pair.stop("QM2")
+    mend = pair.lines["QM2"].mend
+    pair.lines["QM2"].mend = _nothing  # type: ignore[method-assign]
+    await pair.lines["QM2"].cut()
+    await pair.start("QM2")
+    program = await pair.connect("QM2")
     own = await program.open("OWN", ALL)
     await own.put(b"private")
-    assert short["QM2"].status()["sharing"]["member"]["state"] == "away"
+    assert pair["QM2"].status()["sharing"]["member"]["state"] == "away"
     await mend()
-    await until(lambda: _joined(short, "QM2"))
+    await until(lambda: _joined(pair, "QM2"))
     queue = await program.open("Q", ALL)
     await queue.put(b"shared")
     assert (await queue.get()).data == b"shared"
@@ -177,24 +187,53 @@ async def test_with_tolerate_it_starts_with_its_private_queues_and_joins_later(s
 # The lease
 
 
-async def test_a_lease_is_renewed_and_its_clock_counts_the_time_of_suspension(short: Members) -> None:
-    lease = short.desk("QM1").membership.lease
+async def test_a_lease_is_renewed_and_its_clock_counts_the_time_of_suspension(pair: Members) -> None:
+    lease = pair.desk("QM1").membership.lease
     renewals = lease.renewals
-    until_before = await short.group.value("SELECT lease_until FROM member WHERE name = 'QM1'")
+    until_before = await pair.group.value("SELECT lease_until FROM member WHERE name = 'QM1'")
     await until(lambda: _true(lease.renewals >= renewals + 2))
-    assert await short.group.value("SELECT lease_until FROM member WHERE name = 'QM1'") > until_before
+    assert await pair.group.value("SELECT lease_until FROM member WHERE name = 'QM1'") > until_before
     assert 0 <= lease.age < boottime()
 
 
-async def test_a_renewal_does_not_wait_for_writers_that_are_fenced(short: Members) -> None:
-    desk = short.desk("QM1")
+async def test_a_renewal_does_not_wait_for_writers_that_are_fenced(pair: Members) -> None:
+    desk = pair.desk("QM1")
     writer = await desk.database.session("calls")
     await writer.execute("BEGIN; SELECT enter(100, 2)")
     lease = Lease(desk.database, desk.membership.times)  # the member's own is renewed meanwhile
-    assert await asyncio.wait_for(lease._renew(), 2)
+    assert await lease._renew()
     lease._drop()
-    await writer.execute("ROLLBACK")
+    await writer.execute("ROLLBACK")  # which the database would have ended, had the renewal waited for it
     await writer.close()
+
+
+@pytest.mark.parametrize("hangs", [False, True])
+async def test_s8_2_a_member_gives_its_lease_up_before_peers_take_over(
+    monkeypatch: pytest.MonkeyPatch, *, hangs: bool
+) -> None:
+    now = 100.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    class Away:
+        """A database that cannot be reached, or does not answer."""
+
+        member, epoch = "QM1", 1
+
+        async def session(self, purpose: str) -> Session:
+            if hangs:
+                await sleep(lease._patience())
+                raise TimeoutError
+            raise ConnectionRefusedError(purpose)
+
+    lease = Lease(cast("Database", Away()), LeaseTimes(10.0))
+    lease.begin(now)
+    monkeypatch.setattr("broker.sharing.lease.boottime", lambda: now)
+    monkeypatch.setattr(anyio, "sleep", sleep)
+    assert "its lease could not be renewed for" in await lease.keep()
+    assert 107.0 <= now < 110.0
 
 
 _WRITER = """
@@ -242,38 +281,37 @@ async def test_s10_3_renewals_are_quick_beside_64_writers(group: GroupDatabase, 
 
 
 async def test_s8_1_with_tolerate_shared_calls_fail_and_private_ones_work_until_the_link_is_back(
-    short: Members,
+    pair: Members,
 ) -> None:
-    await short.mqsc("ALTER QMGR CFCONLOS(TOLERATE)\nDEFINE QLOCAL(OWN)", "QM2")
-    program = await short.connect("QM2")
+    await pair.mqsc("ALTER QMGR CFCONLOS(TOLERATE)\nDEFINE QLOCAL(OWN)", "QM2")
+    program = await pair.connect("QM2")
     queue, own = await program.open("Q", ALL), await program.open("OWN", ALL)
     await queue.put(b"1", PERSISTENT)
-    await short.lines["QM2"].cut()
+    await pair.lines["QM2"].cut()
     with fails(MQRC.CF_NOT_AVAILABLE):
         await queue.get()
     await own.put(b"private")
-    await until(lambda: _state(short, "QM1", "INACTIVE", of="QM2"))  # a peer has recovered it
+    await pair.lapse("QM2")
     with fails(MQRC.CF_NOT_AVAILABLE):
         await queue.get()
     assert (await own.get()).data == b"private"
-    await short.lines["QM2"].mend()
-    await until(lambda: _joined(short, "QM2"))
+    await pair.lines["QM2"].mend()
+    await until(lambda: _joined(pair, "QM2"))
     assert (await queue.get()).data == b"1"
     await queue.put(b"2", PERSISTENT)
     assert (await queue.get()).data == b"2"
 
 
-async def test_a_unit_of_work_from_before_the_loss_is_backed_out(short: Members) -> None:
-    await short.mqsc("ALTER QMGR CFCONLOS(TOLERATE)\nDEFINE QLOCAL(OWN) DEFPSIST(YES)", "QM2")
-    program = await short.connect("QM2")
+async def test_a_unit_of_work_from_before_the_loss_is_backed_out(pair: Members) -> None:
+    await pair.mqsc("ALTER QMGR CFCONLOS(TOLERATE)\nDEFINE QLOCAL(OWN) DEFPSIST(YES)", "QM2")
+    program = await pair.connect("QM2")
     queue, own = await program.open("Q", ALL), await program.open("OWN", ALL)
     await queue.put(b"old", PERSISTENT)
     await queue.get(options=MQGMO.SYNCPOINT)
     await own.put(b"private", PERSISTENT, MQPMO.SYNCPOINT)
-    await short.lines["QM2"].cut()
-    await until(lambda: _state(short, "QM1", "INACTIVE", of="QM2"))
-    await short.lines["QM2"].mend()
-    await until(lambda: _joined(short, "QM2"))
+    await pair.lapse("QM2")
+    await pair.lines["QM2"].mend()
+    await until(lambda: _joined(pair, "QM2"))
     with fails(MQRC.BACKED_OUT):
         await queue.put(b"late", PERSISTENT, MQPMO.SYNCPOINT)
     with fails(MQRC.BACKED_OUT):
@@ -285,15 +323,15 @@ async def test_a_unit_of_work_from_before_the_loss_is_backed_out(short: Members)
     assert (message.data, message.md.backout_count) == (b"old", 1)
 
 
-async def test_a_call_from_before_the_loss_does_not_end_the_next_life(short: Members) -> None:
-    await short.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
-    database, membership = short.desk("QM2").database, short.desk("QM2").membership
+async def test_a_call_from_before_the_loss_does_not_end_the_next_life(pair: Members) -> None:
+    await pair.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
+    database, membership = pair.desk("QM2").database, pair.desk("QM2").membership
     epoch, lives = database.epoch, membership.lives
 
     async def work(session: Session) -> None:
         if database.epoch == epoch:
             membership._life_is_over("the test says so")
-            await until(lambda: _joined(short, "QM2"))
+            await until(lambda: _joined(pair, "QM2"))
             raise ConnectionResetError
         await session.execute("SELECT fence($1, $2)", "QM2", epoch)
 
@@ -302,25 +340,25 @@ async def test_a_call_from_before_the_loss_does_not_end_the_next_life(short: Mem
     assert (membership.lives, membership.state) == (lives + 1, "joined")
 
 
-async def test_a_short_loss_ends_nothing(short: Members) -> None:
-    await short.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
-    program = await short.connect("QM2")
+async def test_a_short_loss_ends_nothing(pair: Members) -> None:
+    await pair.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
+    program = await pair.connect("QM2")
     queue = await program.open("Q", ALL)
     await queue.put(b"1", PERSISTENT, MQPMO.SYNCPOINT)
-    epoch = short.desk("QM2").database.epoch
-    short.lines["QM2"].cut_lines()
+    epoch = pair.desk("QM2").database.epoch
+    pair.lines["QM2"].cut_lines()
     await queue.put(b"2", PERSISTENT, MQPMO.SYNCPOINT)
     await program.commit()
     assert [(await queue.get()).data, (await queue.get()).data] == [b"1", b"2"]
-    assert short.desk("QM2").database.epoch == epoch
+    assert pair.desk("QM2").database.epoch == epoch
 
 
 async def test_a_member_that_starts_without_the_database_serves_its_private_queues_and_joins_when_it_is_there(
-    group: GroupDatabase,
+    group: GroupDatabase, eager: None
 ) -> None:
     store = MemoryStore()
     async with Proxy(group.server) as line:
-        sharing = QueueSharingGroup(group.name, line.dsn, lease=1.0)
+        sharing = QueueSharingGroup(group.name, line.dsn)
         async with QueueManager.open(name="QM1", store=store, group=sharing) as manager, manager.connect() as program:
             await program.mqsc(
                 "ALTER QMGR CFCONLOS(TOLERATE)\nDEFINE QLOCAL(Q) QSGDISP(SHARED)\nDEFINE QLOCAL(OWN)\n"
@@ -344,29 +382,26 @@ async def test_a_member_that_starts_without_the_database_serves_its_private_queu
 
 
 async def test_what_another_member_has_defined_since_is_not_called_unknown_while_the_database_is_away(
-    short: Members,
+    pair: Members,
 ) -> None:
-    await short.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
-    program = await short.connect("QM2")
-    await short.lines["QM2"].cut()
-    await until(lambda: _state(short, "QM1", "INACTIVE", of="QM2"))
-    await short.mqsc("DEFINE QLOCAL(NEW) QSGDISP(SHARED)", "QM1")
+    await pair.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
+    program = await pair.connect("QM2")
+    await pair.lapse("QM2")
+    await pair.mqsc("DEFINE QLOCAL(NEW) QSGDISP(SHARED)", "QM1")
     assert await reason_of(program.open("NEW", ALL)) == MQRC.DB2_NOT_AVAILABLE
-    await short.lines["QM2"].mend()
-    await until(lambda: _joined(short, "QM2"))
+    await pair.lines["QM2"].mend()
+    await until(lambda: _joined(pair, "QM2"))
     await (await program.open("NEW", ALL)).close()
 
 
-async def test_s8_2_with_terminate_a_member_ends_itself_within_its_lease(short: Members) -> None:
-    program = await short.connect("QM2")
+async def test_s8_2_with_terminate_a_member_ends_itself_within_its_lease(pair: Members) -> None:
+    program = await pair.connect("QM2")
     queue = await program.open("Q", ALL)
     waits = asyncio.ensure_future(queue.get(wait=60))
-    manager = short["QM2"]
-    await short.clock.rest()
-    before = monotonic()
-    await short.lines["QM2"].cut()
-    error = await asyncio.wait_for(manager.stopped(), SOON)
-    assert monotonic() - before < 1.0 + 0.5  # the lease, and what a busy machine takes
+    manager = pair["QM2"]
+    await pair.clock.rest()
+    await pair.lapse("QM2")
+    error = await manager.stopped()
     assert isinstance(error, GroupError)
     assert "CFCONLOS(TERMINATE)" in str(error)
     with fails(MQRC.CONNECTION_BROKEN):
@@ -374,8 +409,8 @@ async def test_s8_2_with_terminate_a_member_ends_itself_within_its_lease(short: 
     assert await reason_of(queue.put(b"late")) in (MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR)
     with fails(MQRC.Q_MGR_STOPPING):
         manager.connect()
-    await until(lambda: _state(short, "QM1", "INACTIVE", of="QM2"))
-    short.group.forgive("units of work")
+    assert await pair.group.value("SELECT state FROM member WHERE name = 'QM2'") == "INACTIVE"
+    pair.group.forgive("units of work")
 
 
 async def test_a_member_whose_epoch_was_taken_learns_it_at_its_next_call(group: GroupDatabase) -> None:
@@ -393,12 +428,12 @@ async def test_a_member_whose_epoch_was_taken_learns_it_at_its_next_call(group: 
 # Processes
 
 
-async def test_peers_take_over_within_the_lease_and_two_seconds_of_a_kill(
+async def test_a_peer_takes_over_when_the_lease_of_a_member_that_was_killed_has_ended(
     durable_group: GroupDatabase, tmp_path: Path
 ) -> None:
     group = durable_group
     group.forgive("units of work")
-    first, second = (Member(name, tmp_path / name, group.name, group.dsn, lease=2.0) for name in ("QM1", "QM2"))
+    first, second = (Member(name, tmp_path / name, group.name, group.dsn, lease=5.0) for name in ("QM1", "QM2"))
     try:
         await first.start()
         await first.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
@@ -410,11 +445,9 @@ async def test_peers_take_over_within_the_lease_and_two_seconds_of_a_kill(
             dying = await program.open("Q", ALL)
             await dying.get(options=MQGMO.SYNCPOINT)
             await dying.put(b"never", PERSISTENT, MQPMO.SYNCPOINT)
-            waits = asyncio.ensure_future(queue.get(wait=30))
-            before = monotonic()
+            waits = asyncio.ensure_future(queue.get(wait=SOON))
             await first.kill()
             message = await waits
-            assert monotonic() - before < 2.0 + 2.0
             assert (message.data, message.md.backout_count) == (b"got", 1)
             await until(lambda: _is(group, "SELECT state FROM member WHERE name = 'QM1'", "INACTIVE"))
     finally:
@@ -426,7 +459,7 @@ async def test_s10_1_a_member_that_was_stopped_for_longer_than_its_lease_writes_
 ) -> None:
     group = durable_group
     group.forgive("units of work")
-    first, second = (Member(name, tmp_path / name, group.name, group.dsn, lease=1.0) for name in ("QM1", "QM2"))
+    first, second = (Member(name, tmp_path / name, group.name, group.dsn, lease=5.0) for name in ("QM1", "QM2"))
     await asyncio.gather(first.start(), second.start())
     acknowledged: list[bytes] = []
     failed: list[int] = []
@@ -475,7 +508,3 @@ async def _is(group: GroupDatabase, sql: str, value: object) -> bool:
 
 async def _joined(members: Members, name: str) -> bool:
     return members.desk(name).membership.state == "joined"
-
-
-async def _state(members: Members, name: str, state: str, *, of: str) -> bool:
-    return await _is(members.group, f"SELECT state FROM member WHERE name = '{of}'", state)

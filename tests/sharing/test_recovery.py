@@ -104,7 +104,7 @@ async def test_s7_2_a_third_member_goes_on_where_the_recovering_peer_has_died(me
         await members.group.rows("UPDATE member SET lease_until = '-infinity' WHERE name = 'QM3'")
         for name in ("QM1", "QM2"):
             members.desk(name).membership.takeover.wake()
-        await asyncio.wait_for(half_way.wait(), 10)
+        await asyncio.wait_for(half_way.wait(), 60)
         assert await members.group.value("SELECT count(*) FROM unit_of_work WHERE state = 'ACTIVE'") == 4
         recoverer, third = begun[0], {"QM1": "QM2", "QM2": "QM1"}[begun[0]]
         assert await members.group.value("SELECT recoverer FROM member WHERE name = 'QM3'") == recoverer
@@ -221,4 +221,4 @@ async def test_a_wait_at_a_peer_is_served_by_what_a_dead_member_had_got(members:
     await at_2.get(options=MQGMO.SYNCPOINT)
     waits = asyncio.ensure_future(at_1.get(options=GetMessageOptions(options=MQGMO.WAIT, wait_interval=60000)))
     await members.fail("QM2")
-    assert (await asyncio.wait_for(waits, 10)).data == b"back"
+    assert (await asyncio.wait_for(waits, 60)).data == b"back"

@@ -256,6 +256,6 @@ async def test_a_tag_that_was_taken_and_the_answer_lost_is_free_again(members: M
     members.lines["QM1"].to_client = lambda piece: None if b"SELECT 1" in piece else piece
     assert await refused(members, "QM1", SERIALIZE_QSG) == MQRC.CONN_TAG_NOT_USABLE
     members.lines["QM1"].to_client = None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await refused(members, "QM2", SERIALIZE_QSG):
             await members.group.value("SELECT 1")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.postgres
 
-SOON = 5.0  # seconds, for what comes in milliseconds
+SOON = 60.0  # seconds, for what comes in milliseconds
 
 
 class Member(NamedTuple):

@@ -168,7 +168,7 @@ class Schedule:
             if self._life != life:
                 task.cancel()
         try:
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, 60)
         except (MQError, asyncio.CancelledError):
             return False
         return True
