@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tests.conformance.ways import Way
     from tests.sharing.database import GroupDatabase
 
-_ENDS_SECONDS: Final = 15.0
+_ENDS_SECONDS: Final = 60.0
 """Of real time, in which all members have to end."""
 
 _DEFINE: Final = re.compile(r"DEFINE QLOCAL\((?!SYSTEM\.)[\w.]+\)(?!.*(QSGDISP|USAGE\(XMITQ\)))")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.conformance.ways import Way
     from triggers.session import Session
 
-SECONDS = 10.0
+SECONDS = 60.0
 """What tests wait for comes at once, or never: so long is never."""
 
 

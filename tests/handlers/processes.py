@@ -17,7 +17,7 @@ from tests.cli.conftest import RunningDaemon, command, environment, running
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 
 APP = """
 import asyncio, json, os, pathlib, signal, time
@@ -70,11 +70,11 @@ class WorkerProcess:
             assert in_time, f"no {what}: {self.seen()} {''.join(self.log)}"
             time.sleep(0.01)
 
-    def end(self, number: signal.Signals | None = signal.SIGTERM, *, within: float = PATIENCE) -> int:
+    def end(self, number: signal.Signals | None = signal.SIGTERM) -> int:
         """Send a signal, if one is given, and wait for the end: the exit code."""
         if number is not None:
             self.process.send_signal(number)
-        return self.process.wait(within)
+        return self.process.wait(PATIENCE)
 
 
 @contextmanager

@@ -97,7 +97,7 @@ def test_h9_2_a_handler_that_ignores_its_cancellation_is_left_behind_and_its_mes
 
 def test_h9_3_a_second_signal_cancels_at_once(tmp_path: Path, url: str) -> None:
     app(tmp_path)
-    with worker(tmp_path, url, "--grace", "60") as first:
+    with worker(tmp_path, url, "--grace", "600") as first:
         first.logged("worker ready")
         put(url, "Q", "slow")
         first.saw("begin slow 0")
@@ -119,14 +119,14 @@ async def handle(body: str) -> None:
         time.sleep(0.01)
 """,
     )
-    with worker(tmp_path, url, "--grace", "60") as first:
+    with worker(tmp_path, url, "--grace", "600") as first:
         first.logged("worker ready")
         put(url, "Q", "blocking")
         first.saw("begin")
         for _ in range(3):
             first.process.send_signal(signal.SIGTERM)
             time.sleep(0.05)  # a signal that comes twice before it is heeded comes once
-        assert first.end(None, within=5) == 10
+        assert first.end(None) == 10
 
 
 def test_h9_6_what_has_returned_is_committed_though_the_signal_comes_before_its_settlement(

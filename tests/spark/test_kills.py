@@ -24,7 +24,7 @@ def check(account: Account, kills: int) -> None:
         assert account.figures[what] > 100, what
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(900)
 async def test_each_is_killed_once_and_nothing_is_lost_or_doubled(tmp_path: Path) -> None:
     """K71."""
     check(await run(tmp_path, kills=1, seed=1), kills=1)
