@@ -487,6 +487,10 @@ def full_sync(monkeypatch: pytest.MonkeyPatch, fault: OSError | None = None) -> 
 # Past the cache
 
 
+TRIES = 5
+"""The kernel keeps a page in its cache that is in use just then, whatever it is told."""
+
+
 def is_cached(path: Path) -> bool:
     """Whether the first page of a file is in the cache; the test is skipped where nobody can tell."""
     with path.open("rb", buffering=0) as file:
@@ -509,10 +513,14 @@ def cached(path: Path) -> None:
 @linux
 def test_what_is_read_next_comes_from_the_medium_when_the_cache_was_dropped(disk: SystemDisk, log: str) -> None:
     path = disk.path / log
-    path.write_bytes(blocks(1024, b"in the cache"))  # and nowhere else yet
-    cached(path)
-    disk.drop_cache(log)
-    assert not is_cached(path)
+
+    def stays_cached() -> bool:
+        path.write_bytes(blocks(1024, b"in the cache"))  # and nowhere else yet
+        cached(path)
+        disk.drop_cache(log)
+        return is_cached(path)
+
+    assert not all(stays_cached() for _ in range(TRIES))
     assert path.read_bytes() == blocks(1024, b"in the cache")
 
 
@@ -524,13 +532,18 @@ def test_the_log_is_read_from_the_medium(
     path = disk.path / "log.0"
     if not direct:
         refuse_direct(monkeypatch)
-    path.write_bytes(blocks(1024, b"in the cache"))
-    cached(path)
     dropped = Calls(monkeypatch, "posix_fadvise")
-    with opened(disk) as file:
-        assert file.read(0, FILE_BYTES) == blocks(1024, b"in the cache")
-    assert [call[1:] for call in dropped.made] == [(0, 0, os.POSIX_FADV_DONTNEED)]
-    assert is_cached(path) is not direct  # read past it, or into it anew
+
+    def stays_cached() -> bool:
+        path.write_bytes(blocks(1024, b"in the cache"))
+        cached(path)
+        dropped.made.clear()
+        with opened(disk) as file:
+            assert file.read(0, FILE_BYTES) == blocks(1024, b"in the cache")
+        assert [call[1:] for call in dropped.made] == [(0, 0, os.POSIX_FADV_DONTNEED)]
+        return is_cached(path)
+
+    assert all(stays_cached() for _ in range(TRIES)) is not direct  # read past it, or into it anew
 
 
 @linux
