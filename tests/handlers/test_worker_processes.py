@@ -202,7 +202,9 @@ def test_h9_8_processes_that_are_replaced_after_some_deliveries_lose_and_double_
     app(tmp_path, ONCE)
     with worker(tmp_path, url, "--max-tasks", "100", "--processes", "2") as workers:
         workers.logged("worker ready", 2)
-        put(url, "Q", *(f"{number}" for number in range(1500)))
+        put(url, "Q", *(f"{number}" for number in range(1000)))
+        workers.logged("worker stops", 2)
+        put(url, "Q", *(f"{number}" for number in range(1000, 1500)))  # which those that replaced them handle
         workers.until(lambda: len(workers.seen()) >= 1650, "1500 done")
         assert workers.end() == 0
         pids = {line.split()[-1] for line in workers.seen() if line.startswith("done")}

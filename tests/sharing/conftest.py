@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
+def unpolled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members look when they are told to, never just because time has passed."""
+    monkeypatch.setattr("broker.sharing.waits.POLL_SECONDS", 3600.0)
+
+
+@pytest.fixture
 async def members(request: pytest.FixtureRequest, group: GroupDatabase) -> AsyncIterator[Members]:
     """Both members, with what `DEFINITIONS` of the module defines at QM1 before QM2 joins."""
     async with Members(group) as members:

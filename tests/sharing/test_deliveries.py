@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from random import Random
 from typing import TYPE_CHECKING
-from unittest.mock import patch
 
 import pytest
 
@@ -19,8 +18,6 @@ from tests.sharing.members import lose_line
 from tests.sharing.workers import BY_ACCOUNT, HANDLED, depth, keyed, messages, put
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from broker import Queue
     from broker.interface.deliveries import Delivered, Deliveries
     from tests.sharing.members import Members, lose_line
@@ -31,14 +28,7 @@ pytestmark = pytest.mark.postgres
 DEFINITIONS = HANDLED
 
 
-@pytest.fixture
-def _unpolled() -> Iterator[None]:
-    """Nobody looks without a reason."""
-    with patch("broker.sharing.waits.POLL_SECONDS", 3600.0):
-        yield
-
-
-@pytest.mark.usefixtures("_unpolled")
+@pytest.mark.usefixtures("unpolled")
 async def test_what_is_put_at_one_member_is_handled_at_another(members: Members, workers: Workers, here: Queue) -> None:
     worker = await workers.start("QM2")
     taking = asyncio.ensure_future(worker.take())
@@ -447,7 +437,7 @@ async def test_they_are_paused_and_a_deletion_ends_the_wait(
         await taking
 
 
-@pytest.mark.usefixtures("_unpolled")
+@pytest.mark.usefixtures("unpolled")
 async def test_a_rate_and_a_total_hold_for_the_member(members: Members, workers: Workers, here: Queue) -> None:
     worker = await workers.start("QM1", TERMS._replace(rate=1.0, burst=1, total=2))
     await here.put_many([b"a", b"b", b"c"])

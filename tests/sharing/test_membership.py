@@ -117,10 +117,9 @@ async def test_another_queue_manager_of_the_name_waits_for_the_end_of_the_lease(
 async def test_the_same_data_may_be_started_again_before_its_lease_ends(group: GroupDatabase) -> None:
     async with Members(group) as members:
         await members.crash("QM1")
-        assert await group.value("SELECT lease_until > clock_timestamp() + interval '5 s' FROM member")
-        before = monotonic()
-        await members.start("QM1")
-        assert monotonic() - before < 5
+        await group.rows("UPDATE member SET lease_until = clock_timestamp() + interval '1 h'")
+        with anyio.fail_after(60):
+            await members.start("QM1")
 
 
 async def test_a_queue_manager_cannot_have_the_name_of_its_group(group: GroupDatabase) -> None:
