@@ -29,7 +29,7 @@ BYSTANDER_QUEUE: Final = "BYSTANDER"
 
 BYSTANDER_DEFINITIONS: Final = f"DEFINE QLOCAL({BYSTANDER_QUEUE}) DEFPSIST(YES) REPLACE\n"
 
-PATIENCE_SECONDS: Final = 5.0
+PATIENCE_SECONDS: Final = 15.0
 """How long it goes on, when told to stop, with the calls that are due."""
 
 _SIZE: Final = 256

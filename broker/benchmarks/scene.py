@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.benchmarks.child import Child
     from broker.mqi import MessageDescriptor
 
-ATTACK_SECONDS: Final = 20.0
+ATTACK_SECONDS: Final = 60.0
 """So long an attack may take; then its lines are cut."""
 
 _PREPARE_SECONDS: Final = 60.0

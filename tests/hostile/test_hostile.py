@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.benchmarks.scene import Attack
 
 
-PATIENCE: Final = 4
+PATIENCE: Final = 8
 
 
 def name(attack: Attack) -> str:
