@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from triggers import TriggerMessage
 
 _STARTED: Final = "STARTED"
-_START_SECONDS: Final = 5.0
+_START_SECONDS: Final = 20.0
 
 
 class NotAnException(BaseException):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.benchmarks.scene import Scene
 
 _LENGTH: Final = Struct(">I")
-_ANSWER_SECONDS: Final = 3.0
+_ANSWER_SECONDS: Final = 15.0
 _PERSISTENT: Final = packed(MessageDescriptor(persistence=MQPER.PERSISTENT))
 
 STRANGERS: Final = {

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.durability.daemon import Daemon
 
 _MEMORY: Final = Path("/dev/shm")
-_STOP_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 30.0
 _BODY_BYTES: Final = "16777216"  # the default, which the tests of durability lower
 
 _RECORD: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+ (?P<level>[A-Z]+) ")
