@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from broker import MQError, QueueManager
@@ -129,6 +129,7 @@ async def doors() -> AsyncIterator[tuple[Door, Door]]:
                     pass
 
 
+@example(calls=[("get", MessageDescriptor(version=2**70), GetMessageOptions(version=0), 0)])  # no frame can carry it
 @settings(max_examples=60, deadline=None)
 @given(calls=st.lists(st.one_of(PUTS, GETS, PUT1S), min_size=1, max_size=25))
 async def test_both_doors_give_the_same_answers(calls: list[tuple[Any, ...]]) -> None:
