@@ -98,11 +98,11 @@ async def test_display_group_shows_the_members_to_any_of_them(members: Members) 
 
 
 async def test_display_group_tells_of_a_member_that_has_failed(members: Members) -> None:
-    await members.group.rows(
-        "INSERT INTO member (name, state, epoch, lease_until, instance) "
-        "VALUES ('QM9', 'ACTIVE', 3, clock_timestamp(), gen_random_uuid())"
-    )
-    with patch("broker.sharing.takeover.Takeover.look"):
+    with patch("broker.sharing.takeover.Takeover._recover"):
+        await members.group.rows(
+            "INSERT INTO member (name, state, epoch, lease_until, instance) "
+            "VALUES ('QM9', 'ACTIVE', 3, clock_timestamp(), gen_random_uuid())"
+        )
         (reply,) = await members.mqsc("DISPLAY GROUP WHERE(STATUS EQ FAILED) STATUS")
     assert reply.attributes == ({"QMNAME": "QM9", "STATUS": "FAILED"},)
 
