@@ -20,9 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = ["durable_group", "durable_postgres", "group", "postgres"]
 
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("suite", settings.get_profile("search"), derandomize=True)
 settings.load_profile("suite")
-"""How long an example takes says little where several processes share the processors."""
+"""The suite tries the same examples each time. How long one takes says little where several processes share the
+processors.
+"""
 
 PROCESSES_MAX = 4
 
