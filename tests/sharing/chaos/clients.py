@@ -94,6 +94,9 @@ class Client:
         """Begin nothing more."""
         self._ends = True
 
+    async def finish(self) -> None:
+        """Finish what the end has interrupted and what has to be finished. All members serve."""
+
     async def run(self) -> None:
         """Work until the end, by one connection after the other."""
         while not self._ends:
@@ -148,7 +151,7 @@ class Client:
         queue = queues[self._random.choices(("IN", "LINE"), (4, 1))[0]]
         unit = self._ledger.put(Put(keys, member, mixed=self._random.random() < 0.3))
         for key in keys:
-            await queue.put(bytes(key), _descriptor(key), MQPMO.SYNCPOINT)
+            await queue.put(bytes(key), descriptor(key), MQPMO.SYNCPOINT)
         if unit.mixed:
             await queues["OWN"].put(f"{self.name}:{self._units}".encode(), options=MQPMO.SYNCPOINT)
         await self._end_put(connection, unit)
@@ -159,9 +162,9 @@ class Client:
         keys = [first, *(key._replace(priority=first.priority, persistence=first.persistence) for key in others)]
         unit = self._ledger.put(Put(keys, member))
         for key in keys:
-            descriptor = _descriptor(key)
-            descriptor.msg_flags = MQMF.LAST_MSG_IN_GROUP if key is keys[-1] else MQMF.MSG_IN_GROUP
-            await queues["GROUPS"].put(bytes(key), descriptor, MQPMO.SYNCPOINT | MQPMO.LOGICAL_ORDER)
+            md = descriptor(key)
+            md.msg_flags = MQMF.LAST_MSG_IN_GROUP if key is keys[-1] else MQMF.MSG_IN_GROUP
+            await queues["GROUPS"].put(bytes(key), md, MQPMO.SYNCPOINT | MQPMO.LOGICAL_ORDER)
         await self._end_put(connection, unit)
 
     async def _send(self, connection: Connection, queues: dict[str, Queue], member: str) -> None:
@@ -170,7 +173,7 @@ class Client:
         unit = self._ledger.put(Put(keys, member))
         inbox = ObjectDescriptor(object_name="INBOX", object_q_mgr_name=self._random.choice(self._members))
         for key in keys:
-            await connection.put1(inbox, bytes(key), _descriptor(key), options=MQPMO.SYNCPOINT)
+            await connection.put1(inbox, bytes(key), descriptor(key), options=MQPMO.SYNCPOINT)
         await self._end_put(connection, unit)
 
     async def _end_put(self, connection: Connection, unit: Put) -> None:
@@ -190,7 +193,7 @@ class Client:
         """Some messages from IN to OUT, each with the priority and the persistence it has."""
         moved = 0
         while moved < 3 and (message := await self._taken(queues["IN"])) is not None:
-            await queues["OUT"].put(message.data, _descriptor(Key.of(message.data)), MQPMO.SYNCPOINT)
+            await queues["OUT"].put(message.data, descriptor(Key.of(message.data)), MQPMO.SYNCPOINT)
             moved += 1
         await self._end_unit(connection)
         self._ledger.moved += moved
@@ -261,7 +264,7 @@ class Client:
         """One message outside syncpoint."""
         (key,) = self._keys(1)
         unit = self._ledger.put(Put([key], member, alone=True))
-        await queues["ALONE"].put(bytes(key), _descriptor(key), MQPMO.NO_SYNCPOINT)
+        await queues["ALONE"].put(bytes(key), descriptor(key), MQPMO.NO_SYNCPOINT)
         unit.outcome = Outcome.COMMITTED
 
     async def _get_alone(self, connection: Connection, queues: dict[str, Queue], member: str) -> None:
@@ -325,7 +328,8 @@ def _outcome(settled: Settled) -> Outcome:
     return Outcome.COMMITTED if settled.became == Became.GONE else Outcome.BACKED_OUT
 
 
-def _descriptor(key: Key) -> MessageDescriptor:
+def descriptor(key: Key) -> MessageDescriptor:
+    """Of the message with this key."""
     return MessageDescriptor(priority=key.priority, persistence=key.persistence)
 
 

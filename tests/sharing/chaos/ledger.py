@@ -76,6 +76,7 @@ class Ledger:
     unheard: Counter[str] = field(default_factory=Counter)
     given: set[Key] = field(default_factory=set)
     moved: int = 0
+    published: int = 0  # batches
     complaints: list[str] = field(default_factory=list)
     now: int = 0  # counts what is told
     crashes: int = 0  # of the database: each counts when it begins, and when it is over

@@ -15,6 +15,7 @@ from tests.sharing.chaos.judging import judge, watch
 from tests.sharing.chaos.ledger import Ledger, Outcome
 from tests.sharing.chaos.processes import Member
 from tests.sharing.chaos.trouble import Trouble
+from tests.sharing.chaos.writers import Writer
 from tests.sharing.database import GroupDatabase
 from tests.sharing.postgres import Postgres
 from tests.sharing.proxy import Proxy
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 _SHOWN: Final = 20
 _CLERKS: Final = 2
+_WRITERS: Final = 2
 
 
 @dataclass
@@ -51,6 +53,7 @@ class Result:
     reasons: Counter[str] = field(default_factory=Counter)
     messages: int = 0
     moved: int = 0
+    published: int = 0
     consumed: int = 0
     in_turn: int = 0
     unheard: Counter[str] = field(default_factory=Counter)
@@ -79,7 +82,7 @@ async def run(folder: Path, chosen: Chosen) -> Result:
             for number, line in enumerate(lines)
         ]
         trouble = Trouble(group, members, lines, ledger, Random(random.random()))
-        kinds = [Client] * chosen.members * chosen.clients + [Clerk] * _CLERKS
+        kinds = [Client] * chosen.members * chosen.clients + [Clerk] * _CLERKS + [Writer] * _WRITERS
         clients = [
             kind(
                 f"C{number}",
@@ -102,6 +105,8 @@ async def run(folder: Path, chosen: Chosen) -> Result:
                     for client in clients:
                         client.end()
             await trouble.heal()
+            for client in clients:
+                await client.finish()
             wrong = await judge(group, members, ledger)
         finally:
             for member in members:
@@ -130,6 +135,7 @@ def _result(wrong: list[str], trouble: Trouble, ledger: Ledger, clients: list[Cl
     result.units.update(unit.outcome.value for unit in ledger.puts.values())
     result.messages = sum(len(unit.keys) for unit in ledger.puts.values())
     result.moved = ledger.moved
+    result.published = ledger.published
     result.unheard = ledger.unheard
     result.in_turn = sum(len(keys) for _, keys in ledger.in_turn)
     result.consumed = sum(outcome is Outcome.COMMITTED for outcome in ledger.consumed.values())

@@ -25,6 +25,7 @@ LEASE_SECONDS: Final = 10.0
 STEPS: Final = {
     "BEGIN": 20, "put_messages": 20, "get_messages": 20, "begin_unit": 5, "commit_unit": 20, "outcome_of_unit": 2,
     "forget_units": 10, "COMMIT": 20, "write": 20, "take_tag": 5, "release_tag": 5, "UPDATE": 2,
+    "publish_units": 5,
 }  # fmt: skip
 """Where members die while programs work: about to take one of them for the nth time, or having taken it; so often at
 most. A mixed unit is prepared by a write, decided by `commit_unit`, ended by a write and forgotten; UPDATE renews the
