@@ -169,7 +169,8 @@ async def test_a_member_does_not_read_what_it_has_changed_itself(members: Member
     assert read.await_count == 1  # as the script began
 
 
-_ASKED = ("QLOCAL(*) QSGDISP(SHARED)", "PROCESS(*)", "PROCESS(*) QSGDISP(GROUP)", "CFSTRUCT(*)")
+_QUEUES = [f"QLOCAL({name}) QSGDISP(SHARED)" for name in "ABC"]  # the agent of a new member opens another in its time
+_ASKED = (*_QUEUES, "PROCESS(*)", "PROCESS(*) QSGDISP(GROUP)", "CFSTRUCT(*)")
 
 
 async def _shown(members: Members, text: str, name: str = "QM2") -> list[str]:
