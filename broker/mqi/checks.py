@@ -205,9 +205,8 @@ def for_get(md: MessageDescriptor | None, gmo: GetMessageOptions) -> tuple[Messa
     gmo = get_options(gmo)
     if md is not None:
         md = _identified(md)
-        version = md.version
-        held = type(version) is int and _LONG_MIN <= version <= _LONG_MAX
-        if not held or int(gmo.options) & _CONVERT or int(gmo.match_options) & _PLACE:
+        _check("version", md.version, _long, MQRC.MD_ERROR)
+        if int(gmo.options) & _CONVERT or int(gmo.match_options) & _PLACE:
             _remembered(_wanted, _wanted_values(md))
     return md, gmo
 
