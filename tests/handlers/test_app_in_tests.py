@@ -7,6 +7,7 @@ import threading
 import time
 from pathlib import Path
 
+import anyio
 import pytest
 
 from broker.mqi import MQError
@@ -51,6 +52,13 @@ async def reject(order: str) -> None:
 def block(seconds: str) -> None:
     time.sleep(float(seconds))  # here it blocks
     HANDLED[0] = [seconds]
+
+
+@shop.handler("TIMED", retry=Retry(0), timeout=3600)
+async def oversleep(seconds: str, attempt: Attempt) -> None:
+    if seconds == "for ever":
+        await asyncio.Event().wait()
+    await anyio.sleep(float(seconds))
 
 
 @pytest.fixture
@@ -288,3 +296,23 @@ async def test_a_queue_that_cannot_be_served_is_told_when_the_test_begins() -> N
     with pytest.raises(Exception, match="TRIGTYPE"):
         async with wrong.test():
             pass
+
+
+async def test_a_timeout_fires_for_a_handler_that_sleeps_for_longer() -> None:
+    async with shop.test() as t:
+        await t.put("TIMED", "7200")
+        with t.failures() as seen:
+            await t.idle()
+        assert [str(error) for error in seen] == ["the handler ran for longer than its timeout of 3600 s"]
+        assert t.clock.monotonic() == pytest.approx(3600)
+        await t.put("TIMED", "0.01")  # a sleep that is short enough takes its real time, and no other
+        await t.idle()
+        assert t.clock.monotonic() == pytest.approx(3600)
+
+
+async def test_a_timeout_fires_for_a_handler_that_waits_for_what_never_comes() -> None:
+    async with AppTest(shop, patience=0.05) as t:
+        await t.put("TIMED", "for ever")
+        with t.failures() as seen:
+            await t.idle()
+        assert [type(error) for error in seen] == [TimeoutError]

@@ -13,6 +13,7 @@ another seed.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -26,7 +27,7 @@ from triggers.testing.failures import TestLog
 from triggers.testing.harness import QUIET_TURNS, Harness
 from triggers.testing.programs import Program
 from triggers.testing.stuck import no_progress
-from triggers.testing.waits import places
+from triggers.testing.waits import asleep_for, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -99,7 +100,8 @@ class AppTest:
     # Progress
 
     async def idle(self, *, waiting: bool = False) -> None:
-        """Return when no message is available for a handler any more, none runs, and all are settled. Time stands.
+        """Return when no message is available for a handler any more, none runs, and all are settled. Time stands, but
+        for a handler that sleeps for longer than its `timeout`, or does not go on otherwise: it goes on to that.
 
         With `waiting`, time is advanced until besides no message waits for a retry, or for its instant, but for those
         of periodic work; at most for 10,000 outcomes or 30 days.
@@ -161,6 +163,9 @@ class AppTest:
             now = time.monotonic()
             if state != last:
                 last, since = state, now
+            if stand and self._times_out(runs, now - since) and (due := self.clock.next_timer) is not None:
+                await self.clock.advance(due)
+                continue
             if not stand and not any(run.server.handler.threaded for run in runs):
                 if state == self._waited_out or now - since >= REAL_WAIT:
                     self._waited_out = state
@@ -168,6 +173,20 @@ class AppTest:
             elif now - since >= self.patience:
                 raise no_progress(runs, self.patience)
             await asyncio.sleep(_POLL)
+
+    def _times_out(self, runs: set[Run], quiet: float) -> bool:
+        """True when each handler can only time out: it sleeps for longer, or nothing has gone on for `patience`."""
+        going = [run for run in runs if run.decided is None]
+        return bool(going) and all(
+            run.server.handler.timeout is not None and (quiet >= self.patience or self._oversleeps(run))
+            for run in going
+        )
+
+    def _oversleeps(self, run: Run) -> bool:
+        """True for a handler that sleeps until after its timeout."""
+        timeout = run.server.handler.timeout
+        left = math.inf if timeout is None else run.began + timeout - self.clock.monotonic()
+        return run.task is not None and asleep_for(run.task) > left
 
     def _state(self, runs: set[Run]) -> object:
         """What changes when something goes on."""

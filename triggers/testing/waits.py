@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Iterator
     from types import FrameType
 
@@ -27,6 +27,15 @@ def places(task: asyncio.Task[Any]) -> list[Place]:
     return [
         Place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_qualname) for frame in _frames(task.get_coro())
     ]
+
+
+def asleep_for(task: asyncio.Task[Any]) -> float:
+    """The real seconds for which a task is still suspended in asyncio.sleep, anyio's included; 0 where it is not."""
+    frames = list(_frames(task.get_coro()))
+    if not frames or frames[-1].f_code is not asyncio.sleep.__code__:
+        return 0.0
+    timer = frames[-1].f_locals.get("h")
+    return 0.0 if timer is None else float(timer.when() - task.get_loop().time())
 
 
 def outside_of(folders: tuple[str, ...], found: list[Place]) -> Place | None:
