@@ -35,7 +35,7 @@ class HandlerOptions(TypedDict, total=False):
     """The options of a handler.
 
     - `retry`: a `Retry`, or the number of retries; without it BOTHRESH of the queue where it is above 0, else
-      `Retry(5, backoff=(0.1, 60))`.
+      `Retry(17, backoff=(0.5, 600))`.
     - `dead_letter`: the queue for what cannot be handled; without it BOQNAME, else DEADQ of the queue manager, else the
       queue's own name with `.DEAD` behind it.
     - `concurrency`: how many deliveries this process has at a time, 100; `total`: all processes; `rate`: how many begin

@@ -92,7 +92,7 @@ def ended(run: Run, settlement: Settlement, settled: Settled | None) -> Ended:
         outcome, next_at = _WORDS[Became(settled.became)], settled.next_at
         if settlement.outcome == Outcome.LATER and outcome == "retry":
             outcome, error = "later", None
-        elif settlement.outcome == Outcome.DONE and outcome != "done":
+        elif settlement.outcome == Outcome.DONE and outcome != "done" and len(settlement.failed) < len(run.messages):
             outcome = "refused"
         if settled.reason and error is None:
             error = MQError(settled.reason, "its unit of work could not be committed")

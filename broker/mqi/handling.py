@@ -56,7 +56,7 @@ class HandlingTerms(NamedTuple):
 
     - `handler`: who handles them, for people: `module:function`.
     - `attempts`: after how many charged attempts a message is given up; 0: BOTHRESH of the queue where it is above 0,
-      else 6; None: never.
+      else 18; None: never.
     - `backoff`: seconds to wait after a charged attempt: with `doubles` the least and the most, else a table whose last
       value repeats. `jitter`: times 0.5 to 1, by MsgId and attempt.
     - `crashes`: after how many charged crashes a message is given up.
@@ -74,7 +74,7 @@ class HandlingTerms(NamedTuple):
 
     handler: str = ""
     attempts: int | None = 0
-    backoff: tuple[float, ...] = (0.1, 60.0)
+    backoff: tuple[float, ...] = (0.5, 600.0)
     doubles: bool = True
     jitter: bool = True
     crashes: int = 3
@@ -92,7 +92,7 @@ class HandlingTerms(NamedTuple):
     retry_unreadable: bool = False
 
 
-ATTEMPTS: Final = 6
+ATTEMPTS: Final = 18
 """The attempts of a message whose terms and whose queue say nothing."""
 
 

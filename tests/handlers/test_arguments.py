@@ -194,7 +194,7 @@ def test_an_option_that_there_is_not_is_refused_with_those_that_there_are() -> N
 @pytest.mark.parametrize(
     ("retry", "attempts", "waits", "doubles"),
     [
-        (None, 0, (0.1, 60.0), True),
+        (None, 0, (0.5, 600.0), True),
         (0, 1, (0.1, 60.0), True),
         (Retry(2, 5), 3, (5,), False),
         (Retry(2, (1, 5)), 3, (1, 5), True),

@@ -141,6 +141,34 @@ async def test_h10_4_a_request_that_is_a_dead_letter_is_an_error_at_once(
         assert "Traceback" not in str(raised.value)
 
 
+async def test_h10_4_a_request_that_would_expire_before_its_next_attempt_is_an_error_at_once(shop: Shop) -> None:
+    @shop.app.handler("Q", retry=Retry(17, (0.5, 600), jitter=False))
+    async def answer(body: str) -> str:
+        raise ConnectionError("no warehouse")
+
+    async with shop.running():
+        asked = asyncio.ensure_future(shop.app.request("Q", "chair", timeout=3))
+        await settle()
+        for wait in (0.5, 1.0):  # the next would be after two seconds more
+            await shop.clock.advance(wait)
+            await settle()
+        with pytest.raises(RequestError) as raised:
+            await asked
+        assert raised.value.reason == MQRC.BACKOUT_THRESHOLD_REACHED
+        assert (await shop.get("Q.DEAD")).properties["evermq.attempts"] == 3
+
+
+async def test_what_is_no_request_waits_for_its_next_attempt_though_it_will_have_expired(shop: Shop) -> None:
+    @shop.app.handler("Q", retry=Retry(1, 5))
+    async def handle(body: str) -> None:
+        raise ConnectionError("no warehouse")
+
+    async with shop.running():
+        await shop.app.put("Q", "chair", expiry=1)
+        await settle()
+        assert (await shop.depth("Q"), await shop.depth("Q.DEAD")) == (1, 0)
+
+
 async def test_h10_5_a_reply_that_nobody_can_have_does_not_fail_the_work(
     shop: Shop, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from broker.core.deliveries import backoff
 from broker.mqi import MQMF, MQPMO, MQRO, MessageDescriptor
-from broker.mqi.handling import Became, HandlingTerms, Outcome
+from broker.mqi.handling import ATTEMPTS, Became, HandlingTerms, Outcome
 from tests.handlers.desk import FAILURE, TERMS, bodies, desk, settle
+from triggers.verdicts import DEFAULT_RETRY
 
 if TYPE_CHECKING:
     from broker import Message
@@ -55,6 +56,13 @@ async def test_how_long_it_waits(case: str, terms: HandlingTerms, waits: list[fl
             await settle(worker, Outcome.RETURNED, taken)
         (last,) = await worker.take()
         assert (await settle(worker, Outcome.FAILED, last))[0].became == Became.DEAD
+
+
+def test_a_handler_that_names_no_retry_is_tried_for_more_than_an_hour() -> None:
+    waits = [backoff.wait_after(HandlingTerms(jitter=False), charged, bytes(24)) for charged in range(1, ATTEMPTS)]
+    assert (len(waits), waits[:3], waits[10:]) == (17, [0.5, 1.0, 2.0], [512.0, *[600.0] * 6])
+    assert sum(waits) == 4623.5
+    assert (DEFAULT_RETRY.n, DEFAULT_RETRY.waits) == (ATTEMPTS - 1, HandlingTerms().backoff)
 
 
 def test_the_spread_is_the_same_each_time_and_half_at_least() -> None:

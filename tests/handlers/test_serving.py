@@ -324,6 +324,25 @@ async def test_h8_7_of_a_batch_only_those_named_fail_and_the_puts_stay() -> None
         assert seen == [list(range(10)), [3]]
 
 
+async def test_a_batch_error_that_names_all_of_the_batch_commits_no_put() -> None:
+    async with Shop() as shop:
+
+        @shop.app.handler("Q", batch=2, retry=Retry(1, 1))
+        async def handle(bodies: list[str]) -> None:
+            await shop.app.put("OUT", bodies)
+            raise BatchError({place: ValueError(f"no {body}") for place, body in enumerate(bodies)})
+
+        async with shop.running():
+            await shop.mqsc("DEFINE QLOCAL(OUT)")
+            await shop.app.put_group("Q", ["a", "b"])
+            await settle()
+            assert (await shop.depth("Q"), await shop.depth("OUT")) == (2, 0)
+            await shop.clock.advance(1)
+            dead = [await shop.get("Q.DEAD") for _ in range(2)]
+            assert {each.properties["evermq.error"] for each in dead} == {"no a", "no b"}
+            assert (await shop.depth("Q"), await shop.depth("OUT")) == (0, 0)
+
+
 async def test_a_batch_error_that_names_none_of_the_batch_fails_all_of_it() -> None:
     async with Shop() as shop:
 

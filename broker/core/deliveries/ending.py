@@ -24,6 +24,7 @@ from broker.core.deliveries.steps import (
     let_wait,
     own_unit,
     part,
+    undo_rest,
 )
 from broker.core.message.entry import AVAILABLE
 from broker.core.message.handling import FailureRecord, Handling
@@ -260,6 +261,10 @@ def _done(manager: Manager, delivery: Delivery, settlement: Settlement, moment: 
         for entry in failing:
             unit.pass_on(entry, apart)
         judge(manager, ending, failing, moment, apart)
+        if not entries:  # all have failed, and with them what the handler has put
+            undo_rest(ending, unit)
+            delivery.pending = len(ending.steps)
+            return ending
         ending.answer = ending.answer._replace(became=Became.GONE)
     rows = manager.commit(unit, moment, rows)
     ending.steps.append(Step(Fate.COMMITTED, unit, rows, entries))

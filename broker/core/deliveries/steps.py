@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.core.deliveries import backoff, dead_lettering
 from broker.core.deliveries.failures import TEXT_MAX, failure_of
+from broker.core.message.generated import descriptor_of
 from broker.core.message.handling import FailureRecord
 from broker.core.message.rows import Rows
 from broker.core.queues import unit as units
 from broker.core.queues.unit import Unit
+from broker.mqi.descriptor import MQMT
 from broker.mqi.errors import MQError
 from broker.mqi.handling import Became, Settled
 
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from broker.core.message.handling import FailureRecord
     from broker.core.moment import Moment
     from broker.mqi.handling import HandlingTerms
+
+_REQUEST: Final = MQMT.REQUEST.value
 
 
 class Fate(Enum):
@@ -73,12 +77,24 @@ def judge(manager: Manager, ending: Ending, entries: list[Entry], moment: Moment
     assert delivery is not None
     service = delivery.service
     attempts = backoff.attempts(service.terms, service.queue)
-    used_up = [entry for entry in entries if attempts is not None and entry.backout_count >= attempts]
+    back_off(entries, service.terms, moment)
+    used_up = [
+        entry for entry in entries if (attempts is not None and entry.backout_count >= attempts) or _too_late(entry)
+    ]
     if service.terms.groups and used_up:
         used_up = entries
     left = [entry for entry in entries if entry not in used_up]
-    back_off(left, service.terms, moment)
     part(manager, ending, left, used_up, moment, unit)
+
+
+def _too_late(entry: Entry) -> bool:
+    """True for a request that would expire before its next attempt: whoever waits for the reply is told so now."""
+    assert entry.handling is not None
+    return (
+        entry.deadline is not None
+        and entry.deadline <= entry.handling.not_before
+        and descriptor_of(entry).msg_type == _REQUEST
+    )
 
 
 def back_off(entries: Iterable[Entry], terms: HandlingTerms, moment: Moment) -> None:
@@ -113,7 +129,7 @@ def part(
         let_wait(ending, unit, [*waiting, *held], Became.HELD if held else Became.WAITING)
         ending.answer = ending.answer._replace(attempts=first.backout_count)
     elif delivery is not None:
-        _undo_rest(ending, unit)
+        undo_rest(ending, unit)
     if delivery is not None:
         ending.answer = ending.answer._replace(id=delivery.id)
         delivery.pending = len(ending.steps)
@@ -198,11 +214,11 @@ def own_unit(ending: Ending, entries: list[Entry], unit: Unit) -> Unit:
     own = Unit()
     for entry in entries:
         unit.pass_on(entry, own)
-    _undo_rest(ending, unit)
+    undo_rest(ending, unit)
     return own
 
 
-def _undo_rest(ending: Ending, unit: Unit) -> None:
+def undo_rest(ending: Ending, unit: Unit) -> None:
     """What the handler got and put is backed out."""
     if unit.puts or unit.gets or unit.last_puts or unit.last_gets:
         unit.become(units.BACKING_OUT)
