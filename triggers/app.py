@@ -28,7 +28,7 @@ from triggers.session import GRACE, Session, bound
 from triggers.source import source_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from datetime import timedelta
     from pathlib import Path
     from typing import Unpack
@@ -62,6 +62,7 @@ class App:
         self.name = name or _module_name(sys._getframe(1).f_globals)
         self.handlers: dict[str, Handler] = {}
         self.middleware = tuple(middleware)
+        self.targets: set[str] = set()
         self.periodic: list[Periodic] = []
         self.running_session: Session | None = None
 
@@ -83,6 +84,16 @@ class App:
             return function
 
         return declare
+
+    def queue(self, q_name: str) -> str:
+        """Declare a queue that the app puts to: `IMAGES = app.queue("IMAGES")`. Returns its name.
+
+        When the app runs, the queue is defined if it is missing, as for a handler; and a worker says at its start that
+        nobody serves it, where it can know. Raises TypeError and ValueError for what is no name of a queue.
+        """
+        check_name(q_name)
+        self.targets.add(q_name)
+        return q_name
 
     def every(
         self,
@@ -153,6 +164,12 @@ class App:
         if first is not handler:
             raise ValueError(f"queue {handler.q_name} has two handlers: {first.place} and {handler.place}")
 
+    def serve_only(self, q_names: Collection[str]) -> None:
+        """Serve these queues alone when the app runs; of periodic work that whose schedule queue is among them."""
+        self.periodic = [work for work in self.periodic if work.turn.q_name in q_names]
+        kept = {*q_names, *(work.run.q_name for work in self.periodic)}
+        self.handlers = {name: handler for name, handler in self.handlers.items() if name in kept}
+
     @property
     def session(self) -> Session:
         """The running app. Raises RuntimeError when it does not run."""
@@ -222,9 +239,9 @@ class App:
         """Put a request and wait for its reply, at most for `timeout` seconds; the reply as `type` says, by default as
         it is in JSON, bytes where it is none.
 
-        It is no part of any unit of work. Raises TimeoutError; RequestError when nobody could handle the request;
-        UnreadableError for a reply that is not of `type`; MQError, CONNECTION_BROKEN (2009) when the connection is lost
-        meanwhile: nothing is sent again.
+        It is no part of any unit of work. A queue manager that is away is waited for in that time. Raises TimeoutError;
+        RequestError when nobody could handle the request; UnreadableError for a reply that is not of `type`; MQError,
+        CONNECTION_BROKEN (2009) when the connection is lost meanwhile: nothing is sent again.
         """
         read = reader(_ANY_REPLY if type is Any else type)
         session = self.session

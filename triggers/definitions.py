@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.mqi import CommandFailedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from broker import Connection
     from triggers.handler import Handler
@@ -48,6 +48,29 @@ async def define(connection: Connection, handlers: Iterable[Handler]) -> None:
         if named:
             disposition = f" QSGDISP(SHARED) CFSTRUCT({queue['CFSTRUCT']})" if shared else ""
             await _define_missing(connection, "QUEUE", named, _DEFINE_DEAD.format(named, handler.q_name) + disposition)
+
+
+async def define_targets(connection: Connection, q_names: Iterable[str], app_name: str) -> None:
+    """Define the queues that are missing of those that an app only puts to, with their processes: so what is put counts
+    as a start for whoever comes to serve them. Raises CommandFailedError.
+    """
+    described = _quotable(f"Put to by {app_name}")
+    for name in q_names:
+        if await _displayed(connection, "QUEUE", name) is None:
+            await _define_missing(connection, "PROCESS", name, _DEFINE_PROCESS.format(name, described))
+            await _define_missing(connection, "QUEUE", name, _DEFINE_QUEUE.format(name, described))
+
+
+async def unserved(connection: Connection, q_names: Sequence[str]) -> list[str]:
+    """Return those of these queues that no worker serves and no program has open for input, as far as this queue
+    manager knows: not those that lie elsewhere.
+    """
+    if not q_names:
+        return []
+    figures = await connection.status()
+    idle = {str(queue["name"]) for queue in figures["queues"] if not queue["ipprocs"]}
+    served = {str(each["queue"]) for each in figures["handlers"] if each.get("workers")}
+    return [name for name in q_names if name in idle - served]
 
 
 async def _queue(connection: Connection, handler: Handler) -> Mapping[str, Any]:
@@ -110,5 +133,9 @@ def _fault(name: str, queue: Mapping[str, Any]) -> str:
 
 
 def _described(handler: Handler) -> str:
+    return _quotable(f"Handled by {handler.name}")
+
+
+def _quotable(description: str) -> str:
     """A description without what would end the string of a command."""
-    return f"Handled by {handler.name}".replace("'", "")[:_DESCRIPTION_CHARACTERS]
+    return description.replace("'", "")[:_DESCRIPTION_CHARACTERS]

@@ -27,14 +27,18 @@ from broker.mqi import (
     ObjectDescriptor,
 )
 from triggers.bodies import written
+from triggers.serving import within
 from triggers.verdicts import RequestError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from broker import Connection, Message, Queue
     from triggers.source import Source
+
+    Reached = Callable[[Callable[[], Awaitable["_Line"]]], Awaitable["_Line"]]
+    """Has a line opened by the queue manager, which is waited for where it is away."""
 
 logger = logging.getLogger(__name__)
 
@@ -59,9 +63,10 @@ _READ: Final = GetMessageOptions(
 class Requests:
     """The requests of an app that are under way. `late` counts replies that nobody waited for any more."""
 
-    def __init__(self, source: Source, appl_name: str) -> None:
+    def __init__(self, source: Source, appl_name: str, reached: Reached) -> None:
         self.late = 0
         self._source = source
+        self._reached = reached
         self._appl_name = appl_name
         self._open: dict[bytes, asyncio.Future[Message]] = {}
         self._prefix = _ID_PREFIX + source.random.randbytes(12)
@@ -84,19 +89,24 @@ class Requests:
         if not 0 < timeout < math.inf:
             raise ValueError(f"timeout={timeout}: seconds, above 0")
         form = written(body)
-        line = await self._started()
+        clock = self._source.clock
+        deadline = clock.monotonic() + timeout
+        if not await within(clock, timeout, self._started()) or (left := deadline - clock.monotonic()) <= 0:
+            raise TimeoutError(f"the queue manager could not be reached within {timeout:g} s")
+        line = self._line
+        assert line is not None
         self._number += 1
         id = self._prefix + self._number.to_bytes(_ID_BYTES - len(self._prefix), "big")
         reply: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._open[id] = reply
-        timer = self._source.clock.call_later(timeout, lambda: _time_out(reply, q_name, timeout))
+        timer = clock.call_later(left, lambda: _time_out(reply, q_name, timeout))
         md = MessageDescriptor(
             msg_type=MQMT.REQUEST,
             report=MQRO.EXCEPTION,
             format=form.format,
             coded_char_set_id=form.ccsid,
             persistence=MQPER.NOT_PERSISTENT,
-            expiry=max(1, math.ceil(timeout * 10)),
+            expiry=max(1, math.ceil(left * 10)),
             msg_id=id,
             reply_to_q=line.queue.name,
         )
@@ -115,11 +125,13 @@ class Requests:
             await line.close()
         self._lose()
 
-    async def _started(self) -> _Line:
+    async def _started(self) -> None:
         async with self._starting:
             if self._line is None or self._line.lost:
-                self._line = await _Line.opened(self._source, self._appl_name, self._got, self._lose)
-            return self._line
+                self._line = await self._reached(self._opened)
+
+    async def _opened(self) -> _Line:
+        return await _Line.opened(self._source, self._appl_name, self._got, self._lose)
 
     def _got(self, message: Message) -> None:
         reply = self._open.pop(message.md.correl_id, None)

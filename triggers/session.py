@@ -6,13 +6,14 @@ import asyncio
 import logging
 from contextlib import AsyncExitStack
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final, Self
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import anyio
 
 from broker.mqi import MQRC, MQError
 from triggers.connections import ENDED
-from triggers.definitions import NotServableError, define
+from triggers.definitions import NotServableError, define, define_targets, unserved
 from triggers.loop_watch import LoopWatch
 from triggers.middleware import around
 from triggers.outcomes import OutcomeLog
@@ -22,7 +23,7 @@ from triggers.requests import Requests
 from triggers.serving import CLEAN_UP, Service, within
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from types import TracebackType
 
     from anyio.abc import TaskStatus
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from triggers.app import App
     from triggers.handler import Handler
     from triggers.source import Source
+
+T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -78,7 +81,7 @@ class Session:
         self.services: dict[str, Service] = {}
         self.cancelled = 0
         self._taken = 0  # by services that have ended
-        self.requests = Requests(source, app.name)
+        self.requests = Requests(source, app.name, self.reached)
         self.puts = Puts(self)
         self.log = OutcomeLog(self.clock)
         self._serves = handlers
@@ -99,24 +102,29 @@ class Session:
     # Connections
 
     async def connection(self) -> Connection:
-        """The connection of the app for what no handler does. One that was lost is made anew, and waited for as
-        `connect(url, reconnect=True)` does; raises MQError for the first.
-        """
-        delay = RECONNECT_MIN
+        """The connection of the app for what no handler does; one that was lost is made anew (`reached`)."""
         async with self._connecting:
-            while self._line is None or self._line[0].port.broken:
-                anew = self._line is not None or delay > RECONNECT_MIN
+            if self._line is None or self._line[0].port.broken:
                 await self._hang_up()
                 exit = AsyncExitStack()
-                try:
-                    self._line = await exit.enter_async_context(self.source.connect(self.app.name)), exit
-                except MQError as error:
-                    if not anew or self.source.embedded or error.reason not in _AWAY or self._stopped.is_set():
-                        raise
-                    self._tell_away(error)
-                    await self._sleep(delay * (0.5 + self.source.random.random() / 2))
-                    delay = min(2 * delay, RECONNECT_MAX)
+                connect = partial(self.source.connect, self.app.name)
+                self._line = await self.reached(lambda: exit.enter_async_context(connect())), exit
             return self._line[0]
+
+    async def reached(self, connect: Callable[[], Awaitable[T]]) -> T:
+        """Return what `connect` does. A queue manager that is away is waited for, as `connect(url, reconnect=True)`
+        does, once the app has begun; raises MQError before that, where it is embedded, and when the app stops.
+        """
+        delay = RECONNECT_MIN
+        while True:
+            try:
+                return await connect()
+            except MQError as error:
+                if not self._began or self.source.embedded or error.reason not in _AWAY or self._stopped.is_set():
+                    raise
+                self._tell_away(error)
+            await self._sleep(delay * (0.5 + self.source.random.random() / 2))
+            delay = min(2 * delay, RECONNECT_MAX)
 
     async def _hang_up(self) -> None:
         line, self._line = self._line, None
@@ -211,6 +219,9 @@ class Session:
                 try:
                     async with self.source.connect(self.app.name) as connection:
                         await define(connection, self.handlers)
+                        await define_targets(connection, self._targets, self.app.name)
+                        if self._serves and not self._began:
+                            await self._tell_unserved(connection)
                         for work in self.app.periodic if self._serves else ():
                             await register(connection, work, self.clock)
                         if self._told_away:
@@ -226,6 +237,20 @@ class Session:
                 delay = min(2 * delay, RECONNECT_MAX)
         finally:
             self._served.set()
+
+    @property
+    def _targets(self) -> list[str]:
+        """The queues that the app puts to and has no handler for."""
+        return sorted(self.app.targets - self.app.handlers.keys())
+
+    async def _tell_unserved(self, connection: Connection) -> None:
+        """Say which queues the app puts to and nobody serves, as far as its queue manager knows."""
+        for q_name in await unserved(connection, self._targets):
+            logger.warning(
+                "%s puts to %s, which nobody serves now: its messages wait for a worker that does",
+                self.app.name,
+                q_name,
+            )
 
     def _comes_again(self, error: MQError | NotServableError) -> bool:
         """Whether to connect again after this; raises it where the app cannot begin."""

@@ -23,7 +23,7 @@ _IN_BYTES: Final = frozenset({"budget", "bytes", "free_bytes", "lag_bytes", "log
 _LISTS: Final = {"queues": "queue", "handlers": "handler", "consumers": "consumer", "prepared_units": "prepared unit"}
 """The figures that are lists, with what each element of them is."""
 
-_OF_HANDLERS: Final = ("started", "running", "succeeded", "failed")
+_OF_HANDLERS: Final = ("workers", "started", "running", "succeeded", "failed")
 """Columns of the handlers that are shown in any case; of the others those that have a figure."""
 
 _SELDOM: Final = (

@@ -144,6 +144,7 @@ def handler_figures(core: Manager) -> Iterator[dict[str, Any]]:
                 "queue": q_name,
                 "handler": handler,
                 "process": process,
+                "workers": core.deliveries.workers(queue, counts),
                 "waiting": len(queue.shelf.waiting),
                 **counts.figures(),
             }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.mqi import MQMF, MQRC, MQError
+from broker.mqi import MQMF, MQOO, MQRC, MQError
 from broker.testing.clock import settle
 from tests.handlers.apps import Seen, Shop
 from triggers import App, Retry
@@ -241,3 +241,95 @@ async def test_a_put_waits_for_a_queue_manager_that_is_away_for_now() -> None:
                 await shop.clock.advance(1)
             await putting
             assert (await shop.depth("OUT"), away) == (2, [])
+
+
+@pytest.mark.parametrize("before", [0, 1], ids=["the first", "the second"])
+async def test_a_request_waits_for_a_queue_manager_that_is_away_for_now(before: int) -> None:
+    async with Shop("tcp") as shop:
+        source = shop.source()
+        shop.app.source = source
+
+        @shop.app.handler("Q")
+        async def answer(body: str) -> str:
+            return body.upper()
+
+        async with shop.running() as session:
+            for _ in range(before):
+                assert await shop.app.request("Q", "before", timeout=30) == "BEFORE"
+                assert session.requests._line is not None
+                shop.way.cut(session.requests._line.connection)
+                await settle()
+            away = [MQError(MQRC.HOST_NOT_AVAILABLE, "for now")] * 3
+            connect = source.connect
+
+            def not_at_first(appl_name: str) -> AbstractAsyncContextManager[Connection]:
+                if away:
+                    raise away.pop()
+                return connect(appl_name)
+
+            source.connect = not_at_first  # type: ignore[method-assign]
+            asking = asyncio.ensure_future(shop.app.request("Q", "chair", timeout=30))
+            await settle()
+            assert not asking.done()
+            while not asking.done():
+                await shop.clock.advance(1)
+            assert (await asking, away) == ("CHAIR", [])
+
+
+async def test_a_request_waits_for_its_queue_manager_no_longer_than_for_its_reply() -> None:
+    async with Shop("tcp") as shop:
+        source = shop.source()
+        shop.app.source = source
+
+        def away(appl_name: str) -> AbstractAsyncContextManager[Connection]:
+            raise MQError(MQRC.HOST_NOT_AVAILABLE, "for good")
+
+        async with shop.running(handlers=False):
+            source.connect = away  # type: ignore[method-assign]
+            asking = asyncio.ensure_future(shop.app.request("Q", "chair", timeout=3))
+            await settle()
+            await shop.clock.advance(2.9)
+            assert not asking.done()
+            await shop.clock.advance(0.1)
+            with pytest.raises(TimeoutError, match="the queue manager could not be reached within 3 s"):
+                await asking
+
+
+async def test_a_queue_that_an_app_only_puts_to_is_there_when_it_is_declared(shop: Shop) -> None:
+    images = shop.app.queue("IMAGES")
+    async with shop.running(handlers=False):
+        await shop.app.put(images, b"...")
+        assert await shop.depth("IMAGES") == 1
+    other = App(shop.manager, name="other")  # serves what was defined for it
+    other.source = shop.source()
+    handled = asyncio.Event()
+
+    @other.handler("IMAGES")
+    async def scale(body: bytes) -> None:
+        handled.set()
+
+    async with other.running():
+        await handled.wait()
+    with pytest.raises(ValueError, match="is not a name of a queue"):
+        shop.app.queue("no name")
+
+
+async def test_a_worker_says_at_its_start_which_queues_it_puts_to_and_nobody_serves(
+    shop: Shop, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("IMAGES", "GOT", "SERVED", "Q"):
+        shop.app.queue(name)
+
+    @shop.app.handler("Q")
+    async def handle(body: str) -> None: ...
+
+    other = App(shop.manager, name="other")
+    other.source = shop.source()
+
+    @other.handler("SERVED")
+    async def serve(body: str) -> None: ...
+
+    await shop.mqsc("DEFINE QLOCAL(GOT)")
+    async with other.running(), shop.connection.open("GOT", MQOO.INPUT_SHARED), shop.running():
+        said = [record.getMessage() for record in caplog.records if "nobody serves" in record.getMessage()]
+    assert said == ["SHOP puts to IMAGES, which nobody serves now: its messages wait for a worker that does"]

@@ -79,7 +79,11 @@ async def test_each_outcome_is_counted(connection: Connection, end: str, counted
     async with connection.deliveries("ORDERS", terms=TERMS) as deliveries:
         await handle(connection, deliveries, end)
         found = await figures(connection)
-        counts = {name: value for name, value in found.items() if isinstance(value, int) and name != "waiting"}
+        counts = {
+            name: value
+            for name, value in found.items()
+            if isinstance(value, int) and name not in ("waiting", "workers")
+        }
         numbers = {name: value for name, value in counts.items() if value}
         assert numbers == {"started": 1, **counted}
         assert (found["queue"], found["handler"], found["process"]) == ("ORDERS", "shop:ship", "SHIPPING")
@@ -133,10 +137,11 @@ async def test_the_status_has_a_line_for_each(connection: Connection) -> None:
     async with connection.deliveries("ORDERS", terms=TERMS) as deliveries:
         await handle(connection, deliveries, "done", "done", "unreadable", "rejected")
         lines = list(in_words(await connection.status()))
-    at = next(place for place, line in enumerate(lines) if line.startswith("handler "))
-    assert lines[at : at + 4] == [
-        "handler  started  succeeded  failed  rejected  unreadable  running  dead lettered     wait      run",
+    at = lines.index("handler")
+    assert lines[at : at + 5] == [
+        "handler",
+        "  workers  started  succeeded  failed  rejected  unreadable  running  dead lettered     wait      run",
         "ORDERS shop:ship",
-        "               4          2       0         1           1        0              2  0.000 s  0.125 s",
+        "        1        4          2       0         1           1        0              2  0.000 s  0.125 s",
         "last error of ORDERS shop:ship, 2026-01-01 00:00:00 UTC: Reject: no",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,10 @@ FILES = {
     "w_syntax": "app = (\n",
     "w_exits": "raise SystemExit(3)\n",
     "w_folder": APP + "app = App('data')\n" + HANDLER.format("app", "Q"),
+    "w_periodic": APP
+    + "app = App('mq://h')\n"
+    + HANDLER.format("app", "Q")
+    + "@app.every('1m')\nasync def tidy() -> None: ...\n",
     "w_process": APP + "@process('P')\nasync def on_message(trigger, connection): ...\n",
     "w_name": APP + "app = App('mq://h')\n" + HANDLER.format("app", "NO-SUCH").replace("_NO-SUCH", ""),
     "w_process_body": APP + "@process('P')\nasync def f(body: str) -> None: ...\n",
@@ -55,6 +60,28 @@ def test_url_and_concurrency_go_before_what_the_app_says() -> None:
     assert str(app.source) == "mq://other:1500"
     assert app.handlers["Q"].concurrency == 3
     assert not load_all(["w_folder"], "mq://other", None).apps["w_folder:app"].source.embedded
+
+
+def test_a_worker_serves_the_queues_that_it_names() -> None:
+    loaded = load_all(["w_two:a", "w_two:b"], None, None)
+    loaded.serve_only(["R"])
+    assert [(target, list(app.handlers)) for target, app in loaded.apps.items()] == [("w_two:b", ["R"])]
+    periodic = load_all(["w_periodic"], None, None)
+    periodic.serve_only(["Q"])
+    [app] = periodic.apps.values()
+    assert (list(app.handlers), app.periodic) == (["Q"], [])
+
+
+@pytest.mark.parametrize(
+    ("targets", "told"),
+    [
+        (["w_two:a"], "--queues: no app has a handler for 'R'; they have Q"),
+        (["w_two:b", "w_process"], "--queues is for apps: w_process has functions with @process"),
+    ],
+)
+def test_queues_that_a_worker_cannot_serve_are_named(targets: list[str], told: str) -> None:
+    with pytest.raises(CannotRunError, match=re.escape(told)):
+        load_all(targets, None, None).serve_only(["R"])
 
 
 @pytest.mark.parametrize(

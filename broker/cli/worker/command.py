@@ -18,6 +18,7 @@ from broker.config import load
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="MODULE[:app]...")
 @click.option("--url", envvar="EVERMQ_URL", show_envvar=True, help="The queue manager, instead of what the app names.")
+@click.option("--queues", metavar="Q[,Q...]", help="Serve these alone of the queues of the apps.")
 @click.option("--concurrency", type=click.IntRange(1), help="Handlers of one queue at a time, in each process.")
 @click.option("--processes", "count", type=click.IntRange(1), default=1, show_default=True, help="How many processes.")
 @click.option("--reload", is_flag=True, help="Serve with new code whenever a file of it changes.")
@@ -42,4 +43,7 @@ def worker(ctx: click.Context, /, *, count: int, reload: bool, **options: Any) -
     if settings.child is None and (count > 1 or reload or settings.max_tasks):
         ctx.exit(run(lambda: processes.Parent(settings, count, reload=reload).run()))
     sys.path.insert(0, os.getcwd())
-    ctx.exit(serving.serve(load_all(settings.targets, settings.url, settings.concurrency), settings))
+    loaded = load_all(settings.targets, settings.url, settings.concurrency)
+    if settings.queues is not None:
+        loaded.serve_only(settings.queues.split(","))
+    ctx.exit(serving.serve(loaded, settings))

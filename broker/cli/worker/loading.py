@@ -30,6 +30,21 @@ class Loaded(NamedTuple):
     apps: dict[str, App]
     modules: list[ModuleType]
 
+    def serve_only(self, q_names: Sequence[str]) -> None:
+        """Leave out all other handlers, periodic work among them. Raises CannotRunError for a queue that no app has a
+        handler for, and for modules, whose functions with @process are for processes and not for queues.
+        """
+        there = sorted({q_name for app in self.apps.values() for q_name in app.handlers})
+        if self.modules:
+            raise CannotRunError(f"--queues is for apps: {self.modules[0].__name__} has functions with @process")
+        for q_name in q_names:
+            if q_name not in there:
+                raise CannotRunError(f"--queues: no app has a handler for {q_name!r}; they have {', '.join(there)}")
+        for target, app in list(self.apps.items()):
+            app.serve_only(q_names)
+            if not app.handlers:
+                del self.apps[target]
+
 
 def load_all(targets: Sequence[str], url: str | None, concurrency: int | None) -> Loaded:
     """Import what is to be served. Raises CannotRunError."""

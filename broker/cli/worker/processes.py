@@ -205,7 +205,12 @@ class Parent:
         ours, theirs = socket.socketpair()
         settings = self._settings
         words = [sys.executable, "-m", "broker", "worker", *settings.targets, f"--grace={settings.grace}"]
-        options = {"url": settings.url, "concurrency": settings.concurrency, "max-tasks": settings.max_tasks}
+        options = {
+            "url": settings.url,
+            "queues": settings.queues,
+            "concurrency": settings.concurrency,
+            "max-tasks": settings.max_tasks,
+        }
         words += [f"--{name}={value}" for name, value in options.items() if value is not None]
         with theirs:
             process = await anyio.open_process(

@@ -68,6 +68,7 @@ class Settings(NamedTuple):
 
     targets: tuple[str, ...]
     url: str | None = None
+    queues: str | None = None
     concurrency: int | None = None
     grace: float = 25.0
     max_tasks: int | None = None

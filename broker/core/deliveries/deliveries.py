@@ -370,6 +370,11 @@ class Deliveries:
         """By queue and handler, in the order of their names."""
         return [(q_name, handler, self._counts[q_name, handler]) for q_name, handler in sorted(self._counts)]
 
+    def workers(self, queue: LocalQueue, counts: HandlerCounts) -> int:
+        """How many connections serve a queue now, under the handler that is counted there."""
+        service = self._services.get(queue)
+        return 0 if service is None or service.counts is not counts else len(service.workers)
+
     def in_flight(self, queue: LocalQueue) -> int:
         """How many messages of a queue are under handlers now."""
         service = self._services.get(queue)
