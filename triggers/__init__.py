@@ -18,12 +18,14 @@ Both are users of the public interface of `broker` like any other: they run besi
 daemon, or in a process of their own, over the wire. The queue manager counts what is to be started, not they.
 """
 
+from broker import Message as Message
 from triggers.app import App as App
 from triggers.attempt import Attempt as Attempt
 from triggers.bodies import Group as Group
 from triggers.bodies import UnreadableError as UnreadableError
 from triggers.commands import Commands as Commands
 from triggers.definitions import NotServableError as NotServableError
+from triggers.handler import HandlerOptions as HandlerOptions
 from triggers.handlers import HandlerImportError as HandlerImportError
 from triggers.initiation import InitiationMonitor as InitiationMonitor
 from triggers.initiation import InitiationStatistics as InitiationStatistics
@@ -33,6 +35,7 @@ from triggers.monitor import TriggerMonitor as TriggerMonitor
 from triggers.monitor import TriggerStatistics as TriggerStatistics
 from triggers.process import TriggerMessage as TriggerMessage
 from triggers.process import process as process
+from triggers.putting import PutOptions as PutOptions
 from triggers.tick import Tick as Tick
 from triggers.verdicts import BatchError as BatchError
 from triggers.verdicts import Later as Later

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
 from tests.examples.processes import ROOT
+from tests.examples.test_fragments import FRAGMENTS
 from tests.examples.test_readme import Newcomer, blocks
 
 if TYPE_CHECKING:
     from tests.examples.processes import Shell
 
+FIRST: Final = ("index", "retries", "tracing")
+"""Pages that begin with a program, and what it prints."""
 
-@pytest.mark.parametrize("name", ["retries", "tracing"])
+WHOLE: Final = {"asyncio": 3, "properties": 2, "testing": 4, "waiting": 1}
+"""Pages whose blocks are all programs, so many, each with what it prints."""
+
+ELSEWHERE: Final = {"tutorial", "web", "spark", "pipeline-archive"}
+"""Pages whose programs tests of their own run: `test_tutorial.py`, `test_handlers.py`, `tests/spark/test_pages.py`."""
+
+
+def test_every_program_of_a_page_is_run() -> None:
+    pages = {page.stem: blocks(page.read_text("utf-8")) for page in (ROOT / "docs").glob("*.md")}
+    programs = {name: sum(block.language == "python" for block in page) for name, page in pages.items()}
+    run = {**dict.fromkeys([*FIRST, *(each.page for each in FRAGMENTS)], 1), **WHOLE}
+    assert {name: count for name, count in programs.items() if count and name not in ELSEWHERE} == run
+
+
+@pytest.mark.parametrize("name", FIRST)
 def test_the_first_program_of_a_page_prints_what_it_shows(shell: Shell, name: str) -> None:
     page = blocks((ROOT / "docs" / f"{name}.md").read_text("utf-8"))
     at = next(place for place, block in enumerate(page) if block.language == "python")
@@ -24,7 +41,7 @@ def test_the_first_program_of_a_page_prints_what_it_shows(shell: Shell, name: st
             newcomer.follow(block)
 
 
-@pytest.mark.parametrize(("name", "programs"), [("asyncio", 3), ("properties", 2), ("testing", 4), ("waiting", 1)])
+@pytest.mark.parametrize(("name", "programs"), WHOLE.items())
 def test_the_programs_of_a_page_print_what_it_shows(shell: Shell, name: str, programs: int) -> None:
     page = blocks((ROOT / "docs" / f"{name}.md").read_text("utf-8"))
     assert [block.language for block in page] == ["python", "text"] * programs
