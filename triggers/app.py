@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from broker.unclosed import caller
 from triggers.bodies import reader
 from triggers.cron import Cron
 from triggers.handler import caller_names, check_name, dead_q_name, handler
@@ -191,6 +192,25 @@ class App:
         be served as it is, RuntimeError when the app runs already.
         """
         return Session(self, self.source, handlers=handlers, grace=grace, wait=wait)
+
+    async def start(self, *, handlers: bool = True, grace: float = GRACE, wait: bool = False) -> None:
+        """Run as `running` does, from now until `stop`, which may be called in another task: for frameworks and
+        notebooks that have no block to enter. Raises what entering `running` raises. An app that is never stopped ends
+        with its event loop, and warns with the line that has started it (ResourceWarning).
+        """
+        opened_at = caller()
+        await self.running(handlers=handlers, grace=grace, wait=wait).open(opened_at)
+
+    async def stop(self) -> None:
+        """Stop, as leaving `running` does, in any task of its event loop. Harmless when the app does not run. Raises
+        what has failed in it meanwhile, once.
+        """
+        if self.running_session is not None:
+            await self.running_session.close()
+
+    async def close(self) -> None:
+        """Stop, as `stop` does."""
+        await self.stop()
 
     def complete_handlers(self) -> list[Handler]:
         """The handlers, with all that they name. Raises TypeError for a name that is not defined."""

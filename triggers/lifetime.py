@@ -1,14 +1,17 @@
-"""What monitors have in common: a life between entering and leaving their context, in one task group."""
+"""What apps and monitors have in common: a life between entering and leaving their context, in one task group."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Self
 
 import anyio
 
+from broker.life import Life
+from broker.unclosed import caller
+
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from anyio.abc import TaskStatus
@@ -23,9 +26,8 @@ class Lifetime:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._entered = False
         self._ended = asyncio.Event()
-        self._exit = AsyncExitStack()
+        self._life = Life(name, self._live_through, caller(2))
 
     async def wait(self) -> None:
         """Return when the monitor has ended, with its queue manager; an error cancels the waiting body instead."""
@@ -33,43 +35,51 @@ class Lifetime:
 
     async def __aenter__(self) -> Self:
         """Connect and begin. Raises MQError when connecting fails; RuntimeError when the monitor was entered before."""
-        if self._entered:
+        if self._life.began:
             raise RuntimeError(f"a {self._name} is entered once: make another")
-        self._entered = True
         try:
-            async with AsyncExitStack() as stack:
-                tasks = await stack.enter_async_context(anyio.create_task_group())
-                await tasks.start(self._run, name=self._name)
-                stack.push_async_exit(self._leave)
-                self._exit = stack.pop_all()
+            await self._life.begin(hosted=True)
         except BaseExceptionGroup as group:
             raise _lone(group) from None
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        try:
-            return await self._exit.__aexit__(kind, error, trace)
-        except BaseExceptionGroup as group:
-            lone = _lone(group)
-            if lone is error:
-                return False
-            raise lone from None
-
-    async def _leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop, and unless the leaving task is cancelled, wait for what runs."""
         self._stop()
-        if not isinstance(error, asyncio.CancelledError):
-            await self._ended.wait()
+        await leave(self._life, error, _lone)
+
+    async def _live_through(self, life: Life) -> None:
+        async with anyio.create_task_group() as tasks:
+            await tasks.start(self._run, name=self._name)
+            try:
+                error = await life.until_left(tasks.cancel_scope)
+            finally:
+                self._stop()  # where nobody has left it
+            if not isinstance(error, asyncio.CancelledError):  # else the leaving task waits for nothing that runs
+                await self._ended.wait()
+            if error is not None:
+                tasks.cancel_scope.cancel()
 
     async def _run(self, *, task_status: TaskStatus[None]) -> None:
         raise NotImplementedError
 
     def _stop(self) -> None:
         raise NotImplementedError
+
+
+async def leave(
+    life: Life, error: BaseException | None, lone: Callable[[BaseExceptionGroup[BaseException]], BaseException]
+) -> None:
+    """End a life whose block is left with `error`. What has failed in it is raised, with that error where it is none of
+    a cancellation; `lone` makes one exception of a group where it can.
+    """
+    try:
+        await life.end(error)
+    except BaseExceptionGroup as group:
+        if error is None or isinstance(error, asyncio.CancelledError):
+            raise lone(group) from None
+        raise lone(group.derive([error, *group.exceptions])) from None
 
 
 def check_least(least: int, **settings: float) -> None:

@@ -11,9 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import anyio
 
+from broker.life import Life
 from broker.mqi import MQRC, MQError
+from broker.unclosed import Place, caller
 from triggers.connections import ENDED
 from triggers.definitions import NotServableError, define, define_targets, unserved
+from triggers.lifetime import leave
 from triggers.loop_watch import LoopWatch
 from triggers.middleware import around
 from triggers.outcomes import OutcomeLog
@@ -95,7 +98,7 @@ class Session:
         self._tasks: anyio.abc.TaskGroup
         self._served = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._exit = AsyncExitStack()
+        self._life = Life(f"the app {app.name}", self._live, caller())
         self._line: tuple[Connection, AsyncExitStack] | None = None
         self._connecting = asyncio.Lock()
 
@@ -135,46 +138,73 @@ class Session:
 
     async def __aenter__(self) -> Self:
         """Connect, define what is missing, and begin to serve. Raises MQError, NotServableError, CommandFailedError."""
-        self.handlers = sorted(self.app.complete_handlers(), key=lambda handler: handler.q_name)
-        try:
-            async with AsyncExitStack() as stack:
-                stack.callback(self._enlist())
-                await stack.enter_async_context(self.source)
-                stack.push_async_callback(self._hang_up)
-                stack.push_async_callback(self.requests.close)
-                self._tasks = await stack.enter_async_context(anyio.create_task_group())
-                self._watch = LoopWatch(self._whose)
-                stack.callback(self._watch.end)
-                await self._tasks.start(self._run, name=f"serve {self.app.name}")
-                stack.push_async_exit(self._leave)
-                self._exit = stack.pop_all()
-        except BaseExceptionGroup as group:
-            raise lone(group) from None
+        await self._begin(hosted=True)
         return self
+
+    async def open(self, opened_at: Place) -> None:
+        """As entering does, without a block to leave: `close` ends it."""
+        self._life.opened_at = opened_at
+        await self._begin(hosted=False)
+
+    async def close(self) -> None:
+        """Stop, as leaving the block does. Harmless when it has ended."""
+        await self._left(None)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        try:
-            return await self._exit.__aexit__(kind, error, trace)
-        except BaseExceptionGroup as group:
-            only = lone(group)
-            if only is error:
-                return False
-            raise only from None
+    ) -> None:
+        await self._left(error)
 
-    def _enlist(self) -> Callable[[], None]:
-        """Be the session of the app; what ends that."""
+    async def _begin(self, *, hosted: bool) -> None:
+        self.handlers = sorted(self.app.complete_handlers(), key=lambda handler: handler.q_name)
+        self._enlist()
+        try:
+            await self._life.begin(hosted=hosted)
+        except BaseExceptionGroup as group:
+            self._delist()
+            raise lone(group) from None
+        except BaseException:
+            self._delist()
+            raise
+
+    async def _left(self, error: BaseException | None) -> None:
+        self.stop()
+        try:
+            await leave(self._life, error, lone)
+        finally:
+            self._delist()
+
+    async def _live(self, life: Life) -> None:
+        async with AsyncExitStack() as stack:
+            if not self._bind:
+                stack.callback(self._delist)
+            await stack.enter_async_context(self.source)
+            stack.push_async_callback(self._hang_up)
+            stack.push_async_callback(self.requests.close)
+            self._tasks = await stack.enter_async_context(anyio.create_task_group())
+            self._watch = LoopWatch(self._whose)
+            stack.callback(self._watch.end)
+            await self._tasks.start(self._run, name=f"serve {self.app.name}")
+            try:
+                error = await life.until_left(self._tasks.cancel_scope)
+            finally:
+                self.stop()  # where nobody has left it
+            await self._finish(error)
+
+    def _enlist(self) -> None:
+        """Be the session of the app. Raises RuntimeError where it has one."""
         if self._bind:
             bound.set({**bound.get({}), self.app: self})
-            return self._delist
-        if self.app.running_session is not None:
+        elif self.app.running_session is not None:
             raise RuntimeError(f"the app {self.app.name} runs already")
-        self.app.running_session = self
-        return lambda: setattr(self.app, "running_session", None)
+        else:
+            self.app.running_session = self
 
     def _delist(self) -> None:
-        bound.set({app: session for app, session in bound.get({}).items() if session is not self})
+        if self._bind:
+            bound.set({app: session for app, session in bound.get({}).items() if session is not self})
+        elif self.app.running_session is self:
+            self.app.running_session = None
 
     @property
     def taken(self) -> int:
@@ -197,14 +227,11 @@ class Session:
         """Return when nothing is served any more: it was stopped, or its queue manager in this process was."""
         await self._served.wait()
 
-    async def _leave(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.stop()
-        if isinstance(error, asyncio.CancelledError):
-            self._tasks.cancel_scope.cancel()
-            return
-        if not await within(self.clock, self._grace, self._served.wait()):
+    async def _finish(self, error: BaseException | None) -> None:
+        """Let handlers that run end, unless the block is left by a cancellation; then cancel what is left."""
+        if not isinstance(error, asyncio.CancelledError) and not await within(
+            self.clock, self._grace, self._served.wait()
+        ):
             self.cancel()
             await within(self.clock, 2 * CLEAN_UP, self._served.wait())
         self._tasks.cancel_scope.cancel()

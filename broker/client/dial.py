@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Never
+from typing import TYPE_CHECKING, Any, Final, Never
 
 from broker.client.address import Address, parse
 from broker.client.reaching import reach
@@ -13,15 +13,18 @@ from broker.interface.connection import Connection
 from broker.interface.port import answer
 from broker.interface.tagging import Tagging, tagging_of
 from broker.interface.users import process_user
+from broker.unclosed import caller
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from types import TracebackType
 
     from broker.client.line import Line
     from broker.client.port import RemotePort
     from broker.interface.port import Port
+    from broker.unclosed import Place
 
-_ENTER: Final = "async with broker.connect(url) as connection"
+_ENTER: Final = "async with broker.connect(url) as connection, or connection = await broker.connect(url)"
 
 
 def connect(
@@ -34,7 +37,8 @@ def connect(
     options: int = 0,
     conn_tag: bytes = b"",
 ) -> ConnectCall:
-    """Connect to a queue manager (MQCONN): `async with broker.connect("mq://127.0.0.1:1414/QM1") as connection`.
+    """Connect to a queue manager (MQCONN): `async with broker.connect("mq://127.0.0.1:1414/QM1") as connection`, or
+    `connection = await broker.connect(...)` and `await connection.close()`.
 
     `url` is `mq://host[:port][/QM]`, port 1414 unless it says otherwise, or `mq+unix:///path/to.sock[?name=QM]`;
     without a name any queue manager there will do. Several hosts are tried in order, `mq://h1:1414,h2:1414/GRP1`, where
@@ -56,11 +60,12 @@ def connect(
     """
     call = ConnectCall(parse(url), appl_name, user or process_user(), clock or Clock(), reconnect)
     call.tagging = tagging_of(options, conn_tag)
+    call.opened_at = caller()
     return call
 
 
 class ConnectCall:
-    """An MQCONN to make: enter it with `async with` for the connection."""
+    """An MQCONN to make: enter it with `async with` for the connection, or await it."""
 
     def __init__(self, address: Address, appl_name: str, user: str, clock: Clock, reconnect: bool) -> None:
         self._address = address
@@ -69,7 +74,16 @@ class ConnectCall:
         self._clock = clock
         self._reconnect = reconnect
         self.tagging: Tagging | None = None
+        self.opened_at: Place | None = None
         self._connection: Connection
+
+    def __await__(self) -> Generator[Any, None, Connection]:
+        return self._opened().__await__()
+
+    async def _opened(self) -> Connection:
+        connection = await self.__aenter__()
+        connection.opened_at = self.opened_at
+        return await connection
 
     async def __aenter__(self) -> Connection:
         _, made = await reach(self._address, self._clock, self._begin)
@@ -92,9 +106,6 @@ class ConnectCall:
         await self._connection.__aexit__(kind, error, trace)
 
     if not TYPE_CHECKING:  # for who takes it for the connection
-
-        def __await__(self) -> Never:
-            raise TypeError(f"connect() is entered, not awaited: {_ENTER}")
 
         def __getattr__(self, name: str) -> Never:
             if hasattr(Connection, name):

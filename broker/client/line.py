@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from broker.client.calls import RemoteCall, RemoteConnect, RemoteDeliveryConnect, RemoteScript
+from broker.client.calls import RemoteCall, RemoteConnect, RemoteDeliveryConnect, RemoteDisconnect, RemoteScript
 from broker.client.port import RemotePort
 from broker.clock import cancel_timer
 from broker.mqi.errors import MQError
@@ -175,7 +175,8 @@ class Line(asyncio.Protocol):
         call = kind(self, verb, number, port)
         if port.ended:
             port.end_reported = True
-            call.failed(MQError(MQRC.HCONN_ERROR, "the connection has ended"))
+            stopped = MQError(MQRC.CONNECTION_BROKEN, f"the connection to {self._where} has ended: {port.stopped}")
+            call.failed(stopped if port.stopped else MQError(MQRC.HCONN_ERROR, "the connection has ended"))
             return call
         if self.broken or self._endpoint.ended:
             port.end_reported = True
@@ -296,10 +297,21 @@ class Line(asyncio.Protocol):
         self._call(frame[2]).cancel()
         del self._calls[frame[2]]
 
+    def _stopped(self, port: RemotePort, why: str) -> None:
+        """The queue manager stops and has ended a conversation that was idle: a DISCONNECT that has crossed this is
+        done.
+        """
+        port.stopped = why
+        for call in self._calls.values():
+            if call.port is port and isinstance(call, RemoteDisconnect) and not call.done():
+                call.set_result(0)
+
     def _ended(self, frame: Frame) -> None:
         port = self._ports.get(frame[1])
         if port is not None:
             _, _, _, reason, detail = frame
+            if reason == MQRC.Q_MGR_STOPPING:
+                self._stopped(port, detail)
             port.end()
             if port.lost is not None:
                 port.lost(False, MQError(reason, detail))  # noqa: FBT003  # no call of it is under way

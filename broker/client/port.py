@@ -57,6 +57,7 @@ class RemotePort(ClaimCalls, HandlingCalls):
         self.tagging: tuple[int, bytes] | None = None
         self.q_mgr_name = ""  # until the answer to CONNECT
         self.ended = False
+        self.stopped = ""  # why the queue manager has ended it, when it stops
         self.end_reported = False  # a call has failed because it ended
         self.base = 0  # what numbers of this line have above those of the queue manager
         self.works = False  # a call that joins the unit of work, and says so, has succeeded

@@ -143,6 +143,11 @@ class ReconnectingPort:
         return self._ended
 
     @property
+    def down(self) -> bool:
+        """Whether its calls wait for another line."""
+        return self._down
+
+    @property
     def end_reported(self) -> bool:
         return self._ended and self._port.end_reported
 

@@ -68,8 +68,11 @@ class Redial:
                     return
 
     async def _resume(self, line: Line) -> bool:
-        """Let the connections go on, on this line. False when one cannot: then it is of no use."""
-        for port in list(self.ports):
+        """Let the connections that are down go on, on this line. False when one cannot: then it is of no use; and when
+        others are down by now, which the queue manager has ended later.
+        """
+        down = [port for port in self.ports if port.down]
+        for port in down:
             try:
                 await port.resume(line)
             except MQError as error:
@@ -78,6 +81,6 @@ class Redial:
                 return False
         if line.broken:
             return False
-        for port in list(self.ports):
+        for port in down:
             port.go_on()
-        return True
+        return not any(port.down for port in self.ports)

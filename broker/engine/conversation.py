@@ -107,6 +107,16 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
         return self.call_order.ended is not None
 
     @property
+    def at_rest(self) -> bool:
+        """Whether nothing would be undone by its end: it has no unit of work, no trigger start and no delivery."""
+        return not (
+            self.hconn.unit is not None
+            or self.unit_of_work.begun
+            or self.core.triggers.held_by(self.hconn)
+            or self.core.deliveries.any_of(self.hconn)
+        )
+
+    @property
     def end_reported(self) -> bool:
         return self.call_order.end_reported
 

@@ -167,8 +167,15 @@ class Journal:
         self._wake()
 
     async def run(self) -> None:
-        """Live until `close`. Raises what a step raised by a mistake of ours."""
-        await self._ended
+        """Live until `close`, or until it is cancelled and what was submitted is settled. Raises what a step raised by
+        a mistake of ours.
+        """
+        while not self._ended.done():
+            try:
+                await asyncio.wait((self._ended,))
+            except asyncio.CancelledError:  # the event loop ends: its other tasks have been cancelled too
+                self.close()
+        self._ended.result()
 
     def _wake(self) -> None:
         """Begin a batch at the end of this turn of the event loop, with all that is submitted in it."""

@@ -45,6 +45,7 @@ from broker.engine.tags import LocalTags
 from broker.interface.connection import Connection
 from broker.interface.tagging import tagging_of
 from broker.interface.users import process_user
+from broker.life import Life
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_name
 from broker.mqi.reasons import MQRC
@@ -52,9 +53,10 @@ from broker.storage.creation import LogSettings
 from broker.storage.log_store import LogStore
 from broker.storage.memory import MemoryStore
 from broker.storage.store import BackupFailedError, StoreFailedError, StoreFullError, StoreUnusableError
+from broker.unclosed import caller
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
     from types import TracebackType
 
     from broker.core.names.definitions import Change, Definition
@@ -71,7 +73,13 @@ EXPIRY_SCAN_INTERVAL = 60.0
 
 
 class QueueManager:
-    """A queue manager in this process: `async with QueueManager.open(name="QM1", data="path") as manager`."""
+    """A queue manager in this process: `async with QueueManager.open(name="QM1", data="path") as manager`, or
+    `manager = await QueueManager.open(...)` and `await manager.close()`, in any tasks of one event loop.
+
+    When it ends, its connections do (Q_MGR_STOPPING, 2162), as in an immediate stop of MQ: a unit of work that is open
+    then is backed out. What fails in its own tasks is raised where the block is left, whose task is cancelled, or by
+    `close`. One that is never closed ends with its event loop, and warns with the line where it was opened.
+    """
 
     def __init__(self, config: Config, store: Store, clock: Clock, group: Group | None = None) -> None:
         self.config = config
@@ -81,7 +89,7 @@ class QueueManager:
         self._group = group
         self._store = store
         self.random_bits: Callable[[int], int] = randbits
-        self._stack = AsyncExitStack()
+        self._life = Life(f"queue manager {self.name}", self._live, caller())
         self._conversations: dict[Conversation, None] = {}
         self.tags = LocalTags()
         self._empty = anyio.Event()
@@ -108,7 +116,7 @@ class QueueManager:
         store: Store | None = None,
         group: Group | None = None,
     ) -> QueueManager:
-        """A queue manager to enter with `async with`.
+        """A queue manager to enter with `async with`, or to await: then `close` ends it.
 
         `config` is a `broker.toml`, or what `broker.config.load` made of one. Without one, `name` and `data` say which
         queue manager in which directory; data=None keeps everything in memory. `defaults` is for the default objects of
@@ -137,21 +145,24 @@ class QueueManager:
             config = replace(config, queue_manager=own)
         clock = clock or Clock()
         group = group or _group_for(config)
-        return cls(config, _store_for(config, clock) if store is None else store, clock, group)
+        manager = cls(config, _store_for(config, clock) if store is None else store, clock, group)
+        manager._life.opened_at = caller()
+        return manager
 
     # Connections
 
     def connect(self, appl_name: str = "", user: str = "", *, options: int = 0, conn_tag: bytes = b"") -> Connection:
-        """A connection to enter with `async with`, of the program `appl_name`. Its messages bear `user`, the one that
-        this process runs as unless another is given. With one of the four MQCNO options for it, `conn_tag`, up to 128
-        bytes, keeps programs from running beside one another (MQCONNX).
+        """A connection to enter with `async with`, or to await and `close`, of the program `appl_name`. Its messages
+        bear `user`, the one that this process runs as unless another is given. With one of the four MQCNO options for
+        it, `conn_tag`, up to 128 bytes, keeps programs from running beside one another (MQCONNX).
 
         Raises Q_MGR_QUIESCING (2161), Q_MGR_STOPPING (2162); when it is entered with a tag OPTIONS_ERROR (2046),
         CNO_ERROR (2139), CONN_TAG_IN_USE (2271) while another program has it or has left a unit of work that is not
         over, CONN_TAG_NOT_USABLE (2350) while the queue-sharing group cannot be reached.
         """
-        tagging = tagging_of(options, conn_tag)
-        return Connection(self.converse(appl_name, user or process_user()), tagging)
+        connection = Connection(self.converse(appl_name, user or process_user()), tagging_of(options, conn_tag))
+        connection.opened_at = caller()
+        return connection
 
     def converse(self, appl_name: str = "", user: str = "", channel: str = "", room: Room = BOUNDLESS) -> Conversation:
         """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`; `room`
@@ -190,7 +201,30 @@ class QueueManager:
 
     # Life
 
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._opened().__await__()
+
+    async def _opened(self) -> Self:
+        await self._life.begin(hosted=False)
+        return self
+
+    async def close(self) -> None:
+        """End the queue manager, in any task of its event loop: its connections end, units of work that are open are
+        backed out, and all that was acknowledged is on disk. Harmless when it has ended. Raises what failed in its own
+        tasks meanwhile, once; RuntimeError on another event loop.
+        """
+        await self._life.end()
+
     async def __aenter__(self) -> Self:
+        await self._life.begin(hosted=True)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._life.end(error)
+
+    async def _live(self, life: Life) -> None:
         async with AsyncExitStack() as stack:
             await self._store.open()
             stack.push_async_callback(self._close_store)
@@ -210,14 +244,8 @@ class QueueManager:
             self._claim_watch = ClaimWatch(self.context, self.config.limits.claim_age)
             stack.callback(self._end)
             self.context.perform()  # what the counts of the start have led to
-            self._stack = stack.pop_all()
-        logger.info("queue manager started name=%s queues=%d", self.name, len(self.core.objects.queues))
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._stack.aclose()
+            logger.info("queue manager started name=%s queues=%d", self.name, len(self.core.objects.queues))
+            await life.until_left(tasks.cancel_scope)
         logger.info("queue manager ended name=%s", self.name)
 
     async def quiesce(self, timeout: float) -> None:
@@ -300,7 +328,9 @@ class QueueManager:
 
     def _check_entered(self) -> None:
         if not hasattr(self, "core"):
-            raise RuntimeError(f"{self.name} is not open yet: enter it, `async with QueueManager.open(...) as manager`")
+            raise RuntimeError(
+                f"{self.name} is not open yet: enter it, `async with QueueManager.open(...) as manager`, or await it"
+            )
 
     async def _load(self) -> None:
         """Take over what the store holds, and create what a queue manager has from the beginning and is not there."""

@@ -24,9 +24,11 @@ class UnitOfWork:
         self._hconn = hconn
         self._call_order = call_order
         self.rollback_only = RollbackOnly()
+        self.begun = False  # by MQBEGIN, and not ended
 
     def take(self) -> Unit | None:
         """It ends: what is put and got under syncpoint from now on is in the next."""
+        self.begun = False
         unit, self._hconn.unit = self._hconn.unit, None
         return unit
 
@@ -34,6 +36,7 @@ class UnitOfWork:
         """MQBEGIN. Raises UOW_IN_PROGRESS (2128)."""
         if self._hconn.unit is not None:
             raise MQError(MQRC.UOW_IN_PROGRESS, f"{self._hconn.unit.calls} messages wait for commit or backout")
+        self.begun = True
         call.set_result(0)
 
     def commit(self, call: Call[int]) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from asyncio import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
@@ -27,6 +27,7 @@ from broker.mqi.handling import HandlingTerms
 from broker.mqi.options import MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
+from broker.unclosed import warn_unclosed
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from broker.mqi.explanations import Explanation
     from broker.mqi.folders import Value
     from broker.mqi.replies import CommandReply
+    from broker.unclosed import Place
 
 
 _OPEN_FORMS: Final = "MQOO flags, such as MQOO.INPUT_SHARED | MQOO.OUTPUT"
@@ -50,10 +52,13 @@ _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
 
 
 class Connection:
-    """A connection: `async with manager.connect()` or `async with broker.connect(url)`.
+    """A connection: `async with manager.connect()` or `async with broker.connect(url)`, or either of them awaited, and
+    `close`, in any tasks of one event loop.
 
     Calls may overlap; they take effect in the order in which they are made. Leaving the context cleanly disconnects
-    (MQDISC), which commits the unit of work; leaving it by an exception backs it out.
+    (MQDISC), which commits the unit of work; leaving it by an exception backs it out. When its queue manager ends
+    before, the unit of work is backed out. One that was awaited and is dropped unclosed warns with the line where it
+    was opened, and ends as by an exception.
 
     `before_backout` is for whoever gives a program its connection: a function to await before an exception, other than
     a cancellation, backs out a unit of work for the first time. What the unit has got stays locked meanwhile. So is
@@ -62,6 +67,8 @@ class Connection:
 
     def __init__(self, port: Port, tagging: Tagging | None = None) -> None:
         self.port = port
+        self.opened_at: Place | None = None  # the line of the program, where one has asked for it
+        self._loop: asyncio.AbstractEventLoop | None = None  # until it is closed by who has awaited it
         self._tagging = tagging
         self.unit: UnitOfWork | None = None  # the unit_of_work() that is open, whoever entered it
         self._works = False  # under syncpoint: something was put or got since the last commit or backout
@@ -276,7 +283,12 @@ class Connection:
         """
         return await self._end(commit=True)
 
+    async def close(self) -> MQRC | int:
+        """End the connection, as `disconnect` does."""
+        return await self.disconnect()
+
     async def _end(self, *, commit: bool) -> MQRC | int:
+        self._loop = None
         self._give_back()
         works, self._works = self._works, False
         if not self.port.broken:
@@ -304,7 +316,7 @@ class Connection:
     async def hold_backout(self, kind: type[BaseException] | None) -> None:
         """Await `before_backout`, if an exception of this kind is about to back out the unit of work, once."""
         before_backout, self.before_backout = self.before_backout, None
-        if before_backout is not None and kind is not None and not issubclass(kind, CancelledError):
+        if before_backout is not None and kind is not None and not issubclass(kind, asyncio.CancelledError):
             await before_backout()
 
     def _unit_ends(self) -> None:
@@ -319,13 +331,26 @@ class Connection:
         for ahead in list(self.reading):
             ahead.give_back()
 
-    async def __aenter__(self) -> Self:
-        if self._tagging is not None:
+    def __await__(self) -> Generator[Any, None, Self]:
+        return self._opened().__await__()
+
+    async def _opened(self) -> Self:
+        """It is open, and somebody is to close it."""
+        await self._tag()
+        self._loop = asyncio.get_running_loop()
+        return self
+
+    async def _tag(self) -> None:
+        tagging, self._tagging = self._tagging, None
+        if tagging is not None:
             try:
-                await answer(self.port.serialize(*self._tagging))
+                await answer(self.port.serialize(*tagging))
             except BaseException:
                 self.port.disconnect(commit=False).withdraw()
                 raise
+
+    async def __aenter__(self) -> Self:
+        await self._tag()
         return self
 
     async def __aexit__(
@@ -338,8 +363,23 @@ class Connection:
             if kind is None:
                 raise
 
+    def __del__(self) -> None:
+        loop = self._loop
+        if loop is None or self.port.broken:
+            return
+        if self.opened_at is not None:
+            warn_unclosed(f"a connection to {self.q_mgr_name}", self.opened_at, self)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_drop, self.port)
+
     def __repr__(self) -> str:
         return f"<Connection to {self.q_mgr_name}{' ended' if self.port.broken else ''}>"
+
+
+def _drop(port: Port) -> None:
+    """End a connection that nobody has any more; its unit of work is backed out."""
+    if not port.broken:
+        port.disconnect(commit=False).withdraw()
 
 
 def descriptor(name: str | ObjectDescriptor) -> ObjectDescriptor:

@@ -3,8 +3,10 @@
 What a service is, it does not know: a callable that takes the manager and gives an async context manager, such as the
 trigger monitor. The command line composes them.
 
-SIGTERM and SIGINT quiesce it. SIGHUP is ignored: the configuration is read at the start. What does not end with the
-services, be it that it swallows its cancellation or blocks the event loop, is left behind (`broker.server.watch`).
+SIGTERM and SIGINT quiesce it: idle connections end at once, those with a unit of work, a delivery or a trigger start
+have `quiesce_timeout` to end by themselves. SIGHUP is ignored: the configuration is read at the start. What does not
+end with the services, be it that it swallows its cancellation or blocks the event loop, is left behind
+(`broker.server.watch`).
 """
 
 from __future__ import annotations
@@ -166,6 +168,7 @@ async def _serve(
                 logger.info("signal received signal=%s", signal.Signals(received).name)
                 tasks.cancel_scope.deadline = anyio.current_time() + timeout
                 stop.set()  # the services end while the connections do, theirs among them
+                asyncio.get_running_loop().call_soon(server.end_idle)  # when their waits have been told of it
                 await manager.quiesce(timeout)
             store_watch.cancel_scope.cancel()
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from broker.engine.calls import WaitingCall
 from broker.engine.mistakes import mistake
 from broker.engine.scripts import UNREAD_BYTES, ScriptCall
 from broker.interface.columns import messages_in
@@ -41,8 +42,12 @@ _SETTLE: Final = Verb.SETTLE.value
 class ServedPort(Port, Protocol):
     """What a session asks of a conversation: the calls, and to be told that the line is cut."""
 
-    def break_(self) -> None:
-        """End all calls, close all handles, back out the unit of work, return the leases."""
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing would be undone by its end: it has no unit of work, no trigger start and no delivery."""
+
+    def break_(self, reason: MQRC = MQRC.CONNECTION_BROKEN) -> None:
+        """End all calls with `reason`, close all handles, back out the unit of work, return the leases."""
 
 
 class Request:
@@ -91,6 +96,12 @@ class Request:
         error = self.call.exception()
         assert error is not None
         return error if isinstance(error, MQError) else mistake(error, Verb(self.verb).name)
+
+    @property
+    def wait(self) -> WaitingCall[Any] | None:
+        """The call, if it is a get that waits for a message."""
+        call = self.call if not self.answered and self.verb in WAITING else None
+        return call if isinstance(call, WaitingCall) and call.waiter is not None and not call.done() else None
 
     def withdraw(self) -> None:
         """Nobody wants the outcome any more, which may be there, come later, or never."""

@@ -7,7 +7,7 @@ message until the client has said TAKEN, or CANCEL, which gives it back. `CALLS_
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
@@ -19,6 +19,7 @@ from broker.wire.frames import Frame, Verb, WireError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from broker.engine.calls import WaitingCall
     from broker.engine.slices import Work
     from broker.interface.port import Call, PlacedMany
     from broker.server.request import ServedPort
@@ -48,6 +49,7 @@ class ServedCalls:
         self._calls: dict[int, Request] = {}
         self._stopped: set[int] = set()  # PUT_MANYs of which a message was not put, until CANCEL
         self._disconnecting: set[int] = set()  # conversations whose DISCONNECT has no final frame yet: it ends them
+        self._idle_ended: set[int] = set()  # conversations that were idle when the queue manager stopped
         self._connecting: set[int] = set()  # conversations whose DELIVERY_CONNECT has none yet: it begins them
         self._of_deliveries: dict[int, dict[int, set[int]]] = {}
         """Conversations of deliveries, by the conversation that has taken them and the deliveries' numbers."""
@@ -61,7 +63,7 @@ class ServedCalls:
                 self._check_number(number)
             port = self.ports.get(conversation)
             if port is None or conversation in self._disconnecting:
-                raise MQError(MQRC.HCONN_ERROR, "the connection has ended")
+                raise self._ended_already(conversation)
             if waits:
                 self._flow.check_waiting(weight)
             call = arguments.start(port, frame, self._earlier)
@@ -92,6 +94,11 @@ class ServedCalls:
             script = script_of(call)
             if script is not None:
                 script.stream(request.parted)
+
+    def _ended_already(self, conversation: int) -> MQError:
+        if conversation in self._idle_ended:  # the call has crossed its end
+            return MQError(MQRC.CONNECTION_BROKEN, f"{self._manager.name} is stopping")
+        return MQError(MQRC.HCONN_ERROR, "the connection has ended")
 
     def _check_number(self, number: int) -> None:
         if number == 0 or number in self._calls:
@@ -274,6 +281,29 @@ class ServedCalls:
         del self.ports[request.conversation]
         self._end_of_deliveries(request.conversation)
         return True
+
+    def end_idle(self, text: str) -> None:
+        """End the conversations that have nothing under way but gets that wait, and tell the client why."""
+        if self._flow.ended or self._session.intake.heeding or self._endpoint.unread:
+            return  # there are calls to come
+        busy = {*self._disconnecting, *self._connecting}
+        busy.update(*(each for deliveries in self._of_deliveries.values() for each in deliveries.values()))
+        waits: dict[int, list[WaitingCall[Any]]] = {}
+        for request in self._calls.values():
+            wait = request.wait
+            if wait is None:
+                busy.add(request.conversation)
+            else:
+                waits.setdefault(request.conversation, []).append(wait)
+        for conversation, port in list(self.ports.items()):
+            if conversation not in busy and port.at_rest:
+                for wait in waits.get(conversation, ()):
+                    wait.ended(MQRC.Q_MGR_STOPPING)
+                self._session.replies.flush_all()
+                del self.ports[conversation]
+                self._idle_ended.add(conversation)
+                port.break_(MQRC.Q_MGR_STOPPING)
+                self._session.replies.send(Verb.ENDED, conversation, 0, MQRC.Q_MGR_STOPPING.value, text)
 
     def end(self) -> Work:
         """The line is gone: abandon what is not answered and break the conversations, in steps."""

@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import anyio
 
+from broker.clock import cancel_timer
+from broker.engine.mistakes import mistake
 from broker.mqi.reasons import MQRC
 from broker.server.errors import StartError
 from broker.server.flow import Reserve
@@ -27,12 +29,17 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from broker.clock import Timer
     from broker.config import LimitsConfig, ListenerConfig
     from broker.engine import QueueManager
+    from broker.engine.slices import Work
 
 logger = logging.getLogger(__name__)
 
 _BACKLOG: Final = 1024
+
+IDLE_LOOK_SECONDS: Final = 0.05
+"""Between two looks at which connections have become idle, while the queue manager quiesces."""
 
 
 class Server:
@@ -60,6 +67,7 @@ class Server:
         self._sessions: set[Session] = set()
         self.reserve = Reserve(limits.server_bytes)
         self._empty = anyio.Event()
+        self._idle_timer: Timer | None = None
         self._unix: tuple[Path, int] | None = None  # the socket's file and its inode, which tells it from a successor's
 
     async def __aenter__(self) -> Self:
@@ -89,6 +97,23 @@ class Server:
                 await self._empty.wait()
         for session in list(self._sessions):
             session.abort()
+
+    def end_idle(self) -> None:
+        """From now on end each connection that has no unit of work, no delivery and no trigger start, and no call under
+        way but gets that wait: at once, and others as soon as they have come to that. Their clients are told.
+        """
+        self.manager.slices.run(self._ending_idle(), self._idle_ended)
+
+    def _ending_idle(self) -> Work:
+        for session in list(self._sessions):
+            session.calls.end_idle(f"{self.manager.name} is stopping")
+            yield
+
+    def _idle_ended(self, error: Exception | None) -> None:
+        if error is not None:
+            mistake(error, "the end of idle connections")
+        if self._servers:  # else it has hung up
+            self._idle_timer = self.manager.clock.call_later(IDLE_LOOK_SECONDS, self.end_idle)
 
     @property
     def sessions(self) -> int:
@@ -141,6 +166,7 @@ class Server:
             raise StartError(f"cannot listen on {path}: {_plain(error)}") from error
 
     def _hang_up(self) -> None:
+        cancel_timer(self._idle_timer)
         for server in self._servers:
             server.close()
         self._servers.clear()

@@ -17,7 +17,7 @@ from broker import MQError, QueueManager, connect
 from broker.config import Config, ListenerConfig, QueueManagerConfig
 from broker.config.sections import QueueSharingGroupConfig
 from broker.engine import manager as engine
-from broker.mqi import MQGMO, MQOO, MQRC, GetMessageOptions
+from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, GetMessageOptions
 from broker.server import StartError, daemon
 from broker.server.errors import StoreLostError
 from broker.storage.memory import MemoryStore
@@ -186,11 +186,23 @@ async def test_a_connection_that_stays_is_ended_after_the_quiesce_timeout(config
         line = await tasks.start(running, config)
         async with connect(url(line)) as connection:
             await connection.mqsc("DEFINE QLOCAL(Q)")
+            await connection.put1("Q", b"in a unit of work", options=MQPMO.SYNCPOINT)
             queue = await connection.open("Q", MQOO.INPUT_SHARED)
             terminate()
             with pytest.raises(MQError) as caught:
                 await queue.get(wait=float("inf"))
             assert caught.value.reason == MQRC.Q_MGR_STOPPING
+
+
+async def test_a_connection_that_has_put_once_does_not_make_the_stop_last(config: Config) -> None:
+    patient = replace(config, queue_manager=replace(config.queue_manager, quiesce_timeout=3600.0))
+    async with anyio.create_task_group() as tasks:
+        line = await tasks.start(running, patient)
+        connection = await connect(url(line))
+        await connection.mqsc("DEFINE QLOCAL(Q)")
+        await connection.put1("Q", b"A")
+        terminate()
+    await connection.close()
 
 
 async def test_services_live_from_before_the_ready_line_to_the_signal(config: Config) -> None:

@@ -294,6 +294,11 @@ class Deliveries:
         delivery = None if worker is None else worker.deliveries.get(id)
         return None if delivery is None or delivery.pending else delivery
 
+    def any_of(self, hconn: Hconn) -> bool:
+        """Whether a connection has deliveries whose ends are not durable."""
+        worker = self._workers.get(hconn)
+        return worker is not None and bool(worker.deliveries)
+
     # What becomes of it
 
     def settle(self, delivery: Delivery, settlement: Settlement, moment: Moment, rows: Rows | None = None) -> Ending:

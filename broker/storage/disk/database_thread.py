@@ -182,6 +182,7 @@ async def start(connector: Callable[[], sqlite3.Connection], name: str) -> Datab
     connection = DatabaseThread(connector, iter_chunk_size=64)
     thread: Any = getattr(connection, "_thread", connection)  # Before aiosqlite 0.22 the connection is the thread.
     thread.name = name
+    thread.daemon = True  # a program whose event loop was closed under it ends all the same
     try:
         await connection
     except Exception:
