@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import click
 
-from broker.cli import logs, streams
+from broker.cli import current_folder, logs, streams
 from broker.cli.conversation import connected, run, with_url
 from broker.cli.program import DONE, CannotRunError, SomeFailedError
 from broker.config import load
@@ -54,7 +52,7 @@ def monitor(
         streams.throw_output_away()  # handlers may print, and need not fail for it
     config = load(Path(file) if file else None)
     logs.set_up(config.logging)
-    sys.path.insert(0, os.getcwd())
+    current_folder.search()
     settings = config.trigger_monitor
     allowed = _commands(settings) if commands or settings.commands else None
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import logging
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from broker import StoreUnusableError
-from broker.cli import logs, streams
+from broker.cli import current_folder, logs, streams
 from broker.cli.program import CannotRunError
 from broker.config import load
 from broker.engine.shared_desk import GroupError
@@ -53,7 +52,6 @@ def run(file: str | None) -> None:
         streams.throw_output_away()  # handlers may print, and need not fail for it
     config = load(Path(file) if file else None)
     logs.set_up(config.logging)
-    sys.path.insert(0, os.getcwd())
     monitor = config.trigger_monitor
     services = [_trigger_monitor(monitor, config.queue_manager.quiesce_timeout)] if monitor.enabled else []
     gc.set_threshold(*COLLECTIONS)
@@ -68,6 +66,8 @@ def _trigger_monitor(config: TriggerMonitorConfig, stop_timeout: float) -> Servi
     """The service that starts handlers. Making it imports them, before the daemon is ready."""
 
     def service(manager: QueueManager) -> TriggerMonitor:
+        if config.handlers:
+            current_folder.search()
         try:
             return TriggerMonitor(
                 manager,

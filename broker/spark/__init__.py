@@ -9,7 +9,7 @@ It needs the extra `spark` (`pip install 'evermq[spark]'`); nothing of it is imp
 columns are in `docs/spark.md`.
 
 - what Spark calls: source (the data source, and the batch read), browsing and claiming (the streams), sink (writes)
-- what they are made of: options, schema, offsets, filters, arrow (frames to record batches), rows (record batches to
+- what they are made of: options, schema, offsets, selection, arrow (frames to record batches), rows (record batches to
   frames), connecting (the line of a process), daemon (a queue manager run for a job)
 - a session: java, session, registration, finishing
 """

@@ -18,11 +18,12 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
 
 from broker.interface.columns import integers
+from broker.mqi import MQRC, MQError
 from broker.spark.arrow import record_batch
 from broker.spark.daemon import line_to
-from broker.spark.filters import Selection
 from broker.spark.options import EARLIEST, LATEST
 from broker.spark.schema import arrow_schema
+from broker.spark.selection import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -62,11 +63,12 @@ def browsed(
     if partition.after >= partition.last:
         return
     line, arrow = line_to(options), arrow_schema(schema)
+    made = selection.columns(arrow)
     reading = line.start(_next_frame(partition, partition.after, selection.wanted))
     while (columns := reading.result()).messages:
         after = integers(columns.keys or b"", "q")[-1]
         reading = line.start(_next_frame(partition, after, selection.wanted))
-        batch = selection.of(record_batch(columns, arrow, bodies=options.include_body))
+        batch = selection.rows(record_batch(columns, made, bodies=options.include_body), arrow)
         if batch.num_rows:
             yield batch
 
@@ -116,6 +118,20 @@ def _cuts(range: QueueRange, messages: int, size: int) -> Callable[[broker.Conne
     return lambda connection: connection.claims.browse_cuts(range.q_name, range.first, range.last, messages, size)
 
 
+def ranges_of(options: Options) -> list[QueueRange]:
+    """What can be read now of the queues of a read. Raises UNKNOWN_OBJECT_NAME (2085), also where generic names mean no
+    queue at all: a read of nothing would end as well as one of empty queues.
+    """
+    ranges = line_to(options).call(lambda connection: connection.claims.queue_ranges(options.queues))
+    if not ranges:
+        raise MQError(
+            MQRC.UNKNOWN_OBJECT_NAME,
+            f"option queue is {','.join(options.queues)!r}: there is no queue whose name begins so; define one, or "
+            "mend the option",
+        )
+    return ranges
+
+
 class BrowseStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A stream that leaves the messages where they are."""
 
@@ -124,6 +140,7 @@ class BrowseStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._schema = schema
         self._bound: dict[str, int] | None = None  # of a trigger AvailableNow, by queue
         self._since: dict[str, int] = {}
+        self._found = False  # a queue: from then on those of generic names may go
 
     def initialOffset(self) -> Offset:
         position = self._options.starting_position
@@ -172,6 +189,9 @@ class BrowseStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return browsed(self._options, self._schema, partition, Selection())
 
     def _ranges(self) -> list[QueueRange]:
+        if not self._found:
+            ranges, self._found = ranges_of(self._options), True
+            return ranges
         q_names = self._options.queues
         return line_to(self._options).call(lambda connection: connection.claims.queue_ranges(q_names))
 

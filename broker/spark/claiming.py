@@ -19,7 +19,7 @@ from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailab
 from broker.interface.columns import SHORT_MESSAGES_MAX
 from broker.mqi import MQRC, MQError
 from broker.spark.arrow import record_batch
-from broker.spark.browsing import chosen
+from broker.spark.browsing import chosen, ranges_of
 from broker.spark.daemon import line_to, url_of
 from broker.spark.offsets import ClaimOffset
 from broker.spark.schema import arrow_schema
@@ -90,6 +90,7 @@ class ClaimStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         )
         if end == begin.sequence:
+            self._check_queues()
             return start  # as it was written, so that Spark sees no difference
         return ClaimOffset(begin.uuid, registration.lineage, end, url_of(options)).to_json()
 
@@ -121,10 +122,15 @@ class ClaimStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The consumer, looked up once by each driver, with the queues of this stream."""
         if self._known is None:
             options = self._options
+            ranges_of(options)  # before a consumer of no queue is made
             self._known = line_to(options).call(
                 lambda connection: connection.claims.consumer(options.consumer, options.queues)
             )
         return self._known
+
+    def _check_queues(self) -> None:
+        """Raise UNKNOWN_OBJECT_NAME (2085) where nothing is claimed because a queue was deleted."""
+        line_to(self._options).call(lambda connection: connection.claims.queue_ranges(self._options.queues))
 
     def _registered(self, begin: ClaimOffset, end: ClaimOffset | None) -> Registration:
         """Become the one reader, once by each driver."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from enum import Enum
 from hashlib import sha256
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 _NAME: Final = re.compile(r"[A-Za-z0-9./_%]{1,48}")
 _GENERIC: Final = re.compile(r"[A-Za-z0-9./_%]{0,47}\*")
 _SIZE: Final = re.compile(r"(\d{1,15})\s*([kmg]?)i?b?", re.IGNORECASE)
+_IDENTIFIER: Final = re.compile(r"[0-9A-Fa-f]{48}")
+_POSITION_MAX: Final = 2**63 - 1
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = {"": 1, "k": 1024, "m": 1024**2, "g": 1024**3}
 
 EARLIEST: Final = -1
@@ -40,8 +44,8 @@ WRITES: Final = frozenset((Use.WRITE, Use.WRITE_STREAM))
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """The options of one read or write, checked. Times are in seconds, `starting_position` is an arrival number,
-    EARLIEST or LATEST.
+    """The options of one read or write, checked. Times are in seconds, `since` in microseconds since 1970;
+    `starting_position` is an arrival number, EARLIEST or LATEST; identifiers are 24 bytes; None stands for any.
     """
 
     use: Use
@@ -50,6 +54,12 @@ class Options:
     queues: tuple[str, ...] = ()
     consumer: str = ""
     starting_position: int = EARLIEST
+    position_from: int = 0
+    position_to: int | None = None
+    since: int | None = None
+    msg_id: bytes | None = None
+    correl_id: bytes | None = None
+    group_id: bytes | None = None
     messages_max: int = 100_000
     bytes_max: int = 256 * 1024**2
     partitions: int = 1
@@ -118,6 +128,11 @@ def _refuse_missing(options: Options) -> None:
         raise ValueError("option queue is missing: the queue to read, several (A,B), or a generic name (A.*)")
     if options.use is Use.CONSUME and not options.consumer:
         raise ValueError("option consumer is missing: the name under which the queue manager keeps what is claimed")
+    if options.position_to is not None and options.position_to < options.position_from:
+        raise ValueError(
+            f"option positionTo is {options.position_to}, below positionFrom {options.position_from}: no message is in "
+            "between; give the lower arrival number as positionFrom"
+        )
 
 
 def _refuse_unknown(key: str) -> NoReturn:
@@ -199,6 +214,32 @@ def _position(text: str) -> int:
     return int(text)
 
 
+def _arrival(text: str) -> int:
+    number = int(text) if text.isdecimal() and text.isascii() and len(text) < 20 else _POSITION_MAX + 1
+    if number > _POSITION_MAX:
+        raise ValueError("it is an arrival number, as in the column position: a whole number from 0 on, below 2**63")
+    return number
+
+
+def _moment(text: str) -> int:
+    due = "it is a time with its zone in ISO 8601, as 2026-11-22T12:00:00Z or 2026-11-22T13:00:00+01:00"
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(due) from None
+    if moment.tzinfo is None:
+        raise ValueError(f"the zone is missing: {due}")
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
+def _identifier(text: str) -> bytes:
+    if not _IDENTIFIER.fullmatch(text):
+        raise ValueError("it is an identifier of 24 bytes as 48 hexadecimal digits")
+    if not int(text, 16):
+        raise ValueError("zeros stand for none and select nothing: filter the rows by this column instead")
+    return bytes.fromhex(text)
+
+
 def _key(text: str) -> str:
     """The name of the sink that keeps a key: the key itself where it can be a name."""
     return text if _NAME.fullmatch(_some_text(text)) else f"KEY.{sha256(text.encode()).hexdigest()[:40]}"
@@ -214,6 +255,7 @@ _SPARKS: Final = frozenset(("checkpointlocation", "queryname"))
 _ASYNCHRONOUS: Final = frozenset(("asyncprogresstrackingenabled", "asyncprogresstrackingcheckpointintervalms"))
 
 _ALL: Final = frozenset(Use)
+_BATCH: Final = frozenset((Use.READ,))
 _TRUTH: Final = _choice(true=True, false=False)
 
 OPTIONS: Final = (
@@ -228,6 +270,17 @@ OPTIONS: Final = (
     Option("consumer", "consumer", _name, frozenset((Use.CONSUME,)), "", "the name of what claims; one query has it"),
     Option("startingPosition", "starting_position", _position, frozenset((Use.BROWSE,)), "earliest",
            "where a new query begins: `earliest`, `latest`, or behind an arrival number"),
+    Option("positionFrom", "position_from", _arrival, _BATCH, "",
+           "only messages from this arrival number on (column `position`), itself included"),
+    Option("positionTo", "position_to", _arrival, _BATCH, "",
+           "only messages up to this arrival number, itself included"),
+    Option("since", "since", _moment, _BATCH, "",
+           "only messages put at this time or later: in ISO 8601 with its zone, `2026-11-22T12:00:00Z` or "
+           "`2026-11-22T13:00:00+01:00`"),
+    Option("msgId", "msg_id", _identifier, _BATCH, "",
+           "only messages with this MsgId: 48 hexadecimal digits, not all zero"),
+    Option("correlId", "correl_id", _identifier, _BATCH, "", "the same of CorrelId"),
+    Option("groupId", "group_id", _identifier, _BATCH, "", "the same of GroupId"),
     Option("maxMessagesPerTrigger", "messages_max", _positive, STREAMS, "100000", "the most messages of a batch"),
     Option("maxBytesPerTrigger", "bytes_max", _size, STREAMS, "256m", "the most bytes of a batch"),
     Option("numPartitions", "partitions", _positive, READS, "the driver's processors",

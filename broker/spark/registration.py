@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from broker.spark.source import MQDataSource
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
-
 
 def register(spark: SparkSession) -> None:
-    """Register the data source `mq` with a session, and let Spark push filters down to it. Each session needs it once;
-    a second time changes nothing.
-    """
+    """Register the data source `mq` with a session. Each session needs it once; a second time changes nothing."""
     spark.dataSource.register(MQDataSource)
-    spark.conf.set(PUSHDOWN, "true")

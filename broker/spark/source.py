@@ -8,22 +8,21 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 
 from broker.spark import options as given
 from broker.spark import schema as columns
-from broker.spark.browsing import BrowsePartition, BrowseStream, browsed, divided
+from broker.spark.browsing import BrowsePartition, BrowseStream, browsed, divided, ranges_of
 from broker.spark.claiming import ClaimStream
 from broker.spark.daemon import line_to
-from broker.spark.filters import Selection, selection
 from broker.spark.options import Options, Use
+from broker.spark.selection import Selection
 from broker.spark.sink import BatchSink, StreamSink
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
     from pyspark.sql.datasource import (
         DataSourceStreamReader,
         DataSourceStreamWriter,
         DataSourceWriter,
-        Filter,
         InputPartition,
     )
     from pyspark.sql.types import StructType
@@ -63,23 +62,22 @@ class MQDataSource(DataSource):
 
 
 class BatchReader(DataSourceReader):
-    """What is on the queues when the read is planned, each time anew, in ranges of arrival numbers."""
+    """What is on the queues when Spark plans the read, in ranges of arrival numbers.
+
+    Spark keeps the plan with what `load()` has returned: all that is made of it reads these ranges. There is no
+    `pushFilters`, since its filters would be kept with the plan.
+    """
 
     def __init__(self, options: Options, schema: StructType) -> None:
         self._options = options
         self._schema = schema
-        self._selection = Selection()
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        self._selection, left = selection(filters)
-        return left
+        self._selection = Selection.of(options)
 
     def partitions(self) -> Sequence[InputPartition]:
-        options, wanted = self._options, self._selection
-        line = line_to(options)
-        ranges = line.call(lambda connection: connection.claims.queue_ranges(options.queues))
-        found = [wanted.narrowed(each) for each in ranges if wanted.has_queue(each.q_name)]
-        return divided(line, [each for each in found if each.first < each.last], options.partitions) or [NOTHING]
+        options = self._options
+        found = [self._selection.narrowed(each) for each in ranges_of(options)]
+        wanted = [each for each in found if each.first < each.last]
+        return divided(line_to(options), wanted, options.partitions) or [NOTHING]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, BrowsePartition)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql.functions import col, lit
+from pyspark.sql.functions import col
+from pyspark.sql.streaming.datasource import ReadMaxRows
 from pyspark.sql.types import StringType, StructField, StructType
 
-from broker.mqi import MQMF, MQOO, MQPMO, MessageDescriptor
+from broker.mqi import MQMF, MQOO, MQPMO, MessageDescriptor, MQError
+from broker.spark.browsing import BrowseStream
+from broker.spark.claiming import ClaimStream
 from broker.spark.schema import NAMES
 from broker.spark.source import MQDataSource
 from tests.spark.daemons import numbered
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
     from tests.spark.daemons import Daemon
 
 ID = bytes(range(1, 25))
+PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 in_session = pytest.mark.usefixtures("spark")
 """Spark reads the text of a type only where a session is, also one of another test."""
@@ -101,20 +107,84 @@ def test_what_is_uncommitted_is_not_read(spark: SparkSession, daemon: Daemon) ->
     assert [row.body for row in read(spark, daemon).collect()] == [b"before", b"behind"]
 
 
-def test_filters_are_pushed_down(spark: SparkSession, daemon: Daemon) -> None:
-    daemon.put("Q", *numbered(5), (b"it", MessageDescriptor(msg_id=ID)), b"last")
-    frame = read(spark, daemon, "Q,R")
-    rows = frame.orderBy("position").collect()
-    middle = rows[3]
-    of_id = frame.where(col("msg_id") == lit(ID))
-    assert [row.body for row in of_id.collect()] == [b"it"]
-    later = frame.where((col("position") > middle.position) & (col("queue") == "Q"))
-    assert [row.body for row in later.orderBy("position").collect()] == [b"000004", b"it", b"last"]
-    since = frame.where(col("put_timestamp") > lit(rows[-1].put_timestamp))
-    assert since.count() == 0
-    for each in (of_id, later):
-        plan = each._jdf.queryExecution().executedPlan().toString()
-        assert "Filter (" not in plan, plan
+def test_a_filter_holds_for_its_own_use_of_a_frame_alone(spark: SparkSession, daemon: Daemon) -> None:
+    """Both uses first in turn, in a union, an except and a view; with Spark's switch for pushdown on and off."""
+    daemon.put("Q", *numbered(3))
+    daemon.put("R", *numbered(2))
+    for switch in ("true", "false"):
+        spark.conf.set(PUSHDOWN, switch)
+        try:
+            both = read(spark, daemon, "Q,R")
+            one = both.where(col("queue") == "Q")
+            assert (one.count(), both.count(), one.count()) == (3, 5, 3), switch
+            both = read(spark, daemon, "Q,R")
+            one = both.where(col("queue") == "R")
+            assert (both.count(), one.count(), both.where("position > 0").count()) == (5, 2, 5), switch
+            both = read(spark, daemon, "Q,R").select("queue", "body")
+            one = both.where(col("queue") == "Q")
+            assert (one.union(both).count(), both.exceptAll(one).count()) == (8, 2), switch
+            read(spark, daemon, "Q,R").createOrReplaceTempView("both")
+            found = spark.sql("SELECT (SELECT count(*) FROM both WHERE queue = 'Q'), (SELECT count(*) FROM both)")
+            assert tuple(found.collect()[0]) == (3, 5), switch
+        finally:
+            spark.conf.unset(PUSHDOWN)
+
+
+def test_options_of_the_read_are_heeded_at_the_queue_manager(spark: SparkSession, daemon: Daemon) -> None:
+    daemon.put("Q", *numbered(3), (b"it", MessageDescriptor(msg_id=ID, correl_id=ID[::-1], group_id=ID)), b"last")
+    rows = read(spark, daemon).orderBy("position").collect()
+    middle, last = rows[3], rows[-1]
+
+    def found(**options: str) -> list[bytes]:
+        return [row.body for row in read(spark, daemon, **options).orderBy("position").collect()]
+
+    assert found(positionFrom=str(middle.position)) == [b"it", b"last"]
+    assert found(positionFrom=str(rows[1].position), positionTo=str(middle.position)) == [b"000001", b"000002", b"it"]
+    assert found(msgId=ID.hex()) == found(correlId=ID[::-1].hex()) == [b"it"]
+    assert found(groupId=ID.hex(), positionFrom=str(last.position)) == []
+    assert len(found(since=rows[0].put_timestamp.replace(tzinfo=UTC).isoformat())) == 5
+    assert found(since=(last.put_timestamp + timedelta(hours=1)).replace(tzinfo=UTC).isoformat()) == []
+    some = spark.read.format("mq").schema("body binary")
+    since = some.options(url=daemon.url, queue="Q", since="2020-01-01T00:00:00Z").load()
+    assert (since.columns, since.count()) == (["body"], 5)
+
+
+def test_a_frame_is_planned_once_for_all_that_is_made_of_it(spark: SparkSession, daemon: Daemon) -> None:
+    """As docs/spark.md says: at its first action; in any thread, for what was made of it before and after."""
+    daemon.put("Q", *numbered(3))
+    frame, later = read(spark, daemon), read(spark, daemon)
+    before, after = frame.select("body"), later.select("body")
+    assert frame.schema == later.schema  # which plans neither
+    daemon.put("Q", b"000003")
+    assert before.count() == 4
+    daemon.put("Q", b"000004")
+    frame.createOrReplaceTempView("planned")
+    assert (frame.count(), len(before.collect()), spark.table("planned").count()) == (4, 4, 4)
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(frame.count).result() == 4
+    later._jdf.queryExecution().executedPlan()
+    daemon.put("Q", b"000005")
+    assert after.count() == 6  # explain() has planned nothing
+    daemon.put("Q", b"000006")
+    assert later.count() == 6
+    assert read(spark, daemon).count() == 7
+    daemon.mqsc("CLEAR QLOCAL(Q)")
+    assert frame.count() == 0
+
+
+def test_a_plan_that_fails_is_made_again_and_one_that_is_made_stays(spark: SparkSession, daemon: Daemon) -> None:
+    frame = read(spark, daemon, "NEW")
+    with pytest.raises(PySparkException, match="2085"):
+        frame.count()
+    daemon.mqsc("DEFINE QLOCAL(NEW)")
+    daemon.put("NEW", b"one")
+    assert frame.count() == 1
+    daemon.mqsc("CLEAR QLOCAL(NEW)", "DELETE QLOCAL(NEW)")
+    with pytest.raises(PySparkException, match="2085"):
+        frame.count()
+    daemon.mqsc("DEFINE QLOCAL(NEW)")
+    daemon.put("NEW", b"two")
+    assert (frame.count(), read(spark, daemon, "NEW").count()) == (0, 1)
 
 
 def test_columns_that_are_not_wanted_are_not_made(spark: SparkSession, daemon: Daemon) -> None:
@@ -144,6 +214,53 @@ def test_a_read_that_cannot_be_says_why(options: dict[str, str], schema: str, wh
 def test_what_the_queue_manager_refuses_is_told_by_its_reason(spark: SparkSession, daemon: Daemon) -> None:
     with pytest.raises(PySparkException, match=r"MQRC_UNKNOWN_OBJECT_NAME \(2085\)"):
         read(spark, daemon, "NONE").collect()
+
+
+@in_session
+@pytest.mark.parametrize("q_name", ["NONE", "Q,NONE", "NONE.*"])
+def test_no_read_ends_well_on_a_name_that_does_not_exist(daemon: Daemon, q_name: str) -> None:
+    """A batch read, a stream that browses, and one that consumes, of which no consumer stays."""
+    given = {"url": daemon.url, "queue": q_name}
+    schema = typed("body binary")
+    consuming = MQDataSource({**given, "mode": "consume", "consumer": "C"}).streamReader(schema)
+    browsing = MQDataSource(given).streamReader(schema)
+    assert isinstance(consuming, ClaimStream)
+    assert isinstance(browsing, BrowseStream)
+    batch = MQDataSource(given).reader(schema)
+    limit = ReadMaxRows(10)
+    for plan in (
+        batch.partitions,
+        consuming.prepareForTriggerAvailableNow,
+        consuming.initialOffset,
+        browsing.prepareForTriggerAvailableNow,
+        lambda: browsing.latestOffset(browsing.initialOffset(), limit),
+    ):
+        with pytest.raises(MQError, match=r"MQRC_UNKNOWN_OBJECT_NAME \(2085\)"):
+            plan()
+    with pytest.raises(MQError, match="2152"):  # a new one would need the names of queues
+        daemon.call(lambda connection: connection.claims.consumer("C"))
+
+
+@in_session
+def test_a_stream_whose_queue_is_deleted_while_it_runs_says_so(daemon: Daemon) -> None:
+    """2085 where it is named; a generic name may lose its queues and find others."""
+    daemon.mqsc("DEFINE QLOCAL(A.1)")
+    limit = ReadMaxRows(10)
+    streams = {}
+    for q_name in ("A.1", "A.*"):
+        given = {"url": daemon.url, "queue": q_name}
+        for options in (given, {**given, "mode": "consume", "consumer": "C." + q_name[2].replace("*", "ALL")}):
+            stream = MQDataSource(options).streamReader(typed("body binary"))
+            assert isinstance(stream, BrowseStream | ClaimStream)
+            start = stream.latestOffset(stream.initialOffset(), limit)
+            streams[q_name, len(options)] = stream, start
+    daemon.mqsc("DELETE QLOCAL(A.1)")
+    for (q_name, _), (stream, start) in streams.items():
+        if q_name == "A.*":
+            assert stream.latestOffset(start, limit) == start
+        else:
+            with pytest.raises(MQError, match="2085"):
+                stream.latestOffset(start, limit)
 
 
 def test_nobody_there_is_an_error_after_a_while(spark: SparkSession) -> None:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from typing import Any
 
 import click
 
-from broker.cli import logs, streams
+from broker.cli import current_folder, logs, streams
 from broker.cli.conversation import run
 from broker.cli.worker import processes, serving
 from broker.cli.worker.loading import load_all
@@ -42,7 +40,7 @@ def worker(ctx: click.Context, /, *, count: int, reload: bool, **options: Any) -
     settings = serving.Settings(**options)
     if settings.child is None and (count > 1 or reload or settings.max_tasks):
         ctx.exit(run(lambda: processes.Parent(settings, count, reload=reload).run()))
-    sys.path.insert(0, os.getcwd())
+    current_folder.search()
     loaded = load_all(settings.targets, settings.url, settings.concurrency)
     if settings.queues is not None:
         loaded.serve_only(settings.queues.split(","))

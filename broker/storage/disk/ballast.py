@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 
 def occupy(path: Path, size_bytes: int) -> None:
     """Have a file that occupies so much of the disk; raises OSError when there is no room, and then leaves no file."""
-    try:
-        with open(path, "ab", opener=open_private) as file:
+    with open(path, "ab", opener=open_private) as file:  # what is not ours is refused, and not removed
+        try:
             restrict(path)
             _allocate(file, size_bytes)
             os.fsync(file.fileno())
-    except OSError:
-        with suppress(OSError):
-            path.unlink(missing_ok=True)
-        raise
+        except OSError:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            raise
 
 
 def _allocate(file: BinaryIO, size_bytes: int) -> None:

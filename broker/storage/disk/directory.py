@@ -4,11 +4,14 @@ The lock is `flock` on a file that stays: it goes with the process that has it, 
 would let two managers lock two files of one name. The process id in it is for people only.
 
 Messages are nobody else's business: a queue manager's files can be read and written by their owner alone, whatever the
-umask says, and those that are there already are made so.
+umask says, and those that are there already are made so. Nor is a file of theirs ours: a name that is a link, or leads
+to a file with another name too, to a file of another user, or to what is no file, is refused, for who may write to the
+directory could have us write over any file of ours.
 """
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -41,6 +44,7 @@ class DataDirectory:
             lock = open_private(self.path / "lock", os.O_RDWR | os.O_CREAT)
         except OSError as error:
             raise self._unusable(error) from error
+        self._warn_of_others()
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -52,6 +56,14 @@ class DataDirectory:
             os.ftruncate(lock, 0)
             os.write(lock, b"%d\n" % os.getpid())
         self._lock = lock
+
+    def _warn_of_others(self) -> None:
+        mode = stat.S_IMODE(self.path.stat().st_mode)
+        if mode & (stat.S_IWGRP | stat.S_IWOTH):
+            logger.warning(
+                "others may write to the data directory path=%s mode=%04o: they can put files of theirs in the place "
+                "of the queue manager's; take that from them: chmod go-w %s", self.path, mode, self.path
+            )  # fmt: skip
 
     @property
     def held(self) -> os.stat_result | None:
@@ -82,25 +94,68 @@ class DataDirectory:
 
 
 def open_private(path: str | os.PathLike[str], flags: int) -> int:
-    """Open a file and return its descriptor; one that is made is its owner's alone, whatever the umask says."""
-    descriptor = os.open(path, flags | os.O_CLOEXEC, _MODE)
-    if stat.S_IMODE(os.fstat(descriptor).st_mode) & _MODE != _MODE:
-        os.fchmod(descriptor, _MODE)  # a umask took from the owner
+    """Open a file and return its descriptor; one that is made is its owner's alone, whatever the umask says. It is cut
+    (O_TRUNC) only when it was found to be ours. Raises OSError; PermissionError for a file that is not ours alone.
+    """
+    writes = flags & os.O_ACCMODE != os.O_RDONLY
+    try:
+        descriptor = os.open(path, flags & ~os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, _MODE)
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise _refused(path, "is a link") from error
+    try:
+        found = os.fstat(descriptor)
+        _refuse_foreign(path, found, writes=writes)
+        os.set_blocking(descriptor, True)
+        if writes and stat.S_IMODE(found.st_mode) & _MODE != _MODE:
+            os.fchmod(descriptor, _MODE)  # a umask took from the owner
+        if flags & os.O_TRUNC:
+            os.ftruncate(descriptor, 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
     return descriptor
 
 
 def restrict(path: Path) -> None:
-    """Make a file its owner's alone, if it is there; where that cannot be done, a warning says so. Raises OSError."""
+    """Make a file its owner's alone, if it is there; where that cannot be done, a warning says so. Raises OSError;
+    PermissionError for what is not ours alone.
+    """
     try:
-        mode = stat.S_IMODE(path.stat().st_mode)
+        found = path.lstat()
     except FileNotFoundError:
         return
-    if mode == _MODE:
+    _refuse_foreign(path, found)
+    if stat.S_IMODE(found.st_mode) == _MODE:
         return
     try:
         path.chmod(_MODE)
     except OSError as error:
         logger.warning("others may read or write a file of the queue manager path=%s: %s", path, error)
+
+
+def _refuse_foreign(path: str | os.PathLike[str], found: os.stat_result, *, writes: bool = True) -> None:
+    """Raise PermissionError for what nobody but another user, or a mistake, can have put in the place of a file. Who
+    only reads, as an administrator who looks at another user's data, may read what is a file.
+    """
+    if stat.S_ISLNK(found.st_mode):
+        what = "is a link"
+    elif not stat.S_ISREG(found.st_mode):
+        what = "is no file"
+    elif writes and found.st_nlink > 1:
+        what = "has another name too (a hard link)"
+    elif writes and found.st_uid != os.geteuid():
+        what = f"belongs to another user (uid {found.st_uid}, not {os.geteuid()})"
+    else:
+        return
+    raise _refused(path, what)
+
+
+def _refused(path: str | os.PathLike[str], what: str) -> PermissionError:
+    return PermissionError(
+        errno.EPERM, f"{what}, and is not touched; look who has put it there, and move it away", os.fspath(path)
+    )
 
 
 def _make(path: Path) -> bool:

@@ -104,8 +104,8 @@ class SystemDisk:
         own journal at its first writes, and one of holes would need room. A file that cannot be made is removed.
         """
         path = self.path / name
-        try:
-            with _opened(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as fd:
+        with _opened(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC) as fd:  # what is not ours is refused, and not removed
+            try:
                 if file_system.copies(self.path):
                     _write_in_place(fd)
                 _write_all(fd, first)
@@ -113,10 +113,10 @@ class SystemDisk:
                     _write_all(fd, _ZEROS[: size - at])
                 ways.sync(fd)
                 ways.forget(fd)
-        except OSError:
-            with suppress(OSError):
-                path.unlink()
-            raise
+            except OSError:
+                with suppress(OSError):
+                    path.unlink()
+                raise
 
     def open(self, name: str, block_bytes: int) -> DiskFile:
         """Open a file that is there, to write and read whole blocks."""
@@ -223,7 +223,7 @@ class SystemDisk:
 
 @contextmanager
 def _opened(path: Path, flags: int) -> Iterator[int]:
-    fd = open_private(path, flags) if flags & os.O_CREAT else os.open(path, flags | os.O_CLOEXEC)
+    fd = open_private(path, flags)
     try:
         yield fd
     finally:

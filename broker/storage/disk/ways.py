@@ -16,6 +16,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
+from broker.storage.disk.directory import open_private
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
@@ -53,7 +55,7 @@ class _Opened:
 
     def __init__(self, path: Path, flags: int) -> None:
         self._path = path
-        self._fd = os.open(path, flags | os.O_CLOEXEC)
+        self._fd = open_private(path, flags)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from broker.spark.daemon import line_to
+from broker.spark.options import Use, parse
+
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row, SparkSession
 
     from broker.spark.pipelines.archive import Source
 
@@ -23,7 +26,23 @@ def observe(
     has a depth of 0, where it is named, was seen before, or is among the `known`.
     """
     options = {**source.as_options(), "queue": ",".join(queues), "includeBody": "false"}
-    there = (
+    there = _there(spark, options)
+    found = {
+        row.queue: (row.depth, None if row.oldest is None else max(0.0, now.timestamp() - row.oldest)) for row in there
+    }
+    known = known | _seen(folder)
+    named = {name for name in queues if not name.endswith("*")}
+    empty = {name for name in known if any(_means(each, name) for each in queues)} | named
+    rows = [(now, name, *found.get(name, (0, None))) for name in sorted(found.keys() | empty)]
+    spark.createDataFrame(rows, SCHEMA).coalesce(1).write.mode("append").parquet(str(folder))
+
+
+def _there(spark: SparkSession, options: dict[str, str]) -> list[Row]:
+    """The queues that have messages, with how many, and when the first of them was put; generic names may mean none."""
+    given = parse(options, Use.READ)
+    if not line_to(given).call(lambda connection: connection.claims.queue_ranges(given.queues)):
+        return []
+    return (
         spark.read.format("mq")
         .options(**options)
         .load()
@@ -33,14 +52,6 @@ def observe(
         .toDF("queue", "depth", "oldest")
         .collect()
     )
-    found = {
-        row.queue: (row.depth, None if row.oldest is None else max(0.0, now.timestamp() - row.oldest)) for row in there
-    }
-    known = known | _seen(folder)
-    named = {name for name in queues if not name.endswith("*")}
-    empty = {name for name in known if any(_means(each, name) for each in queues)} | named
-    rows = [(now, name, *found.get(name, (0, None))) for name in sorted(found.keys() | empty)]
-    spark.createDataFrame(rows, SCHEMA).coalesce(1).write.mode("append").parquet(str(folder))
 
 
 def _seen(folder: Path) -> set[str]:
