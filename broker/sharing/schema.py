@@ -42,6 +42,31 @@ _DEMANDS: Final = (
 """Settings, the values that will do, and why others will not."""
 
 
+ROOMS: Final = (
+    "transactions",
+    "announcements",
+    "members",
+    "recovery",
+    "tags",
+    "definitions",
+    "structures",
+    "units",
+    "puts",
+    "keys",
+    "delays",
+    "gets",
+    "locks",
+    "returns",
+    "deliveries",
+    "expiry",
+    "claims",
+    "sinks",
+    "triggering",
+    "commands",
+)
+"""The files of functions, in an order in which each finds what it is made of."""
+
+
 async def check_database(session: asyncpg.Connection, member: str) -> None:
     """Refuse a database that could lose what was acknowledged, or that is not reached as it must be. `member`: what
     the session was told on its way in. Raises UnsuitableError.
@@ -75,9 +100,16 @@ async def ensure(session: asyncpg.Connection, schema: str) -> None:
         await session.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
         await session.execute(f"SET LOCAL search_path TO {schema}")
         if await session.fetchval("SELECT to_regclass('properties')") is None:
-            await session.execute((files("broker.sharing") / "schema.sql").read_text())
+            await session.execute(_sql("tables", "1"))
+            for room in ROOMS:
+                await session.execute(_sql("functions", room))
             await session.execute("INSERT INTO properties VALUES ('version', $1)", VERSION)
             await session.execute("INSERT INTO alive DEFAULT VALUES")
         found = await session.fetchval("SELECT value FROM properties WHERE name = 'version'")
     if found != VERSION:
         raise WrongVersionError(f"the tables in {schema} are of version {found}, this EverMQ has version {VERSION}")
+
+
+def _sql(folder: str, name: str) -> str:
+    """The text of a file in `sql`."""
+    return (files("broker.sharing") / "sql" / folder / f"{name}.sql").read_text(encoding="utf-8")
