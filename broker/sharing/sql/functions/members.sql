@@ -2,7 +2,7 @@
 
 -- A queue manager begins another life: its epoch. Where it cannot, null, and for how many seconds somebody else of its
 -- name has a lease, and where. Whoever has the same data may begin at once; but a life that was over (`last_epoch`) does
--- not end the one that followed it.
+-- not end the one that followed it. Of which version of the SQL it is, its session says.
 CREATE OR REPLACE FUNCTION join_group(
     me text, of_instance uuid, at_address text, lease double precision, last_epoch bigint,
     OUT my_epoch bigint, OUT held_seconds double precision, OUT held_at text
@@ -22,6 +22,7 @@ BEGIN
     END IF;
     UPDATE member SET epoch = epoch + 1, state = 'ACTIVE', recoverer = NULL, instance = of_instance,
                       address = at_address, started = clock_timestamp(),
+                      version = coalesce(nullif(current_setting('evermq.version', true), ''), '1')::integer,
                       lease_until = clock_timestamp() + make_interval(secs => lease)
         WHERE name = me RETURNING epoch INTO my_epoch;
 END $$;
