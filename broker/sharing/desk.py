@@ -180,9 +180,10 @@ class Desk:
         await self.units.outcomes.start()
 
     def life_ended(self) -> None:
-        """A life of this member is over, and with it the connection tags of its programs: others may have them now, so
-        those that counted on them are cut off.
+        """A life of this member is over, and with it the locks of its handles and the connection tags of its programs:
+        others may have them now, so those that counted on tags are cut off.
         """
+        self.locks.life_ended()
         for conversation in self.manager.conversations():
             if conversation.tag_use is not None:
                 conversation.break_()

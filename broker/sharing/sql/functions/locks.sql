@@ -1,4 +1,24 @@
--- A browse with LOCK of messages that a look has found: they are its handle's. Whether they could be.
+-- A browse with LOCK of messages that a look has found, if all of `first` and `rest` are available: those of `locked` are
+-- its handle's. Whether they could be.
+CREATE OR REPLACE FUNCTION lock_browsed(
+    on_lane integer, my_turn bigint, q_name text, q_version bigint, at double precision, first bigint, rest bigint[],
+    own bigint[], patient boolean, locked bigint[], by_owner text
+) RETURNS boolean LANGUAGE plpgsql AS $$
+DECLARE
+    me text := current_setting('evermq.member');
+    my_epoch bigint := current_setting('evermq.epoch')::bigint;
+BEGIN
+    PERFORM enter(on_lane, my_turn);
+    PERFORM still_defined(q_name, q_version);
+    IF NOT secure(me, my_epoch, q_name, at, first, rest, own, patient) THEN
+        RETURN false;
+    END IF;
+    UPDATE message SET state = 3, member = me, epoch = my_epoch, owner = by_owner
+        WHERE queue = q_name AND place = ANY (locked);
+    RETURN true;
+END $$;
+
+-- The same, which locks all of `first` and `rest`: members of version 0.1.0 of EverMQ call it.
 CREATE OR REPLACE FUNCTION lock_messages(
     on_lane integer, my_turn bigint, q_name text, q_version bigint, at double precision, first bigint, rest bigint[],
     own bigint[], patient boolean, by_owner text
