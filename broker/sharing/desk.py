@@ -132,6 +132,10 @@ class Desk:
         return self.manager.core
 
     @property
+    def in_group(self) -> bool:
+        return self.membership.state == "joined"
+
+    @property
     def context(self) -> EngineContext:
         """What its engine shares."""
         return self.manager.context
