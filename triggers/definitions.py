@@ -1,6 +1,6 @@
 """Defines what an app names and nobody has defined (handlers rules 6.4, 7.1). What is there is never altered: where it
 cannot be served as it is, the error prints the command that would change it. What belongs to a shared queue is defined
-for the group.
+for the group. While the group cannot be asked for it nothing is missing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.mqi import CommandFailedError
+from broker.mqi import MQOO, MQOT, MQRC, CommandFailedError, MQError, ObjectDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,6 +26,7 @@ _DEFINE_DEAD: Final = (
     "DEFINE QLOCAL('{0}') DEFPSIST(YES) MAXDEPTH(999999999) MAXMSGL(104857600) DESCR('Dead letters of {1}')"
 )
 _DESCRIPTION_CHARACTERS: Final = 64
+_TYPES: Final = {"QUEUE": MQOT.Q, "PROCESS": MQOT.PROCESS}
 
 
 class NotServableError(Exception):
@@ -35,7 +36,8 @@ class NotServableError(Exception):
 async def define(connection: Connection, handlers: Iterable[Handler]) -> None:
     """Define the queues and processes of handlers that are missing, and their dead-letter queues.
 
-    Raises NotServableError for a queue that is there and cannot be served; CommandFailedError.
+    Raises NotServableError for a queue that is there and cannot be served; CommandFailedError; DB2_NOT_AVAILABLE
+    (2342), having defined nothing, while something is missing and may be the group's, which cannot be asked.
     """
     dead_letter_q_name = str((await _one(connection, "DISPLAY QMGR DEADQ"))["DEADQ"])
     for handler in handlers:
@@ -93,6 +95,7 @@ async def _define_missing(connection: Connection, kind: str, name: str, command:
     """The attributes of an object, which is defined if it is missing; another worker may do so at the same moment."""
     found = await _displayed(connection, kind, name)
     if found is None:
+        await _look_up(connection, kind, name)
         [reply] = await connection.mqsc(command)
         found = await _displayed(connection, kind, name)
         if found is None:
@@ -105,6 +108,19 @@ async def _define_missing(connection: Connection, kind: str, name: str, command:
 async def _displayed(connection: Connection, kind: str, name: str) -> Mapping[str, Any] | None:
     [reply] = await connection.mqsc(f"DISPLAY {kind}('{name}') ALL")
     return reply.attributes[0] if reply.ok and reply.attributes else None
+
+
+async def _look_up(connection: Connection, kind: str, name: str) -> None:
+    """Raise DB2_NOT_AVAILABLE (2342) where the queue manager cannot know that its group has no object of this name: a
+    queue of its own by the name of a shared one would be in the way of both.
+    """
+    try:
+        opened = await connection.open(ObjectDescriptor(object_type=_TYPES[kind], object_name=name), MQOO.INQUIRE)
+    except MQError as error:
+        if error.reason != MQRC.UNKNOWN_OBJECT_NAME:
+            raise
+    else:
+        await opened.close()  # it is there since a moment ago
 
 
 async def _one(connection: Connection, command: str) -> Mapping[str, Any]:

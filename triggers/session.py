@@ -54,6 +54,8 @@ bound: ContextVar[Mapping[App, Session]] = ContextVar("evermq_sessions")
 """The sessions that apps have in this context, before the one that they have for all."""
 
 _AWAY: Final = ENDED | {MQRC.HOST_NOT_AVAILABLE, MQRC.MAX_CONNS_LIMIT_REACHED}
+_OUT_OF_GROUP: Final = (MQRC.DB2_NOT_AVAILABLE, MQRC.CF_NOT_AVAILABLE)
+"""The reasons of a queue manager that is out of its queue-sharing group for now: an app waits until it is back."""
 
 
 class Session:
@@ -282,11 +284,12 @@ class Session:
     def _comes_again(self, error: MQError | NotServableError) -> bool:
         """Whether to connect again after this; raises it where the app cannot begin."""
         away = isinstance(error, MQError) and error.reason in _AWAY
-        if not self._began and not (self._wait and away):
+        out_of_group = isinstance(error, MQError) and error.reason in _OUT_OF_GROUP
+        if not (self._began or out_of_group or (self._wait and away)):
             raise error
         if self._stopped.is_set():
             return False
-        if self.source.embedded:
+        if self.source.embedded and not out_of_group:
             if not away:
                 raise error
             logger.info("%s ends with its queue manager: %s", self.app.name, error)

@@ -49,11 +49,27 @@ def init_group(file: str | None) -> None:
     say(f"the tables of the group are in schema {schema}")
 
 
+@group.command("upgrade")
+@click.option("--dsn", metavar="DSN", help="Of the owner of the tables, in place of that of the member.")
+@_config
+def upgrade_group(dsn: str | None, file: str | None) -> None:
+    """Bring the tables and functions of the group to the version of this EverMQ.
+
+    A member does that too when it joins, if its user of the database owns them. Members of older releases go on.
+    """
+    done = _ask(file, lambda administration: administration.upgrade(), dsn=dsn)
+    before, after = done["before"], done["after"]
+    told = f"has version {after}" if before == after else f"had version {before}, and has {after}"
+    say(f"the SQL of the group in schema {done['schema']} {told}")
+    for name, version in done["older"].items():
+        say(f"{name} joined last with version {version}")
+
+
 @group.command("members")
 @_config
 @_json
 def list_members(file: str | None, *, in_json: bool) -> None:
-    """List the members: state, epoch, rest of the lease, units of work, handles on shared queues, address."""
+    """List the members: state, epoch, rest of the lease, units of work, handles, version of their SQL, address."""
     members = _ask(file, lambda administration: administration.members())
     if in_json:
         print(json.dumps(members))
@@ -103,7 +119,7 @@ def recover_member(member: str, file: str | None, *, timeout: float) -> None:
 
 
 _QUEUE: Final = ("name", "depth", "handles")
-_MEMBER: Final = ("name", "state", "epoch", "lease", "units", "handles", "address")
+_MEMBER: Final = ("name", "state", "epoch", "lease", "units", "handles", "version", "address")
 
 
 def _member_rows(members: list[dict[str, Any]]) -> list[list[str]]:
@@ -114,7 +130,13 @@ def _member_rows(members: list[dict[str, Any]]) -> list[list[str]]:
     return [["member", *_MEMBER[1:]], *rows]
 
 
-def _ask(file: str | None, work: Callable[[Administration], Awaitable[Any]], *, failed: bool = False) -> Any:
+def _ask(
+    file: str | None,
+    work: Callable[[Administration], Awaitable[Any]],
+    *,
+    failed: bool = False,
+    dsn: str | None = None,
+) -> Any:
     config = load(None if file is None else Path(file), os.environ)
     own = config.queue_sharing_group
     if not own.name:
@@ -125,7 +147,7 @@ def _ask(file: str | None, work: Callable[[Administration], Awaitable[Any]], *, 
     try:
         from broker.sharing.administration import Administration
 
-        administration = Administration(QueueSharingGroup(own.name, own.dsn, own.lease))
+        administration = Administration(QueueSharingGroup(own.name, dsn or own.dsn, own.lease))
         return run(lambda: work(administration))
     except (GroupError, ValueError) as error:
         raise (SomeFailedError if failed else CannotRunError)(str(error)) from error

@@ -17,7 +17,7 @@ _FORM: Final = "mq://host[:port][,host[:port]...][/QM]"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
     """A TCP address, or the path of a Unix socket; `q_mgr_name` is "" where any queue manager there will do. `others`
-    are to be tried where this one does not answer, in order.
+    do as well as this one.
     """
 
     host: str = ""
@@ -28,7 +28,7 @@ class Address:
 
     @property
     def all(self) -> tuple[Address, ...]:
-        """Each by itself, in the order in which they are to be tried."""
+        """Each by itself, in the order given."""
         return replace(self, others=()), *self.others
 
     def __str__(self) -> str:

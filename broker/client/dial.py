@@ -41,17 +41,17 @@ def connect(
     `connection = await broker.connect(...)` and `await connection.close()`.
 
     `url` is `mq://host[:port][/QM]`, port 1414 unless it says otherwise, or `mq+unix:///path/to.sock[?name=QM]`;
-    without a name any queue manager there will do. Several hosts are tried in order, `mq://h1:1414,h2:1414/GRP1`, where
-    GRP1 may be the name of a queue-sharing group, of which any member will do. `connection.connect()` opens further
-    connections on the same socket, which closes with the last of them. Messages bear `user`, the one that this process
-    runs as unless another is given. With one of the four MQCNO options for it, `conn_tag`, up to 128 bytes, keeps
-    programs from running beside one another (MQCONNX): CONN_TAG_IN_USE (2271) while another has it, or has left a unit
-    of work that is not over.
+    without a name any queue manager there will do. Several hosts, `mq://h1:1414,h2:1414/GRP1`, are tried in order from
+    a random one on, where GRP1 may be the name of a queue-sharing group: any member will do that is in it now.
+    `connection.connect()` opens further connections on the same socket, which closes with the last. Messages bear
+    `user`, the one that this process runs as unless another is given. With one of the four MQCNO options for it,
+    `conn_tag`, up to 128 bytes, keeps programs from running beside one another (MQCONNX): CONN_TAG_IN_USE (2271) while
+    another has it, or has left a unit of work that is not over.
 
     Raises ValueError for a URL that is none, and MQError: HOST_NOT_AVAILABLE (2538) when nobody listens there,
-    Q_MGR_NOT_AVAILABLE (2059) when what listens does not answer as a queue manager, Q_MGR_NAME_ERROR (2058) when its
-    name is another, Q_MGR_QUIESCING (2161), MAX_CONNS_LIMIT_REACHED (2025). When the line breaks, all calls raise
-    CONNECTION_BROKEN (2009), and the queue manager backs out the unit of work.
+    Q_MGR_NOT_AVAILABLE (2059) when what listens does not answer as a queue manager, or is out of the group that the URL
+    names, Q_MGR_NAME_ERROR (2058) when its name is another, Q_MGR_QUIESCING (2161), MAX_CONNS_LIMIT_REACHED (2025).
+    When the line breaks, all calls raise CONNECTION_BROKEN (2009), and the queue manager backs out the unit of work.
 
     With `reconnect` that is so for calls under way alone. The line is made again, after 0.1 s at first and 5 s at last,
     for ever, and calls made meanwhile wait for it. Queues are open as they were, browse cursors at their beginning. A

@@ -1,13 +1,15 @@
 """Reaching a queue manager: a line to an address, past its handshake, and the first conversation on it.
 
-Where there are several addresses they are tried in order, until one not only answers but lets the program connect. So
-`mq://h1,h2/GRP1` reaches a member of the group GRP1, whichever of them runs.
+Where there are several addresses they are tried in order, from one that chance chooses, until one not only answers but
+lets the program connect. So `mq://h1,h2/GRP1` reaches a member of the group GRP1, whichever of them is in it, and
+programs spread over all.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from broker.client.line import Line
@@ -15,7 +17,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from broker.client.address import Address
     from broker.clock import Clock
@@ -28,14 +30,14 @@ PLACE_SECONDS: Final = 5.0
 
 
 async def reach(address: Address, clock: Clock, begin: Callable[[Line], Awaitable[T]]) -> tuple[Line, T]:
-    """A line to the first of the addresses at which `begin` succeeds, and what that comes to. Raises what `dial` and
-    `begin` do; of several addresses HOST_NOT_AVAILABLE (2538), which says of each why it would not do, or what all of
-    them have answered.
+    """A line to the first of the addresses `in_turn` at which `begin` succeeds, and what that comes to. Raises what
+    `dial` and `begin` do; of several addresses HOST_NOT_AVAILABLE (2538), which says of each why it would not do, or
+    what all of them have answered.
     """
     if not address.others:
         return await _begun(address, clock, begin)
     failed: list[tuple[Address, MQError]] = []
-    for place in address.all:
+    for place in in_turn(address):
         try:
             return await within(PLACE_SECONDS, clock, place, _begun(place, clock, begin))
         except MQError as error:
@@ -43,6 +45,13 @@ async def reach(address: Address, clock: Clock, begin: Callable[[Line], Awaitabl
     reasons = {error.reason for _, error in failed}
     reason = reasons.pop() if len(reasons) == 1 else MQRC.HOST_NOT_AVAILABLE
     raise MQError(reason, "; ".join(f"{place}: {error.detail}" for place, error in failed))
+
+
+def in_turn(address: Address) -> Sequence[Address]:
+    """The addresses, in the order in which they are to be tried this time: theirs, from a random one on."""
+    places = address.all
+    start = random.randrange(len(places))
+    return (*places[start:], *places[:start])
 
 
 async def _begun(address: Address, clock: Clock, begin: Callable[[Line], Awaitable[T]]) -> tuple[Line, T]:

@@ -12,7 +12,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.client.reaching import dial, within
+from broker.client.reaching import dial, in_turn, within
 from broker.mqi.errors import MQError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Redial:
         while True:
             await self.clock.sleep(wait * random.uniform(0.5, 1.0))
             wait = min(2 * wait, LAST_SECONDS)
-            for place in self.address.all:  # of a group: whichever member lets the connections go on
+            for place in in_turn(self.address):  # of a group: whichever member lets the connections go on
                 try:
                     line = await within(DIAL_SECONDS, self.clock, place, dial(place, self.clock))
                 except MQError as error:

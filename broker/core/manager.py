@@ -79,7 +79,6 @@ INSTANCE = "INSTANCE"
 command knows it. A queue manager that was created without one goes on as if it were 0.
 """
 _NO_MSG_LOCKED = int(MQRC.NO_MSG_LOCKED)
-_TRUNCATED_FAILED = int(MQRC.TRUNCATED_MSG_FAILED)
 
 
 class Manager:
@@ -189,8 +188,10 @@ class Manager:
         if handle.position.locked:
             with OwnLocks(handle, self.effects.to_offer) as lock:
                 grant = self.grant_to(handle, queue, request, now)
-                unread = isinstance(grant, Grant) and grant.reason == _TRUNCATED_FAILED
-                lock.release = request.browse and not (unread or isinstance(grant, Search))
+                if isinstance(grant, Grant):
+                    lock.release = granting.moves_cursor(request, grant)
+                else:
+                    lock.release = request.browse and grant is None
         else:
             grant = self.grant_to(handle, queue, request, now)
         if grant is not None:
@@ -346,6 +347,8 @@ class Manager:
             if queue.keys is not None:
                 queue.keys.check_invariants()
                 held += len(queue.keys)
+            if not queue.shared:
+                locking.check_invariants(queue)
             assert queue.pending_starts >= 0
             assert (queue in self.triggers.pending()) == self.triggers.startable(queue)
             for entry in queue.shelf.entries.values():

@@ -177,11 +177,20 @@ class QueueManager:
         self._conversations[conversation] = None
         return conversation
 
-    def is_named(self, name: str) -> bool:
-        """Whether a program that names it so means this queue manager: by its name, that of its queue-sharing group, or
-        none (queue-sharing 1).
+    def check_named(self, name: str) -> None:
+        """Raise Q_MGR_NAME_ERROR (2058) unless a program that names it so means this queue manager: by its name, that
+        of its queue-sharing group, or none (queue-sharing 1); Q_MGR_NOT_AVAILABLE (2059) where it is out of that group.
         """
-        return name in ("", self.name) or (self._group is not None and name == self._group.name)
+        if name in ("", self.name):
+            return
+        if self.sharing is None or self._group is None or name != self._group.name:
+            raise MQError(MQRC.Q_MGR_NAME_ERROR, f"{name} is not here; this is {self.name}")
+        if not self.sharing.in_group:
+            raise MQError(
+                MQRC.Q_MGR_NOT_AVAILABLE,
+                f"{self.name} is not in its queue-sharing group {name} now: connect to another member, or by the name "
+                f"{self.name} for its private queues",
+            )
 
     def forget(self, conversation: Conversation) -> None:
         """A conversation has ended."""

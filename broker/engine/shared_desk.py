@@ -167,6 +167,10 @@ class SharedDeliveries(Protocol):
 class SharedDesk(Protocol):
     """The shared queues of one member of a group."""
 
+    @property
+    def in_group(self) -> bool:
+        """Whether a life of the member in the group goes on: else what is shared cannot be used now."""
+
     async def start(self) -> None:
         """Join the group: after the core is loaded, before any connection. Ends what the last life of this member left
         (queue-sharing 7.5), and loads the shared definitions. Raises what keeps the queue manager from starting.

@@ -158,8 +158,7 @@ class ServedCalls:
 
     def _converse(self, conversation: int, q_mgr_name: str, appl_name: str, user: str) -> None:
         self._check_conversation(conversation)
-        if not self._manager.is_named(q_mgr_name):
-            raise MQError(MQRC.Q_MGR_NAME_ERROR, f"{q_mgr_name} is not here; this is {self._manager.name}")
+        self._manager.check_named(q_mgr_name)
         port = self.ports[conversation] = self._manager.converse(
             appl_name=appl_name, user=user, channel=self._session.peer, room=self._flow
         )

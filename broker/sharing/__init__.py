@@ -1,7 +1,7 @@
 """Queue-sharing groups: queue managers that serve the same queues, on PostgreSQL.
 
     group           QueueSharingGroup: what a queue manager joins
-    schema          the tables and functions in the database
+    schema          the tables and functions in the database (`sql`), and their version
     sessions, database
                     sessions and their lanes; transactions, how they become certain, and what errors mean to a program
     desk            the shared calls of one member: what the engine asks for (`broker.engine.shared_desk`)

@@ -14,7 +14,7 @@ from broker.engine.manager import QueueManager
 from broker.engine.shared_desk import GroupError
 from broker.sharing.database import LOST, Database
 from broker.sharing.members import ADMINISTRATOR, MEMBERS
-from broker.sharing.schema import UnsuitableError, WrongVersionError, check_database, ensure
+from broker.sharing.schema import UnsuitableError, check_database, ensure, upgrade
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _QUEUES: Final = """
 SELECT name, depth, (SELECT count(*) FROM handle WHERE handle.queue = queue.name) AS handles FROM queue ORDER BY name
 """
+_OLDER: Final = "SELECT name, version FROM member WHERE version < $1 AND name <> $2 ORDER BY name"
 _OLDEST: Final = """
 SELECT max(age(backend_xmin)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
@@ -43,9 +44,22 @@ class Administration:
             try:
                 await check_database(session, ADMINISTRATOR)
                 await ensure(session, self._group.schema)
-            except (UnsuitableError, WrongVersionError) as error:
+            except UnsuitableError as error:
                 raise GroupError(str(error)) from error
         return self._group.schema
+
+    async def upgrade(self) -> dict[str, Any]:
+        """Bring the SQL of the group to the version of this release: where it is, which version it had and has, and
+        the members that are of an older one still, by name.
+        """
+        async with self._session() as session:
+            try:
+                await check_database(session, ADMINISTRATOR)
+                before, after = await upgrade(session, self._group.schema)
+            except UnsuitableError as error:
+                raise GroupError(str(error)) from error
+            older = await self._fetch(session, _OLDER, after, ADMINISTRATOR)
+        return {"schema": self._group.schema, "before": before, "after": after, "older": dict(older)}
 
     async def members(self) -> list[dict[str, Any]]:
         """All members, by name: state, epoch, address, the rest of the lease in seconds, units of work, handles."""

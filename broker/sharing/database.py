@@ -22,6 +22,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.flushes import Flushes
 from broker.sharing.lease_times import LeaseTimes
+from broker.sharing.schema import released
 from broker.sharing.sessions import CONNECT_SECONDS, Figures, Lane, Lanes, Session
 
 if TYPE_CHECKING:
@@ -107,6 +108,8 @@ class Database:
         self.figures = Figures()
         self.over: Callable[[str], None] = _not_told
         """Called, with the reason, when the fence says that this life of the member is over."""
+        self.sql = released()
+        """Of this member's release."""
         self._epoch = 0
         self._group = group
         self._times = LeaseTimes(group.lease)
@@ -166,6 +169,7 @@ class Database:
             "application_name": f"{self._group.name}/{self.member}/{self.epoch}/{purpose}",
             "evermq.member": self.member,
             "evermq.epoch": str(self.epoch),
+            "evermq.version": str(self.sql.version),
             "synchronous_commit": "off" if purpose == "calls" else "on",  # of calls `Flushes` makes it durable
             "jit": "off",
             "idle_in_transaction_session_timeout": _milliseconds(self._times.idle),

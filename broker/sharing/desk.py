@@ -132,6 +132,10 @@ class Desk:
         return self.manager.core
 
     @property
+    def in_group(self) -> bool:
+        return self.membership.state == "joined"
+
+    @property
     def context(self) -> EngineContext:
         """What its engine shares."""
         return self.manager.context
@@ -180,9 +184,10 @@ class Desk:
         await self.units.outcomes.start()
 
     def life_ended(self) -> None:
-        """A life of this member is over, and with it the connection tags of its programs: others may have them now, so
-        those that counted on them are cut off.
+        """A life of this member is over, and with it the locks of its handles and the connection tags of its programs:
+        others may have them now, so those that counted on tags are cut off.
         """
+        self.locks.life_ended()
         for conversation in self.manager.conversations():
             if conversation.tag_use is not None:
                 conversation.break_()

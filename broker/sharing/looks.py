@@ -9,6 +9,8 @@
 4. A message at which a rival is, is passed over. Where nothing else is found, it is waited for
    (queue-sharing rule 10.2.2).
 5. The core grants after that statement is committed, so nothing has to be taken back.
+6. What the handle has locked itself is on the shelf of each page, with its group, since it is available to it. It is
+   given in the look at the page where its place is, so that the order holds.
 """
 
 from __future__ import annotations
@@ -35,16 +37,14 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.effects import Grant
     from broker.core.queues.handles import Handle
-    from broker.core.queues.selection import Request
     from broker.core.queues.shared_queue import SharedQueue
     from broker.sharing.askers import Asker, Joined
     from broker.sharing.desk import Desk
     from broker.sharing.pages import Page
     from broker.sharing.sessions import Lane, Session
 
-_TRUNCATED_FAILED: Final = int(MQRC.TRUNCATED_MSG_FAILED)
 _TAKE: Final = "SELECT * FROM take_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
-_LOCK: Final = "SELECT lock_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)"
+_LOCK: Final = "SELECT lock_browsed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
 _TAKEN: Final = (
     "SELECT place, body, backout_count, NULL AS new_depth FROM message "
     "WHERE member = $1 AND epoch = $2 AND state = 2 AND token = $3"
@@ -109,8 +109,10 @@ class Looks:
         meanwhile.
         """
         seen = await page(session, queue, asker.handle, asker.request, now, after)
-        entries = self._on_shelf(asker.handle, seen, passed, asker.request)
+        entries = _on_shelf(asker.handle, seen, passed, now)
         chosen = None if asker.gone else self._choose(queue, asker, entries, now)
+        if chosen is not None and seen.last is not None and chosen.entry.key > seen.last:
+            chosen = None  # another may come before it
         if chosen is not None and not await fill(session, queue, chosen.outline.entries):
             return None
         return seen, entries, chosen
@@ -119,16 +121,7 @@ class Looks:
         """A browse that comes to the end of the queue leaves what it has locked."""
         before = asker.handle.position.locked
         if before and asker.request.browse:
-            await self._desk.locks.unlock(queue, [entry.key for entry in _released(asker, before, None)])
-
-    def _on_shelf(self, handle: Handle, seen: Page, passed: set[int], request: Request) -> list[Entry]:
-        """The messages of a page, without those at which rivals are, and with those that the handle itself has locked:
-        they are available to it.
-        """
-        entries = [entry for entry in seen.entries if entry.key not in passed]
-        keys = {entry.key for entry in entries}
-        own = [entry for entry in handle.position.locked if entry.key not in keys and entry.key > request.after]
-        return [*entries, *own]
+            await self._desk.locks.end(queue, _released(asker, before, None))
 
     def _choose(self, queue: SharedQueue, asker: Asker, entries: Sequence[Entry], now: float) -> Chosen | None:
         request, handle, core = asker.request, asker.handle, self._desk.core
@@ -161,19 +154,22 @@ class Looks:
         if joined is not None:
             if not await self._take(queue, asker, chosen, joined, token, now, patient=patient):
                 return None, True
-        elif asker.request.lock and not await self._lock(queue, asker, chosen, now, patient=patient):
+        elif chosen.outline.locks and not await self._lock(queue, asker, chosen, now, patient=patient):
             return None, True
         if asker.gone:
             await self._undo(queue, asker, chosen, joined, token)
             return None, False
         before = asker.handle.position.locked
-        with queue.page(entries):
-            grant = granting.grant(self._desk.core, asker.handle, queue, asker.request, chosen.entry, now)
-            free = _released(asker, before, grant) if before else []
+        try:
+            with queue.page(entries):
+                grant = granting.grant(self._desk.core, asker.handle, queue, asker.request, chosen.entry, now)
+                free = _released(asker, before, grant) if before else []
+        except MQError:
+            await self._undo(queue, asker, chosen, joined, token)
+            raise
         if joined is not None:
             written(grant, joined)
-        if free:
-            await self._desk.locks.unlock(queue, [entry.key for entry in free])
+        await self._desk.locks.end(queue, free)
         return grant, False
 
     async def _take(
@@ -228,43 +224,64 @@ class Looks:
     async def _lock(self, queue: SharedQueue, asker: Asker, chosen: Chosen, now: float, *, patient: bool) -> bool:
         """Lock the messages for the handle in the database; whether they were there still."""
         first, *rest = [entry.key for entry in chosen.needed]
-        locked = [entry.key for entry in asker.handle.position.locked]
+        own = [entry.key for entry in asker.handle.position.locked]
+        locked = [entry.key for entry in chosen.outline.entries]
         owner = f"{asker.handle.hconn.appl_name} {asker.handle.hobj}"
+        life = self._database.epoch
 
         async def work(lane: Lane) -> bool:
-            own = lane.number, lane.turn, queue.name, queue.version, now
-            return bool(await lane.session.fetchval(_LOCK, *own, first, rest, locked, patient, owner))
+            on_queue = lane.number, lane.turn, queue.name, queue.version, now
+            return bool(await lane.session.fetchval(_LOCK, *on_queue, first, rest, own, patient, locked, owner))
 
-        made = await self._database.transact_at_once(work, _nothing)
+        try:
+            made = await self._database.transact_at_once(work, _nothing)
+        except OutcomeUnknownError as error:
+            self._desk.locks.unknown(life, queue, _new(asker, chosen), error.turn)
+            raise
+        if self._database.epoch != life:
+            raise MQError(MQRC.CF_NOT_AVAILABLE, "the queue manager has lost its queue-sharing group meanwhile")
         if made is None:  # the session was lost with the answer: lock them again
-            await self._desk.locks.unlock(queue, [first, *rest])
+            await self._desk.locks.end(queue, _new(asker, chosen))
             return await self._lock(queue, asker, chosen, now, patient=patient)
         return made
 
     async def _undo(self, queue: SharedQueue, asker: Asker, chosen: Chosen, joined: Joined | None, token: UUID) -> None:
-        """The getter has gone while its message was being taken or locked."""
+        """The getter has gone, or is refused, after its message has been taken or locked."""
         if joined is not None:
             await self._desk.returns.unclaimed({asker: joined if chosen.outline.in_unit else OUTSIDE}, [token])
-        elif asker.request.lock:
-            own = {entry.key for entry in asker.handle.position.locked}
-            await self._desk.locks.unlock(queue, [entry.key for entry in chosen.needed if entry.key not in own])
+        elif chosen.outline.locks:
+            await self._desk.locks.end(queue, _new(asker, chosen))
 
 
-def _released(asker: Asker, before: Sequence[Entry], grant: Grant | None) -> list[Entry]:
-    """What the handle had locked `before` this get and is free now: a browse has gone on to another message, or the get
-    has taken one of them (semantics 5.5).
+def _on_shelf(handle: Handle, seen: Page, passed: set[int], now: float) -> list[Entry]:
+    """The messages of a page and those that the handle itself has locked, but for those at which rivals are."""
+    entries = {entry.key: entry for entry in seen.entries}
+    for entry in handle.position.locked:
+        if not entry.expired(now):
+            entries.setdefault(entry.key, entry)
+    return [entry for key, entry in entries.items() if key not in passed]
+
+
+def _new(asker: Asker, chosen: Chosen) -> list[int]:
+    """The places of messages that a browse locks, and its handle has not locked before."""
+    own = {entry.key for entry in asker.handle.position.locked}
+    return [entry.key for entry in chosen.outline.entries if entry.key not in own]
+
+
+def _released(asker: Asker, before: Sequence[Entry], grant: Grant | None) -> list[int]:
+    """The places of what the handle had locked `before` this get and is free now: a browse has gone on to another
+    message, or to the end of the queue, or the get has taken one of them (semantics 5.5).
     """
     handle, request = asker.handle, asker.request
     locked = handle.position.locked
     others = [entry for entry in before if entry.state != GET_PENDING and (locked is before or entry not in locked)]
     taken = any(entry.state == GET_PENDING for entry in before)
-    unread = grant is not None and grant.reason == _TRUNCATED_FAILED
-    stays = not (taken or (request.browse and not unread))
+    stays = not (taken or grant is None or granting.moves_cursor(request, grant))
     for entry in others:
         entry.state = LOCKED if stays else GONE
     if locked is before and not stays:
         handle.position = handle.position._replace(locked=())
-    return [] if stays else others
+    return [] if stays else [entry.key for entry in others]
 
 
 def _in_group(entry: Entry) -> tuple[int, int, int]:

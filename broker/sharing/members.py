@@ -23,7 +23,8 @@ MEMBERS: Final = """
 SELECT name, state, epoch, address, started, recoverer,
        greatest(0, extract(epoch FROM lease_until - clock_timestamp()))::double precision AS lease_seconds,
        (SELECT count(*) FROM unit_of_work WHERE member = member.name AND unit_of_work.state = 'ACTIVE') AS units,
-       (SELECT count(*) FROM handle WHERE handle.member = member.name) AS handles
+       (SELECT count(*) FROM handle WHERE handle.member = member.name) AS handles,
+       coalesce((to_jsonb(member) ->> 'version')::integer, 1) AS version
 FROM member WHERE name <> $1 ORDER BY name
 """
 

@@ -163,7 +163,7 @@ class Membership:
         session = await database.session("start")
         try:
             await check_database(session, self.name)
-            await ensure(session, database.schema)
+            await ensure(session, database.schema, database.sql)
             last = await session.fetchval("SELECT epoch FROM member WHERE name = $1", self.name) or 0
             asked = boottime()
             row = await self._begin_after(session, last)

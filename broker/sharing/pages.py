@@ -71,7 +71,7 @@ async def page(
     entries = [entry_of(queue, row) for row in rows if row["place"] is not None]
     last = entries[-1].key if len(entries) == limit else None
     if _wants_groups(request):
-        entries = await _with_groups(session, queue, entries, now)
+        entries = await _with_groups(session, queue, entries, now, handle.position.locked)
     return Page(entries, last, overdue)
 
 
@@ -140,7 +140,11 @@ def _conditions(handle: Handle, request: Request, now: float, after: int) -> tup
     ):
         if value is not None and value != NO_ID:
             where(f"{column} = {{}}", value)
-    conditions += _starts(request)
+    own = ""
+    if handle.position.locked and _wants_groups(request):
+        values.append([entry.key for entry in handle.position.locked])
+        own = f" OR e.place = ANY (${len(values)})"
+    conditions += _starts(request, own)
     return conditions, values
 
 
@@ -153,9 +157,9 @@ def _states(request: Request) -> str:
     return f"state IN ({AVAILABLE}, {WAITING})" if request.waiting else f"state = {AVAILABLE}"
 
 
-def _starts(request: Request) -> list[str]:
+def _starts(request: Request, own: str) -> list[str]:
     """What narrows the messages with which a group or a logical message begins. Where a last message is not there, it
-    cannot be complete.
+    cannot be complete. `own`: what else is there for the getter, since it has locked it itself.
     """
     conditions = []
     if request.start:
@@ -163,16 +167,16 @@ def _starts(request: Request) -> list[str]:
     if request.start == GROUP_START:
         conditions.append("msg_seq_number = 1")
     if request.whole == WHOLE_GROUP:
-        conditions.append(_ends(GROUPED, LAST_MSG_IN_GROUP, ""))
+        conditions.append(_ends(GROUPED, LAST_MSG_IN_GROUP, own))
     if request.whole or request.complete_message:
-        conditions.append(_ends(SEGMENTS, LAST_SEGMENT, " AND e.msg_seq_number = message.msg_seq_number"))
+        conditions.append(_ends(SEGMENTS, LAST_SEGMENT, own, " AND e.msg_seq_number = message.msg_seq_number"))
     return conditions
 
 
-def _ends(member: int, last: int, besides: str) -> str:
+def _ends(member: int, last: int, own: str, besides: str = "") -> str:
     return (
         f"(msg_flags & {member:d} = 0 OR EXISTS (SELECT 1 FROM message AS e WHERE e.queue = $1 "
-        f"AND e.group_id = message.group_id AND e.state = {AVAILABLE} AND e.msg_flags & {last:d} <> 0{besides}))"
+        f"AND e.group_id = message.group_id AND (e.state = {AVAILABLE}{own}) AND e.msg_flags & {last:d} <> 0{besides}))"
     )
 
 
@@ -180,9 +184,13 @@ def _wants_groups(request: Request) -> bool:
     return request.whole != PART or request.complete_message
 
 
-async def _with_groups(session: Session, queue: SharedQueue, entries: list[Entry], now: float) -> list[Entry]:
-    """The messages, those in parts with all that is available of their groups, as one look finds it."""
-    groups = {entry.group_id for entry in entries if entry.msg_flags & IN_PARTS}
+async def _with_groups(
+    session: Session, queue: SharedQueue, entries: list[Entry], now: float, own: Sequence[Entry] = ()
+) -> list[Entry]:
+    """The messages, those in parts with all that is available of their groups, as one look finds it; and so the groups
+    of messages that the getter has locked itself.
+    """
+    groups = {entry.group_id for entry in (*entries, *own) if entry.msg_flags & IN_PARTS}
     if not groups:
         return entries
     rows = await session.fetch(_GROUPS, queue.name, now, list(groups))

@@ -186,7 +186,8 @@ def _lines(queue: SharedQueue) -> Iterator[list[Waiter]]:
     """Those who wait, by what they ask, in the order in which they are to be served."""
     lines: dict[object, list[Waiter]] = {}
     for waiter in sorted(queue.waiters, key=_NUMBER):
-        lines.setdefault(waiter.fifo, []).append(waiter)
+        alone = waiter.handle.position.locked  # what it has locked is there for it alone
+        lines.setdefault(waiter if alone else waiter.fifo, []).append(waiter)
     yield from sorted(lines.values(), key=lambda line: (_class(line[0]), line[0].number))
 
 

@@ -129,3 +129,9 @@ async def put_segments(queue: Queue, group_id: bytes, *bodies: bytes, missing: i
         if number != missing:
             await place(queue, data, LSEG if number == len(bodies) - 1 else SEG, group_id, 1, offset)
         offset += len(data)
+
+
+async def put_group(queue: Queue, group_id: bytes, *bodies: bytes) -> None:
+    """Put a group."""
+    for number, data in enumerate(bodies, 1):
+        await place(queue, data, LMIG if number == len(bodies) else MIG, group_id, number, 0)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from broker.core.message.entry import GET_PENDING
 from broker.storage.memory import MemoryStore
+from tests.conformance.invariants import check_locks
 from tests.conformance.system import System
 from tests.conformance.ways import WAYS
 from tests.sharing.members import Members
@@ -107,6 +108,7 @@ class SharedSystem(System):
     def check(self) -> None:
         for manager in self._managers:
             manager.core.check_invariants()
+        check_locks(self._managers, self._members.group)
 
     async def __aenter__(self) -> Self:
         await self._members.__aenter__()

@@ -12,6 +12,7 @@ from broker.config import Config
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED
 from broker.mqi import MQRC
 from broker.testing import VirtualClock
+from tests.conformance.invariants import check_locks
 from tests.conformance.ways import WAYS
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class System:
     def check(self) -> None:
         """Raise AssertionError where an invariant does not hold."""
         self.manager.core.check_invariants()
+        check_locks([self.manager])
 
     async def __aenter__(self) -> Self:
         self._store = self._make_store()
@@ -144,9 +146,11 @@ class System:
             self._stack = stack.pop_all()
 
     async def _end(self) -> None:
+        await self.rest()
         self.check()
         await self._connections.aclose()
         await self._stack.aclose()
+        await self.rest()
         self.check()
 
     async def _check_end(self) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from broker import MQError
 from broker.mqi import MQGMO, MQMO, MQOO, MQRC, MessageDescriptor
-from tests.conformance.expect import ALL, drained, fails, name_of
+from tests.conformance.expect import ALL, drained, fails, name_of, reason_of
 from tests.conformance.grouping import (
     COMPLETE,
     FIRST,
@@ -18,13 +18,16 @@ from tests.conformance.grouping import (
     SYNC,
     data_of,
     put_all,
+    put_group,
     put_segments,
     take,
     take_all,
 )
 
 if TYPE_CHECKING:
-    from broker import Connection, Queue
+    from collections.abc import Awaitable, Callable
+
+    from broker import Connection, Message, Queue
     from tests.conformance.system import System
 
 X = name_of("X")
@@ -228,3 +231,125 @@ async def test_a_lock_is_released_where_gets_are_inhibited(system: System, queue
     await take(queue, UNLOCK)
     await system.mqsc("ALTER QLOCAL(Q) GET(ENABLED)")
     assert await drained(other_queue) == [b"A"]
+
+
+async def lock_while_waiting(
+    system: System, queue: Queue, options: int, max_length: int | None = None, correl_id: bytes | None = None
+) -> asyncio.Task[Message]:
+    """A get with these options waits on a queue that holds A; meanwhile its handle has browsed A with LOCK."""
+    await put_all(queue, b"A")
+    await take(queue, FIRST)
+    match = MQMO.NONE if correl_id is None else MQMO.MATCH_CORREL_ID
+    get = take(queue, options, match, wait=float("inf"), max_length=max_length, correl_id=correl_id or bytes(24))
+    waiting = asyncio.create_task(get)
+    await system.waiting("Q", 1)
+    assert (await take(queue, FIRST | LOCK)).data == b"A"
+    return waiting
+
+
+RELEASES = [
+    ("a browse", NEXT, None, MQRC.NONE, RELEASED),
+    ("a browse with LOCK", NEXT | LOCK, None, MQRC.NONE, RELEASED),
+    ("a browse that is cut", NEXT | LOCK | ACCEPT, 1, MQRC.NONE, RELEASED),
+    ("a browse that does not fit", NEXT | LOCK, 1, MQRC.TRUNCATED_MSG_FAILED, KEPT),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "max_length", "reason", "kept"), [each[1:] for each in RELEASES], ids=[e[0] for e in RELEASES]
+)
+async def test_table_5_5_a_browse_that_waited_does_to_a_lock_made_meanwhile_what_any_browse_does(
+    system: System, queue: Queue, other_queue: Queue, options: int, max_length: int | None, reason: MQRC, kept: bool
+) -> None:
+    waiting = await lock_while_waiting(system, queue, options, max_length)
+    await put_all(other_queue, b"BB")
+    assert await reason_of(waiting) == reason
+    locked_now = [b"A"] if kept else [b"BB"] if options & LOCK else []
+    assert await drained(other_queue) == [body for body in (b"A", b"BB") if body not in locked_now]
+    await take(queue, UNLOCK)
+    assert await drained(other_queue) == locked_now
+
+
+async def test_table_5_5_a_get_that_waited_keeps_a_lock_made_meanwhile(
+    system: System, queue: Queue, other_queue: Queue
+) -> None:
+    waiting = await lock_while_waiting(system, queue, 0, correl_id=X)
+    await other_queue.put(b"B", MessageDescriptor(correl_id=X))
+    assert (await waiting).data == b"B"
+    assert await drained(other_queue) == []
+    await take(queue, UNLOCK)
+    assert await drained(other_queue) == [b"A"]
+
+
+@pytest.mark.parametrize("how", ["UNLOCK", "close", "disconnect"])
+async def test_table_5_5_whatever_ends_a_lock_frees_what_a_waiting_browse_had_locked_before(
+    system: System, how: str
+) -> None:
+    await system.mqsc("DEFINE QLOCAL(Q)")
+    leaving, other = await system.connect("leaving"), await system.connect("other")
+    handle, other_queue = await leaving.open("Q", ALL), await other.open("Q", ALL)
+    waiting = await lock_while_waiting(system, handle, NEXT | LOCK)
+    await put_all(other_queue, b"B")
+    assert (await waiting).data == b"B"
+    if how == "UNLOCK":
+        await take(handle, UNLOCK)
+    else:
+        await (handle.close() if how == "close" else leaving.disconnect())
+    assert await drained(other_queue) == [b"A", b"B"]
+
+
+async def test_table_5_5_what_a_browse_that_waited_releases_goes_to_who_waits_for_it(
+    system: System, queue: Queue, other: Connection, other_queue: Queue
+) -> None:
+    waiting = await lock_while_waiting(system, queue, NEXT | LOCK)
+    async with asyncio.TaskGroup() as tasks:
+        getting = tasks.create_task(take(other_queue, 0, wait=float("inf")))
+        await system.waiting("Q", 2)
+        await other.put1("Q", b"B")
+        assert ((await waiting).data, (await getting).data) == (b"B", b"A")
+
+
+async def test_table_5_5_a_browse_that_does_not_fit_locks_nothing(queue: Queue, other_queue: Queue) -> None:
+    await put_all(queue, b"AA")
+    with fails(MQRC.TRUNCATED_MSG_FAILED):
+        await take(queue, FIRST | LOCK, max_length=1)
+    assert (await take(queue, UNLOCK)).reason == MQRC.NO_MSG_LOCKED
+    assert await drained(other_queue) == [b"AA"]
+
+
+@pytest.mark.parametrize("order", [0, LO], ids=["physical", "logical"])
+@pytest.mark.parametrize("whole", [MQGMO.ALL_MSGS_AVAILABLE, MQGMO.ALL_SEGMENTS_AVAILABLE], ids=lambda each: each.name)
+async def test_table_5_5_only_the_message_that_is_browsed_is_locked_not_what_had_to_be_there_with_it(
+    queue: Queue, other_queue: Queue, whole: int, order: int
+) -> None:
+    put = put_group if whole == MQGMO.ALL_MSGS_AVAILABLE else put_segments
+    await put(queue, X, b"a", b"b", b"c")
+    assert (await take(queue, FIRST | LOCK | whole | order)).data == b"a"
+    assert await drained(other_queue) == [b"b", b"c"]
+    await queue.close()
+    assert await drained(other_queue) == [b"a"]
+
+
+WHOLES = [
+    ("a group", put_group, MQGMO.ALL_MSGS_AVAILABLE),
+    ("a group in order", put_group, MQGMO.ALL_MSGS_AVAILABLE | LO),
+    ("a segmented message", put_segments, MQGMO.ALL_SEGMENTS_AVAILABLE),
+    ("a segmented message in order", put_segments, MQGMO.ALL_SEGMENTS_AVAILABLE | LO),
+    ("a complete message", put_segments, COMPLETE),
+]
+
+
+@pytest.mark.parametrize(("put", "options"), [each[1:] for each in WHOLES], ids=[each[0] for each in WHOLES])
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_table_5_5_what_a_handle_has_locked_is_there_for_its_own_gets(
+    queue: Queue, other_queue: Queue, number: int, put: Callable[..., Awaitable[None]], options: int
+) -> None:
+    await put(queue, X, b"a", b"b", b"c")
+    for _ in range(number):
+        await take(queue, NEXT | LOCK)
+    with fails(MQRC.NO_MSG_AVAILABLE):
+        await take(other_queue, options)
+    got = (await take(queue, options | SYNC)).data
+    assert got == (b"abc" if options & COMPLETE else b"a")
+    locked = b"abc"[number - 1]  # still, unless it was got
+    assert await drained(other_queue) == [bytes([each]) for each in b"abc" if each != locked and each not in got]

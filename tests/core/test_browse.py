@@ -245,3 +245,35 @@ def test_a_browse_never_changes_the_queue(world: World) -> None:
 
 def _id_of(access: Access, data: bytes) -> bytes:
     return next(entry.msg_id for entry in access.queue.shelf.entries.values() if entry.data == data)
+
+
+@pytest.mark.parametrize("options", [NEXT, NEXT | MQGMO.LOCK])
+def test_table_5_5_a_browse_that_had_to_wait_releases_what_its_handle_has_locked_meanwhile(
+    world: World, options: int
+) -> None:
+    world.define()
+    access, other = world.open(), world.open()
+    put(access, "A")
+    browse(access)
+    waits = access.wait(options)
+    browse(access, FIRST | MQGMO.LOCK)
+    world.manager.check_invariants()
+    put(other, "B")
+    assert waits.message is not None
+    world.manager.check_invariants()
+    assert other.drain() == ([b"A"] if options & MQGMO.LOCK else [b"A", b"B"])
+    access.close()
+    assert other.drain() == ([b"B"] if options & MQGMO.LOCK else [])
+
+
+def test_table_5_5_what_that_releases_goes_to_who_waits_for_it(world: World) -> None:
+    world.define()
+    access, other = world.open(), world.open()
+    put(access, "A")
+    browse(access)
+    access.wait(NEXT | MQGMO.LOCK)
+    browse(access, FIRST | MQGMO.LOCK)
+    waits = other.wait()
+    put(world.open(), "B")
+    assert waits.message is not None
+    assert waits.message.data == b"A"

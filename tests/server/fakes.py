@@ -9,7 +9,7 @@ from broker.config import LimitsConfig, ListenerConfig
 from broker.engine.afterwards import Afterwards
 from broker.engine.slices import Slices
 from broker.interface.port import Call
-from broker.mqi import MQGMO, MQMO, GetMessageOptions, PutMessageOptions
+from broker.mqi import MQGMO, MQMO, MQRC, GetMessageOptions, MQError, PutMessageOptions
 from broker.server import Server
 from broker.server.session import Session
 from broker.testing import VirtualClock
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from broker.engine import QueueManager
     from broker.engine.room import Room
     from broker.interface.port import Receipt
-    from broker.mqi import MQError
 
 HELLO = (PRODUCT, VERSION, VERSION, 30_000, FRAME_BYTES)
 PMO = packed_put_options(PutMessageOptions())
@@ -111,8 +110,9 @@ class FakeManager:
         self.ports: list[FakePort] = []
         self.refusal: MQError | None = None
 
-    def is_named(self, name: str) -> bool:
-        return name in ("", self.name)
+    def check_named(self, name: str) -> None:
+        if name not in ("", self.name):
+            raise MQError(MQRC.Q_MGR_NAME_ERROR, f"{name} is not here; this is {self.name}")
 
     def converse(self, appl_name: str, user: str, channel: str, room: Room) -> FakePort:
         if self.refusal is not None:

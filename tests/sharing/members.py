@@ -108,12 +108,15 @@ class Members:
 
     # Life
 
-    async def start(self, name: str) -> QueueManager:
-        """Start a member, new or on what its store has kept."""
+    async def start(self, name: str, *, reachable: bool = True) -> QueueManager:
+        """Start a member, new or on what its store has kept; where its group is not `reachable` it begins without, if
+        it tolerates that, until its line is mended.
+        """
         assert name not in self._lives, f"{name} runs"
         if name not in self.lines:
             self.lines[name] = await self._stack.enter_async_context(Proxy(self.group.server))
-        await self.lines[name].mend()
+        if reachable:
+            await self.lines[name].mend()
         own = replace(self._config.queue_manager, name=name, data=None, defaults="mq")
         manager = QueueManager.open(
             replace(self._config, queue_manager=own),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
 
+from broker.config import LimitsConfig, ListenerConfig
+from broker.server import Server
 from tests.conformance.expect import ALL, drained
 from tests.sharing.workers import HANDLED, depth, keyed
 from triggers import App, Attempt, Retry
@@ -70,6 +73,53 @@ async def test_what_an_app_defines_for_a_shared_queue_is_the_groups(members: Mem
     (process,) = await members.mqsc("DISPLAY PROCESS(NEW) QSGDISP", "QM2")
     assert [each["QSGDISP"] for each in process.attributes] == ["COPY"]
     assert len(await drained(await connection.open("NEW.DEAD", ALL))) == 1
+
+
+@pytest.mark.parametrize("door", ["embedded", "tcp"])
+async def test_an_app_on_a_member_that_is_out_of_its_group_waits_and_defines_nothing(
+    members: Members, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, door: str
+) -> None:
+    """Handlers rule 7.1: what it misses may be the group's."""
+    monkeypatch.setattr("triggers.session.RECONNECT_MAX", 0.2)
+    await members.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
+    await members.stop("QM2")
+    await members.mqsc(
+        "DEFINE QLOCAL(NEW) QSGDISP(SHARED) DEFPSIST(YES) TRIGGER TRIGTYPE(EVERY) PROCESS(NEW)\n"
+        "DEFINE PROCESS(NEW) QSGDISP(GROUP)"
+    )
+    await members.lines["QM2"].cut()
+    await members.start("QM2", reachable=False)
+    handled, serves = asyncio.Event(), asyncio.Event()
+    manager = members["QM2"]
+
+    async def run() -> None:
+        async with Server(manager, ListenerConfig(port=0), LimitsConfig()) as server:
+            app = App(f"mq://{server.addresses[0]}/QM2" if door == "tcp" else manager, name="SHOP")
+
+            @app.handler("NEW")
+            async def handle(body: str) -> None:
+                handled.set()
+
+            async with app.running():
+                serves.set()
+                await handled.wait()
+
+    async with asyncio.TaskGroup() as tasks, members["QM2"].connect() as connection:
+        tasks.create_task(run())
+        while not serves.is_set() and "(2342)" not in caplog.text:
+            await members.clock.advance(0.1)
+            await asyncio.sleep(0.02)
+        assert not serves.is_set()
+        replies = await connection.mqsc("DISPLAY QUEUE(NEW*)\nDISPLAY PROCESS(NEW)")
+        assert not any(reply.attributes for reply in replies)
+        await members.lines["QM2"].mend()
+        while not serves.is_set():  # real time brings the member back, that of the clock the app
+            await members.clock.advance(0.1)
+            await asyncio.sleep(0.02)
+        await (await (await members.connect("QM1")).open("NEW", ALL)).put(b"one")
+        await handled.wait()
+    (shown,) = await members.mqsc("DISPLAY QUEUE(NEW) QSGDISP", "QM2")
+    assert [each["QSGDISP"] for each in shown.attributes] == ["SHARED"]
 
 
 async def test_periodic_work_runs_once_in_the_group_and_goes_on_when_a_member_fails(members: Members) -> None:

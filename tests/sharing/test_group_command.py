@@ -35,12 +35,13 @@ def evermq(group: GroupDatabase, monkeypatch: pytest.MonkeyPatch) -> Callable[[s
     """Runs `evermq group ...` for the group of the test."""
     monkeypatch.setenv("EVERMQ_QUEUE_SHARING_GROUP_NAME", group.name)
     monkeypatch.setenv("EVERMQ_QUEUE_SHARING_GROUP_DSN", group.dsn)
+    return group_command
 
-    def run(arguments: str) -> Said:
-        command = [sys.executable, "-m", "broker", "group", *arguments.split()]
-        return Said(subprocess.run(command, capture_output=True, text=True, check=False))
 
-    return run
+def group_command(arguments: str) -> Said:
+    """Run `evermq group ...` for the group that the environment names."""
+    command = [sys.executable, "-m", "broker", "group", *arguments.split()]
+    return Said(subprocess.run(command, capture_output=True, text=True, check=False))
 
 
 async def test_a_group_that_is_there_is_not_made_again(group: GroupDatabase, evermq: Callable[[str], Said]) -> None:

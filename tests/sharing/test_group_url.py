@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
 from broker import QueueManager, QueueSharingGroup
 from broker.client import connect
 from broker.client.address import Address, parse
+from broker.client.reaching import in_turn
 from broker.config import LimitsConfig, ListenerConfig
 from broker.mqi import MQCA, MQOO, MQOT, MQRC, MQError, ObjectDescriptor
 from broker.server import Server
 from tests.conformance.expect import ALL
+from tests.sharing.members import Members
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
     from tests.sharing.database import GroupDatabase
+
+    Starts: TypeAlias = Callable[[int], None]
 
 
 class Listening:
@@ -36,6 +42,19 @@ class Listening:
 
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
+
+
+@asynccontextmanager
+async def listening(manager: QueueManager) -> AsyncIterator[str]:
+    """Where a queue manager that runs can be reached."""
+    async with Server(manager, ListenerConfig(port=0), LimitsConfig()) as server:
+        yield server.addresses[0]
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
+    """Says from which host on lists are tried."""
+    return lambda number: monkeypatch.setattr("broker.client.reaching.random.randrange", lambda count: number)
 
 
 async def nowhere() -> str:
@@ -91,16 +110,49 @@ async def test_where_nobody_answers_all_that_were_tried_are_named() -> None:
     assert all(place in str(failed.value) for place in (first, second, address, "GRP1 is not here; this is QM1"))
 
 
-async def test_hosts_are_tried_in_the_order_given() -> None:
+async def test_hosts_are_tried_in_the_order_given_from_a_random_one_on(starts: Starts) -> None:
     async with Listening("QM1") as first, Listening("QM2") as second:
-        async with connect(f"mq://{first},{second}") as connection:
+        for start, name in enumerate(["QM1", "QM1", "QM2"]):
+            starts(start)
+            async with connect(f"mq://{await nowhere()},{first},{second}") as connection:
+                assert connection.q_mgr_name == name
+        starts(2)
+        async with connect(f"mq://{first},{second},{await nowhere()}") as connection:
             assert connection.q_mgr_name == "QM1"
-        async with connect(f"mq://{second},{first}") as connection:
-            assert connection.q_mgr_name == "QM2"
+
+
+def test_each_host_of_a_list_is_the_first_some_time() -> None:
+    address = parse("mq://h1,h2,h3/GRP1")
+    orders = {tuple(each.host for each in in_turn(address)) for _ in range(200)}
+    assert orders == {("h1", "h2", "h3"), ("h2", "h3", "h1"), ("h3", "h1", "h2")}
 
 
 @pytest.mark.postgres
-async def test_a_connection_that_outlives_its_line_goes_on_at_another_member(group: GroupDatabase) -> None:
+async def test_s1_1_a_member_that_is_out_of_its_group_does_not_answer_to_the_name_of_the_group(
+    group: GroupDatabase, starts: Starts
+) -> None:
+    starts(0)
+    async with Members(group, 2) as members:
+        await members.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM1")
+        await members.stop("QM1")
+        await members.lines["QM1"].cut()
+        await members.start("QM1", reachable=False)
+        async with listening(members["QM1"]) as out, listening(members["QM2"]) as there:
+            with pytest.raises(MQError, match="QM1 is not in its queue-sharing group") as refused:
+                await connect(f"mq://{out}/{group.name}").__aenter__()
+            assert refused.value.reason == MQRC.Q_MGR_NOT_AVAILABLE
+            for url in (f"mq://{out}/QM1", f"mq://{out}"):
+                async with connect(url) as connection:
+                    assert connection.q_mgr_name == "QM1"
+            async with connect(f"mq://{out},{there}/{group.name}") as connection:
+                assert connection.q_mgr_name == "QM2"
+
+
+@pytest.mark.postgres
+async def test_a_connection_that_outlives_its_line_goes_on_at_another_member(
+    group: GroupDatabase, starts: Starts
+) -> None:
+    starts(0)
     joined = QueueSharingGroup(group.name, group.dsn)
     async with Listening("QM2", joined) as second:
         first = Listening("QM1", joined)

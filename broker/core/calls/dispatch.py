@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.calls import choosing, expiring, granting
 from broker.core.message.entry import AVAILABLE
+from broker.core.queues import locking
 from broker.core.queues.queue import LocalQueue
 from broker.core.queues.waiting import stop_waiting
 from broker.mqi.errors import MQError
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
 
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
+    from broker.core.queues.effects import Grant
     from broker.core.queues.selection import Request
+    from broker.core.queues.waiters import Waiter
     from broker.core.selector import Selector
 
 
@@ -43,13 +46,12 @@ def offer_one(manager: Manager, entry: Entry, now: float) -> None:
     assert isinstance(queue, LocalQueue)  # only such a queue has its messages in memory
     served = []
     for waiter, found in queue.waiters.takers(entry, queue.shelf, _Judge(manager, queue, entry, now)):
-        request = waiter.request
         if found.deadline is not None and found.expired(now):
             expiring.discard(manager, (found,))
             break
         served.append(waiter)
         try:
-            grant = granting.grant(manager, waiter.handle, queue, request, found, now)
+            grant = _grant(manager, waiter, queue, found, now)
         except MQError as error:
             manager.effects.ended.append((waiter, int(error.reason)))
             continue
@@ -58,6 +60,18 @@ def offer_one(manager: Manager, entry: Entry, now: float) -> None:
             break
     for waiter in served:
         stop_waiting(waiter)
+
+
+def _grant(manager: Manager, waiter: Waiter, queue: LocalQueue, found: Entry, now: float) -> Grant:
+    """Give a get that waits its message. It does to what its handle has locked meanwhile what a get that did not wait
+    does (semantics 5.5).
+    """
+    handle, request = waiter.handle, waiter.request
+    locked = handle.position.locked
+    grant = granting.grant(manager, handle, queue, request, found, now)
+    if locked and granting.moves_cursor(request, grant):
+        locking.release(handle, locked, manager.effects.to_offer)
+    return grant
 
 
 class _Judge:

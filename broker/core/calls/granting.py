@@ -100,11 +100,17 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
     return Grant(entries, reason, destructive=True, unit=None if in_unit else unit, move=move, form=form)
 
 
+def moves_cursor(request: Request, grant: Grant) -> bool:
+    """Whether a get has browsed a message: then a lock of its handle on another one is released (semantics 5.5)."""
+    return request.browse and grant.reason != _TRUNCATED_FAILED
+
+
 class Outline(NamedTuple):
-    """What `grant` would do: with which messages, whether it takes them, and whether in the connection's unit."""
+    """What `grant` would do: with which messages, whether it takes them, in the connection's unit, or locks them."""
 
     entries: list[Entry]
     takes: bool = False
+    locks: bool = False
     in_unit: bool = False
 
 
@@ -113,8 +119,10 @@ def outline(manager: Manager, handle: Handle, queue: LocalQueue, request: Reques
     entries = _whole_message(queue.shelf, entry)[0] if request.complete_message else [entry]
     form = properties.form_of(handle, request.properties) if entry.properties else 0
     too_long = request.max_length is not None and _length(entries, request, form) > request.max_length
-    if request.browse or (too_long and not request.accept_truncated):
+    if too_long and not request.accept_truncated:
         return Outline(entries)
+    if request.browse:
+        return Outline(entries, locks=request.lock)
     in_unit = request.syncpoint != NEVER and (request.syncpoint != IF_PERSISTENT or bool(entry.persistence))
     if request.item is not None or len(entries) > 1:
         _check_unit(handle, request, entries, in_unit=in_unit)

@@ -2,19 +2,24 @@
 
 For the time of its own next get the message is available again, though the position of the handle still names it;
 afterwards it is locked as before, unless the get released it by going on to another message or by taking this one.
+
+Invariant (`check_invariants`): each message that is LOCKED is in the position of exactly one handle of its queue, and
+nothing else is.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.message.entry import AVAILABLE, GET_PENDING
+from broker.core.message.entry import AVAILABLE, GET_PENDING, LOCKED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from types import TracebackType
 
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle
+    from broker.core.queues.queue import LocalQueue
 
 
 class OwnLocks:
@@ -58,8 +63,24 @@ def unlock(handle: Handle, to_offer: list[Entry]) -> bool:
     locked = handle.position.locked
     if not locked:
         return False
+    release(handle, locked, to_offer)
+    return True
+
+
+def release(handle: Handle, locked: Sequence[Entry], to_offer: list[Entry]) -> None:
+    """These messages, which a handle has locked, are free: they are added to `to_offer`. A lock that it has made since
+    stays.
+    """
     for entry in locked:
         entry.queue.unlock(entry)
     to_offer += locked
-    handle.position = handle.position._replace(locked=())
-    return True
+    if handle.position.locked is locked:
+        handle.position = handle.position._replace(locked=())
+
+
+def check_invariants(queue: LocalQueue) -> None:
+    """Raise AssertionError when a message of a queue that is not shared is locked by no handle, or a handle has locked
+    one that is not. For tests.
+    """
+    held = sorted(entry.key for handle in queue.handles for entry in handle.position.locked)
+    assert held == sorted(key for key, entry in queue.shelf.entries.items() if entry.state == LOCKED)

@@ -1,0 +1,27 @@
+-- What a member must know of a queue to judge its trigger conditions (triggers 4): up to `enough` available messages
+-- that come before `boundary`, those handles for input that other members have open, and whether any is exclusive.
+CREATE OR REPLACE FUNCTION trigger_census(
+    me text, q_name text, boundary bigint, enough bigint, OUT qualifying bigint, OUT elsewhere bigint, OUT exclusive boolean
+) LANGUAGE sql STABLE AS $$
+    SELECT (SELECT count(*) FROM (SELECT 1 FROM message WHERE queue = q_name AND state = 1 AND place < boundary
+                                  LIMIT enough) AS counted),
+           (SELECT count(*) FROM handle WHERE queue = q_name AND input AND member <> me),
+           EXISTS (SELECT 1 FROM handle WHERE queue = q_name AND handle.exclusive)
+$$;
+
+-- Messages that members have put which are gone count at this one from now on (queue-sharing rule 10.3.10): up to
+-- `wanted` of those that are available behind `after` and before `boundary`. How many, and where the last of them stands.
+CREATE OR REPLACE FUNCTION adopt_messages(
+    q_name text, after bigint, boundary bigint, wanted integer, OUT adopted bigint, OUT last bigint
+) LANGUAGE sql AS $$
+    WITH orphan AS (
+        SELECT queue, place, persistent FROM message
+            WHERE queue = q_name AND state = 1 AND place > after AND place < boundary
+            AND put_by NOT IN (SELECT name FROM member WHERE state = 'ACTIVE')
+            ORDER BY place LIMIT wanted FOR UPDATE SKIP LOCKED
+    ), counted AS (
+        UPDATE message AS m SET put_by = current_setting('evermq.member') FROM orphan
+            WHERE m.queue = orphan.queue AND m.place = orphan.place AND m.persistent = orphan.persistent
+            RETURNING m.place
+    ) SELECT count(*), max(place) FROM counted
+$$;
