@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
 
+from broker import Portal
 from broker.mqi import MQRC, MQError
+from triggers.bodies import reader
 from triggers.connections import ENDED
 from triggers.definitions import NotServableError, define
 from triggers.loop_watch import LoopWatch
@@ -46,6 +48,8 @@ ANEW_MAX: Final = 60.0
 
 bound: ContextVar[Mapping[App, Session]] = ContextVar("evermq_sessions")
 """The sessions that apps have in this context, before the one that they have for all."""
+
+_ANY_REPLY: Any = bytes | str | Any
 
 _AWAY: Final = ENDED | {MQRC.HOST_NOT_AVAILABLE, MQRC.MAX_CONNS_LIMIT_REACHED}
 
@@ -89,6 +93,7 @@ class Session:
         self._wait = wait
         self._began = False
         self._told_away = False
+        self.portal: Portal
         self._tasks: anyio.abc.TaskGroup
         self._served = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -122,6 +127,12 @@ class Session:
         line, self._line = self._line, None
         if line is not None:
             await line[1].aclose()
+
+    async def request(self, q_name: str, body: object, timeout: float, type: Any) -> Any:
+        """A request and its reply, as `App.request`."""
+        read = reader(_ANY_REPLY if type is Any else type)
+        self.puts.joined(syncpoint=False)
+        return read(await self.requests.request(q_name, body, timeout))
 
     # Life
 
@@ -157,6 +168,7 @@ class Session:
 
     def _enlist(self) -> Callable[[], None]:
         """Be the session of the app; what ends that."""
+        self.portal = Portal()
         if self._bind:
             bound.set({**bound.get({}), self.app: self})
             return self._delist
