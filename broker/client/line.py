@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from broker.client.calls import RemoteCall, RemoteConnect, RemoteDeliveryConnect, RemoteScript
 from broker.client.port import RemotePort
 from broker.clock import cancel_timer
-from broker.interface.portal import check_loop
+from broker.interface.portal import check_loop, running_loop
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.wire import answers, frames
@@ -174,10 +174,10 @@ class Line(asyncio.Protocol):
         """Make a call of this kind. A line that cannot carry it answers it at once, with MQError. Raises RuntimeError
         for a call of another event loop.
         """
+        if (running := running_loop()) is not self.loop:
+            check_loop(self.loop, running, f"the line to {self._where}")
         self._last_call = number = self._last_call + 1
         call = kind(self, verb, number, port)
-        if call.get_loop() is not self.loop:
-            check_loop(self.loop, call.get_loop(), f"the line to {self._where}")
         if port.ended:
             port.end_reported = True
             call.failed(MQError(MQRC.HCONN_ERROR, "the connection has ended"))

@@ -77,6 +77,11 @@ class Connection:
         return self.port.q_mgr_name
 
     @property
+    def works(self) -> bool:
+        """Whether something was put or got under syncpoint since the last commit or backout."""
+        return self._works
+
+    @property
     def in_unit_of_work(self) -> bool:
         """Whether a put or get of this task that names no syncpoint option is under syncpoint: the task has entered
         `unit_of_work()`, or was started inside it.
