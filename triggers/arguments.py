@@ -50,7 +50,7 @@ _LEFT_OUT: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 TAKES: Final = f"""a handler takes, by annotation:
     its body ({FORMS}),
-    list[T] with batch=N, Group[T], and any of Message, Connection, SyncConnection, Attempt, Tick, TriggerMessage, App"""
+    list[T] with batch=N, Group[T], any of Message, Connection, SyncConnection, Attempt, Tick, TriggerMessage, App"""
 
 
 def _connection(handed: Handed) -> Connection | SyncConnection:

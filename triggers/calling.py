@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from inspect import iscoroutinefunction
+from inspect import iscoroutine, iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -11,6 +11,7 @@ from anyio import to_thread
 
 from broker import Connection, Portal, SyncConnection
 from broker.mqi import MQRC, MQError
+from triggers.unawaited import attempt, watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +25,7 @@ async def called(function: Callable[..., Any], *arguments: object) -> object:
     then, and what it returns changes nothing (handlers rule 1.7).
     """
     if iscoroutinefunction(function):
-        return await function(*arguments)
+        return await _awaited(function, *arguments)
     over = False
 
     def check() -> None:
@@ -44,3 +45,30 @@ async def called(function: Callable[..., Any], *arguments: object) -> object:
     finally:
         over = True
         portal.end()
+
+
+class _Attempt:
+    """A handler that is called. `forgotten` is what it should have awaited."""
+
+    def __init__(self) -> None:
+        self.forgotten: RuntimeError | None = None
+
+
+async def _awaited(function: Callable[..., Any], *arguments: object) -> object:
+    """Await a handler. Raises RuntimeError where it has dropped a coroutine that it should have awaited."""
+    this = _Attempt()
+    token = attempt.set(this)
+    try:
+        given = [
+            each.watched(lambda made, caller: watched(made, caller, this)) if isinstance(each, Connection) else each
+            for each in arguments
+        ]
+        value = await function(*given)
+        if iscoroutine(value):
+            del value
+            value = None
+    finally:
+        attempt.reset(token)
+    if this.forgotten is not None:
+        raise this.forgotten
+    return value

@@ -22,6 +22,7 @@ from broker import Portal, SyncConnection
 from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement
 from triggers.attempt import Attempt
 from triggers.bodies import UnreadableError
+from triggers.unawaited import attempt, watched
 from triggers.verdicts import BatchError, Later, Reject
 
 if TYPE_CHECKING:
@@ -130,7 +131,9 @@ class Run:
     def connection(self) -> Connection | SyncConnection:
         """The connection of the delivery, which `connected` has made; for a thread one whose calls block."""
         assert self._connection is not None
-        return self._connection if self.portal is None else SyncConnection(self._connection, self.portal)
+        if self.portal is not None:
+            return SyncConnection(self._connection, self.portal)
+        return self._connection.watched(lambda made, caller: watched(made, caller, self))
 
     def unreadable(self, place: int, error: UnreadableError) -> None:
         """The message at this place of a batch cannot be read: it fails alone."""
@@ -173,6 +176,7 @@ class Run:
                 return
             self.begun = True
             current.set(self)
+            attempt.set(self)
             timeout = server.handler.timeout
             if timeout is not None:
                 self._timer = server.clock.call_later(timeout, self._time_out)

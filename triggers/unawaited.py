@@ -11,22 +11,29 @@ import inspect
 import logging
 import sys
 import weakref
+from contextvars import ContextVar
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from broker import portal_here
-from triggers.run import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from types import FrameType
 
-    from triggers.run import Run
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
+attempt: ContextVar[Attempted | None] = ContextVar("evermq_attempt", default=None)
+"""The attempt of a handler that the code which looks belongs to."""
+
 logger = logging.getLogger(__name__)
+
+
+class Attempted(Protocol):
+    """An attempt of a handler, which fails by what it should have awaited."""
+
+    forgotten: RuntimeError | None
 
 
 def verb(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]:
@@ -36,7 +43,7 @@ def verb(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         made = function(*args, **kwargs)
         portal = portal_here()
-        return watched(made, sys._getframe(1), current.get()) if portal is None else portal.call(made)
+        return watched(made, sys._getframe(1), attempt.get()) if portal is None else portal.call(made)
 
     if sys.version_info >= (3, 12):
         inspect.markcoroutinefunction(call)
@@ -45,9 +52,9 @@ def verb(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine
     return call
 
 
-def watched(made: Coroutine[Any, Any, R], caller: FrameType, run: Run | None) -> Coroutine[Any, Any, R]:
-    """A coroutine that awaits another, and tells when it is dropped before it began. `run`: the attempt that fails."""
-    watch = _Watch(made, caller, run)
+def watched(made: Coroutine[Any, Any, R], caller: FrameType, of: Attempted | None) -> Coroutine[Any, Any, R]:
+    """A coroutine that awaits another, and tells when it is dropped before it began. `of`: the attempt that fails."""
+    watch = _Watch(made, caller, of)
     outer = _awaited(watch, made)
     for name in ("__name__", "__qualname__"):
         setattr(outer, name, getattr(made, name))
@@ -63,14 +70,14 @@ async def _awaited(watch: _Watch, made: Coroutine[Any, Any, R]) -> R:
 class _Watch:
     """Is gone with the coroutine that it watches."""
 
-    __slots__ = ("_code", "_instruction", "_run", "made", "outer")
+    __slots__ = ("_code", "_instruction", "_of", "made", "outer")
 
-    def __init__(self, made: Coroutine[Any, Any, Any], caller: FrameType, run: Run | None) -> None:
+    def __init__(self, made: Coroutine[Any, Any, Any], caller: FrameType, of: Attempted | None) -> None:
         self.made: Coroutine[Any, Any, Any] | None = made
         self.outer: weakref.ref[Any] | None = None
         self._code = caller.f_code
         self._instruction = caller.f_lasti
-        self._run = run
+        self._of = of
 
     def __del__(self) -> None:
         made = self.made
@@ -84,8 +91,8 @@ class _Watch:
             f"({self._code.co_filename}, line {self._line()}, in {self._code.co_qualname})"
         )
         logger.error("%s", text)
-        if self._run is not None:
-            self._run.forgotten = RuntimeError(text)
+        if self._of is not None:
+            self._of.forgotten = RuntimeError(text)
 
     def _line(self) -> int:
         for start, end, line in self._code.co_lines():

@@ -13,6 +13,7 @@ from broker import Connection, PutResult, SyncConnection, SyncQueue
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
 from tests.handlers.apps import SECONDS, Shop
 from triggers import App, Retry
+from triggers.calling import called
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -187,6 +188,43 @@ async def test_a_put_that_an_attempt_does_not_await_fails_it_with_its_line(
     [record] = [each for each in caplog.records if each.name == "triggers.unawaited"]
     assert record.levelname == "ERROR"
     assert place in record.getMessage()
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+@pytest.mark.parametrize("call", ["put1", "queue.put"])
+async def test_a_call_of_its_connection_that_an_attempt_does_not_await_fails_it(
+    shop: Shop, call: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handle(body: str, connection: Connection) -> None:
+        assert isinstance(connection, Connection)
+        await connection.put1("OUT", "undone")
+        async with connection.open("OUT", MQOO.OUTPUT) as queue:
+            if call == "put1":
+                connection.put1("OUT", "lost")  # type: ignore[unused-coroutine]
+            else:
+                queue.put("lost")  # type: ignore[unused-coroutine]
+
+    error = await handled(shop, handle)
+    assert isinstance(error, RuntimeError)
+    assert f"{__file__}, line " in str(error)
+    assert [each.levelname for each in caplog.records if each.name == "triggers.unawaited"] == ["ERROR"]
+    assert await bodies(shop) == []
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+async def test_a_trigger_handler_that_forgets_to_await_has_failed_and_a_plain_one_puts(shop: Shop) -> None:
+    async def forgets(connection: Connection) -> None:
+        connection.put1("OUT", "lost")  # type: ignore[unused-coroutine]
+
+    def plain(connection: Connection) -> None:
+        connection.put1("OUT", "there")  # type: ignore[unused-coroutine]
+        shop.app.sync.put("OUT", "by the app")
+
+    with pytest.raises(RuntimeError, match=r"Connection\.put1\(\.\.\.\) was never awaited"):
+        await called(forgets, shop.connection)
+    async with shop.running():
+        await called(plain, shop.connection)
+    assert await bodies(shop) == [b"there", b"by the app"]
 
 
 @pytest.mark.filterwarnings("ignore:coroutine 'App.put' was never awaited")

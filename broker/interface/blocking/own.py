@@ -88,11 +88,12 @@ class OwnConnection(SyncConnection):
         return reason
 
     def __del__(self) -> None:
-        if getattr(self, "_held", None) is not None and not self._closed:
+        held: Held | None = getattr(self, "_held", None)
+        if held is not None and not self._closed:
             warnings.warn(f"{self!r} is dropped, and was not closed", ResourceWarning, source=self, stacklevel=1)
             self._closed = True
             with suppress(RuntimeError):  # its event loop is closed
-                asyncio.run_coroutine_threadsafe(_dropped(self._held[0], self._over), self._portal.loop)
+                asyncio.run_coroutine_threadsafe(_dropped(held[0], self._over), self._portal.loop)
 
     def __repr__(self) -> str:
         return f"<blocking connection{' closed' if self._closed else ''}>"
