@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 def watched(connection: C, watch: Watch) -> C:
     """The same connection, in the same state, whose calls and those of the queues it opens are watched."""
-    view: C = object.__new__(_watching_connection(type(connection)))
+    view: C = object.__new__(_watching_connection(type(connection)))  # type: ignore[arg-type]
     view.__dict__ = connection.__dict__  # one state, be it used by way of the one or of the other
     view._watch = watch
     return view
