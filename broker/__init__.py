@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from broker.client import connect as connect
+    from broker.client import connect_sync as connect_sync
     from broker.clock import Clock as Clock
     from broker.engine import QueueManager as QueueManager
     from broker.interface import ClaimedBatch as ClaimedBatch
@@ -25,12 +26,16 @@ if TYPE_CHECKING:
     from broker.interface import DeliveryConnection as DeliveryConnection
     from broker.interface import Message as Message
     from broker.interface import PendingQueue as PendingQueue
+    from broker.interface import Portal as Portal
     from broker.interface import PutResult as PutResult
     from broker.interface import Queue as Queue
     from broker.interface import Sink as Sink
     from broker.interface import SinkBatch as SinkBatch
+    from broker.interface import SyncConnection as SyncConnection
+    from broker.interface import SyncQueue as SyncQueue
     from broker.interface import TriggerStart as TriggerStart
     from broker.interface import TriggerStarts as TriggerStarts
+    from broker.interface import portal_here as portal_here
     from broker.mqi import CommandFailedError as CommandFailedError
     from broker.mqi import MQError as MQError
     from broker.sharing.group import QueueSharingGroup as QueueSharingGroup
@@ -51,6 +56,7 @@ _MODULES = {
     "MQError": "mqi",
     "Message": "interface",
     "PendingQueue": "interface",
+    "Portal": "interface",
     "PutResult": "interface",
     "Queue": "interface",
     "QueueManager": "engine",
@@ -58,9 +64,13 @@ _MODULES = {
     "Sink": "interface",
     "SinkBatch": "interface",
     "StoreUnusableError": "storage.store",
+    "SyncConnection": "interface",
+    "SyncQueue": "interface",
     "TriggerStart": "interface",
     "TriggerStarts": "interface",
     "connect": "client",
+    "connect_sync": "client",
+    "portal_here": "interface",
 }
 
 __all__ = sorted(_MODULES)

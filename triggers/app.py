@@ -19,7 +19,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from broker.unclosed import caller
-from triggers.bodies import reader
+from triggers.blocking import SyncApp
 from triggers.cron import Cron
 from triggers.handler import caller_names, check_name, dead_q_name, handler
 from triggers.interval import seconds
@@ -27,6 +27,7 @@ from triggers.periodic import function_name, periodic
 from triggers.periodic_schedule import Schedule
 from triggers.session import GRACE, Session, bound
 from triggers.source import source_of
+from triggers.unawaited import verb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -227,34 +228,45 @@ class App:
 
         return AppTest(self, seed)
 
+    @verb
     async def put(self, q_name: str, body: object, **options: Unpack[PutOptions]) -> PutResult:
         """Put a message: bytes, str, dict, list, a dataclass or a pydantic model. Persistent, unless persistence=False.
 
         Inside a handler the put is part of its unit of work: the message is there when the handler has returned, or
-        never. Outside, it is durable when this returns. `PutOptions` describes the options. Raises TypeError and
-        ValueError for a body that has no form, before anything is sent; MQError: UNKNOWN_OBJECT_NAME (2085), Q_FULL
-        (2053), HCONN_ERROR (2018) from a handler whose outcome is decided, and others.
+        never. Outside, it is durable when this returns. In the thread of a handler that is a plain `def` it blocks, and
+        is done when it returns, without `await`: so do `put_group`, `cancel`, `release` and `request`. For type
+        checkers, and for other threads, `app.sync` has the same calls. `PutOptions` describes the options. Raises
+        TypeError and ValueError for a body that has no form, before anything is sent; MQError: UNKNOWN_OBJECT_NAME
+        (2085), Q_FULL (2053), HCONN_ERROR (2018) from a handler whose outcome is decided, and others.
         """
-        return await self.session.puts.put(q_name, body, options)
+        session = self.session
+        return await session.portal.across(session.puts.put(q_name, body, options))
 
+    @verb
     async def put_group(self, q_name: str, bodies: Sequence[object], **options: Unpack[PutOptions]) -> list[PutResult]:
         """Put a message group, all of it or nothing, in the order of `bodies`. As `put`."""
-        return await self.session.puts.put_group(q_name, bodies, options)
+        session = self.session
+        return await session.portal.across(session.puts.put_group(q_name, bodies, options))
 
+    @verb
     async def cancel(self, put: PutResult) -> bool:
         """Remove a message that waits for its instant. False when it does not wait any more: it was handed out, or will
         be. Inside a handler this is part of its unit of work.
         """
-        return await self.session.puts.cancel(put)
+        session = self.session
+        return await session.portal.across(session.puts.cancel(put))
 
+    @verb
     async def release(self, put: PutResult) -> bool:
         """Deliver a message now that waits for its instant. False when it does not wait any more."""
-        return await self.session.puts.release(put)
+        session = self.session
+        return await session.portal.across(session.puts.release(put))
 
     @overload
     async def request(self, q_name: str, body: object, *, timeout: float) -> Any: ...
     @overload
     async def request(self, q_name: str, body: object, *, timeout: float, type: type[T]) -> T: ...
+    @verb
     async def request(self, q_name: str, body: object, *, timeout: float, type: Any = Any) -> Any:
         """Put a request and wait for its reply, at most for `timeout` seconds; the reply as `type` says, by default as
         it is in JSON, bytes where it is none.
@@ -263,13 +275,15 @@ class App:
         RequestError when nobody could handle the request; UnreadableError for a reply that is not of `type`; MQError,
         CONNECTION_BROKEN (2009) when the connection is lost meanwhile: nothing is sent again.
         """
-        read = reader(_ANY_REPLY if type is Any else type)
         session = self.session
-        session.puts.joined(syncpoint=False)
-        return read(await session.requests.request(q_name, body, timeout))
+        return await session.portal.across(session.request(q_name, body, timeout, type))
+
+    @property
+    def sync(self) -> SyncApp:
+        """The calls of the app, blocking, for threads while it runs: `app.sync.put("ORDERS", order)`."""
+        return SyncApp(self)
 
 
-_ANY_REPLY: Any = bytes | str | Any
 _NO_SESSIONS: Mapping[App, Session] = {}
 
 

@@ -1,16 +1,18 @@
 """The arguments of a handler, by the annotations of its parameters (handlers rules 8.1, 8.2).
 
-The first parameter that is none of `Message`, `Connection`, `Attempt`, `Tick`, `TriggerMessage` and `App` is the body.
-All is worked out once, at the decorator; what names something that is defined later, when the app starts.
+The first parameter that is none of `Message`, `Connection`, `SyncConnection`, `Attempt`, `Tick`, `TriggerMessage` and
+`App` is the body. All is worked out once, at the decorator; what names something that is defined later, when the app
+starts.
 """
 
 from __future__ import annotations
 
 import sys
-from inspect import Parameter, signature
+from functools import partial
+from inspect import Parameter, iscoroutinefunction, signature
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias, get_type_hints
 
-from broker import Connection, Message
+from broker import Connection, Message, SyncConnection
 from triggers.attempt import Attempt
 from triggers.bodies import UnreadableError, grouped, listed, reader
 from triggers.plain import FORMS, bare
@@ -33,7 +35,7 @@ class Handed(Protocol):
     @property
     def attempt(self) -> Attempt: ...
     @property
-    def connection(self) -> Connection: ...
+    def connection(self) -> Connection | SyncConnection: ...
     @property
     def app(self) -> object: ...
 
@@ -48,10 +50,10 @@ _LEFT_OUT: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 TAKES: Final = f"""a handler takes, by annotation:
     its body ({FORMS}),
-    list[T] with batch=N, Group[T], and any of Message, Connection, Attempt, Tick, TriggerMessage, App"""
+    list[T] with batch=N, Group[T], any of Message, Connection, SyncConnection, Attempt, Tick, TriggerMessage, App"""
 
 
-def _connection(handed: Handed) -> Connection:
+def _connection(handed: Handed) -> Connection | SyncConnection:
     return handed.connection
 
 
@@ -102,6 +104,7 @@ class _Signature:
     def __init__(
         self, function: Callable[..., Any], batch: int | None, names: Mapping[str, Any], tick: Binder | None
     ) -> None:
+        self._threaded = in_thread(function)
         self._batch = batch
         self._tick = tick
         self._parameters = signature(function).parameters.values()
@@ -113,6 +116,7 @@ class _Signature:
         self._injected: Mapping[Any, Binder] = {
             Message: _first,
             Connection: _connection,
+            SyncConnection: _connection,
             Attempt: _attempt,
             TriggerMessage: _trigger,
         }
@@ -157,6 +161,8 @@ class _Signature:
             self._sees_message = True
             if self._batch is not None:
                 raise TypeError(f"{name}: a batch has more than one message: list[Message]")
+        if annotation is SyncConnection and not self._threaded:
+            raise TypeError(f"{name}: a SyncConnection is for a plain def, which runs in a thread; here Connection")
         self._binders[name] = self._injected[annotation]
 
     def _body_binder(self, name: str, annotation: Any) -> Binder:
@@ -194,6 +200,12 @@ class _Signature:
                 break
             leading.append(parameter.name)
         return leading
+
+
+def in_thread(function: Any) -> bool:
+    """Whether a function is a plain one, which runs in a thread."""
+    call = function if iscoroutinefunction(function) or isinstance(function, partial) else type(function).__call__
+    return not iscoroutinefunction(function.func if isinstance(function, partial) else call)
 
 
 def place(function: Any) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from functools import partial
-from inspect import iscoroutinefunction
+from inspect import iscoroutine, iscoroutinefunction
 from typing import TYPE_CHECKING, Any
 
 import anyio
 from anyio import to_thread
+
+from broker import Connection, Portal, SyncConnection
+from broker.mqi import MQRC, MQError
+from triggers.unawaited import attempt, watched
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,11 +20,55 @@ if TYPE_CHECKING:
 async def called(function: Callable[..., Any], *arguments: object) -> object:
     """Call a handler; what it returned.
 
-    A plain function has a thread of its own, in which `anyio.from_thread.run(queue.get)` makes a call of the MQI. It
-    cannot be cancelled: it is left behind, and its connection ends, so that its calls are HCONN_ERROR (2018) from then
-    on and what it returns changes nothing (handlers rule 1.7).
+    A plain function has a thread of its own, in which the calls of its connection block. It cannot be cancelled: it is
+    left behind, and its connection ends, so that its calls are HCONN_ERROR (2018) from then on, also one that waits
+    then, and what it returns changes nothing (handlers rule 1.7).
     """
     if iscoroutinefunction(function):
-        return await function(*arguments)
+        return await _awaited(function, *arguments)
+    over = False
+
+    def check() -> None:
+        if over:
+            raise MQError(MQRC.HCONN_ERROR, "the trigger monitor does not wait for this handler any more")
+
+    portal = Portal(check, awaitable=True)
+    given = [SyncConnection(each, portal) if isinstance(each, Connection) else each for each in arguments]
+
+    def call() -> object:
+        with portal.entered():
+            return function(*given)
+
     own = anyio.CapacityLimiter(math.inf)  # whoever calls handlers bounds how many run
-    return await to_thread.run_sync(partial(function, *arguments), abandon_on_cancel=True, limiter=own)
+    try:
+        return await to_thread.run_sync(call, abandon_on_cancel=True, limiter=own)
+    finally:
+        over = True
+        portal.end()
+
+
+class _Attempt:
+    """A handler that is called. `forgotten` is what it should have awaited."""
+
+    def __init__(self) -> None:
+        self.forgotten: RuntimeError | None = None
+
+
+async def _awaited(function: Callable[..., Any], *arguments: object) -> object:
+    """Await a handler. Raises RuntimeError where it has dropped a coroutine that it should have awaited."""
+    this = _Attempt()
+    token = attempt.set(this)
+    try:
+        given = [
+            each.watched(lambda made, caller: watched(made, caller, this)) if isinstance(each, Connection) else each
+            for each in arguments
+        ]
+        value = await function(*given)
+        if iscoroutine(value):
+            del value
+            value = None
+    finally:
+        attempt.reset(token)
+    if this.forgotten is not None:
+        raise this.forgotten
+    return value

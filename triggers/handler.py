@@ -6,12 +6,10 @@ import math
 import re
 import sys
 from dataclasses import dataclass, field, replace
-from functools import partial
-from inspect import iscoroutinefunction
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
 from broker.mqi import HandlingTerms
-from triggers.arguments import Arguments, arguments_of, named, place
+from triggers.arguments import Arguments, arguments_of, in_thread, named, place
 from triggers.verdicts import DEFAULT_RETRY, Retry
 
 if TYPE_CHECKING:
@@ -204,8 +202,6 @@ def _made(function: Callable[..., Any], q_name: str, options: HandlerOptions) ->
         burst=burst,
         retry_unreadable=options.get("retry_unreadable", False),
     )
-    call = function if iscoroutinefunction(function) or isinstance(function, partial) else type(function).__call__
-    inner = function.func if isinstance(function, partial) else call
     return Handler(
         function=function,
         q_name=q_name,
@@ -216,7 +212,7 @@ def _made(function: Callable[..., Any], q_name: str, options: HandlerOptions) ->
         timeout=timeout,
         batch=batch,
         arguments=None,
-        threaded=not iscoroutinefunction(inner),
+        threaded=in_thread(function),
     )
 
 

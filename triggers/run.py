@@ -18,9 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import anyio.to_thread
 
+from broker import Portal, SyncConnection
 from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement
 from triggers.attempt import Attempt
 from triggers.bodies import UnreadableError
+from triggers.unawaited import attempt, watched
 from triggers.verdicts import BatchError, Later, Reject
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ class Run:
 
     __slots__ = (
         "_connecting", "_connection", "_overdue", "_timer", "_unread", "began", "begun", "decided", "delivered",
-        "error", "server", "task",
+        "error", "forgotten", "portal", "server", "task",
     )  # fmt: skip
 
     def __init__(self, server: Server, delivered: Delivered) -> None:
@@ -95,6 +97,8 @@ class Run:
         self.begun = False
         self.decided: Settlement | None = None
         self.error: BaseException | None = None
+        self.forgotten: RuntimeError | None = None  # what it should have awaited
+        self.portal: Portal | None = None  # of the thread of a plain function
         self._connection: Connection | None = None
         self._connecting: asyncio.Lock | None = None
         self._overdue: Timer | None = None
@@ -124,10 +128,12 @@ class Run:
         return self.server.app
 
     @property
-    def connection(self) -> Connection:
-        """The connection of the delivery, which `connected` has made."""
+    def connection(self) -> Connection | SyncConnection:
+        """The connection of the delivery, which `connected` has made; for a thread one whose calls block."""
         assert self._connection is not None
-        return self._connection
+        if self.portal is not None:
+            return SyncConnection(self._connection, self.portal)
+        return self._connection.watched(lambda made, caller: watched(made, caller, self))
 
     def unreadable(self, place: int, error: UnreadableError) -> None:
         """The message at this place of a batch cannot be read: it fails alone."""
@@ -170,12 +176,16 @@ class Run:
                 return
             self.begun = True
             current.set(self)
+            attempt.set(self)
             timeout = server.handler.timeout
             if timeout is not None:
                 self._timer = server.clock.call_later(timeout, self._time_out)
             value = await (self._call() if server.around is None else server.around(self, self._call()))
             if value is not None and self.decided is None:
                 await server.reply(self, value)
+            del value  # it may be what it should have awaited
+            if self.forgotten is not None:
+                raise self.forgotten
         except BaseException as error:
             self._raised(error)
         else:
@@ -200,6 +210,7 @@ class Run:
         if self.decided is None:
             self.decided = Settlement(self.delivered.id, Outcome.RETURNED.value)
             self._disarm()
+            self._end_calls()
             self._cancel()
         return self.decided
 
@@ -207,6 +218,8 @@ class Run:
         handler = self.server.handler
         arguments = handler.arguments
         assert arguments is not None
+        if handler.threaded:
+            self.portal = Portal(self.check_open, awaitable=True)
         if arguments.connects:
             await self.connected()
         given = [bind(self) for bind in arguments.positional]
@@ -217,10 +230,12 @@ class Run:
 
     async def _in_thread(self, *given: Any, **named: Any) -> Any:
         """Call a plain function, which nobody can cancel: its place is kept until it has ended."""
-        function = self.server.handler.function
+        function, portal = self.server.handler.function, self.portal
+        assert portal is not None
 
         def call() -> Any:
-            return function(*given, **named)
+            with portal.entered():
+                return function(*given, **named)
 
         thread = asyncio.ensure_future(anyio.to_thread.run_sync(call, limiter=self.server.limiter))
         cancelled: asyncio.CancelledError | None = None
@@ -278,7 +293,13 @@ class Run:
         if self._timer is not None:
             self._disarm()
         self.decided = settlement
+        self._end_calls()
         self.server.settle(self, settlement)
+
+    def _end_calls(self) -> None:
+        """What its thread waits for does not come any more."""
+        if self.portal is not None:
+            self.portal.end()
 
     def _ran(self) -> float:
         """For how many seconds the handler has run."""

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
 
 import anyio
 
+from broker import Portal
 from broker.life import Life
 from broker.mqi import MQRC, MQError
 from broker.unclosed import Place, caller
+from triggers.bodies import reader
 from triggers.connections import ENDED
 from triggers.definitions import NotServableError, define, define_targets, unserved
 from triggers.lifetime import leave
@@ -52,6 +54,8 @@ ANEW_MAX: Final = 60.0
 
 bound: ContextVar[Mapping[App, Session]] = ContextVar("evermq_sessions")
 """The sessions that apps have in this context, before the one that they have for all."""
+
+_ANY_REPLY: Any = bytes | str | Any
 
 _AWAY: Final = ENDED | {MQRC.HOST_NOT_AVAILABLE, MQRC.MAX_CONNS_LIMIT_REACHED}
 _OUT_OF_GROUP: Final = (MQRC.DB2_NOT_AVAILABLE, MQRC.CF_NOT_AVAILABLE)
@@ -97,6 +101,7 @@ class Session:
         self._wait = wait
         self._began = False
         self._told_away = False
+        self.portal: Portal
         self._tasks: anyio.abc.TaskGroup
         self._served = asyncio.Event()
         self._stopped = asyncio.Event()
@@ -135,6 +140,12 @@ class Session:
         line, self._line = self._line, None
         if line is not None:
             await line[1].aclose()
+
+    async def request(self, q_name: str, body: object, timeout: float, type: Any) -> Any:
+        """A request and its reply, as `App.request`."""
+        read = reader(_ANY_REPLY if type is Any else type)
+        self.puts.joined(syncpoint=False)
+        return read(await self.requests.request(q_name, body, timeout))
 
     # Life
 
@@ -195,6 +206,7 @@ class Session:
 
     def _enlist(self) -> None:
         """Be the session of the app. Raises RuntimeError where it has one."""
+        self.portal = Portal()
         if self._bind:
             bound.set({**bound.get({}), self.app: self})
         elif self.app.running_session is not None:

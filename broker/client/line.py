@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from broker.client.calls import RemoteCall, RemoteConnect, RemoteDeliveryConnect, RemoteDisconnect, RemoteScript
 from broker.client.port import RemotePort
 from broker.clock import cancel_timer
+from broker.interface.portal import check_loop, running_loop
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.wire import answers, frames
@@ -170,7 +171,11 @@ class Line(asyncio.Protocol):
     # What ports and calls say.
 
     def request(self, kind: type[C], port: RemotePort, verb: int, *fields: object) -> C:
-        """Make a call of this kind. A line that cannot carry it answers it at once, with MQError."""
+        """Make a call of this kind. A line that cannot carry it answers it at once, with MQError. Raises RuntimeError
+        for a call of another event loop.
+        """
+        if (running := running_loop()) is not self.loop:
+            check_loop(self.loop, running, f"the line to {self._where}")
         self._last_call = number = self._last_call + 1
         call = kind(self, verb, number, port)
         if port.ended:

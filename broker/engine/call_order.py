@@ -26,6 +26,7 @@ from broker.engine.jobs import Job
 from broker.engine.mistakes import contained, mistake
 from broker.engine.pending_unit import PendingUnit
 from broker.interface.port import Call
+from broker.interface.portal import check_loop
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import DataDamagedError, StoreFullError
@@ -58,6 +59,7 @@ class CallOrder:
     def __init__(self, context: EngineContext, room: Room) -> None:
         self.ended: MQRC | None = None
         self.end_reported = False  # a call has failed because of that
+        self._loop = context.loop
         self._context = context
         self._room = room
         self._unsettled = 0  # units of this connection in the journal
@@ -71,7 +73,11 @@ class CallOrder:
         self._resuming = False
 
     def in_order(self, call: C, make: Callable[..., None], *arguments: Any) -> C:
-        """Make a call now, or behind those that are deferred. What it raises is its answer."""
+        """Make a call now, or behind those that are deferred. What it raises is its answer. Raises RuntimeError for a
+        call of another event loop.
+        """
+        if call.get_loop() is not self._loop:
+            check_loop(self._loop, call.get_loop(), self._context.core.name)
         if self.ended is None and not self._deferred and not self._held:
             self._make(call, make, arguments)
         else:
@@ -82,6 +88,8 @@ class CallOrder:
         """As `in_order`, for a call that looks at queues: it is made once all that this connection's earlier calls have
         put is visible.
         """
+        if call.get_loop() is not self._loop:
+            check_loop(self._loop, call.get_loop(), self._context.core.name)
         if self.ended is None and not self._deferred and not self._held and not self._revealing:
             self._make(call, make, arguments)
         else:

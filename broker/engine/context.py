@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -46,11 +47,12 @@ class EngineContext:
     """
 
     __slots__ = (
-        "_ended_waits", "bodies", "clock", "core", "deliveries", "jobs", "journal", "mark_expiry", "monitors", "outbox",
-        "releases", "sharing", "slices", "switch_offs",
+        "_ended_waits", "bodies", "clock", "core", "deliveries", "jobs", "journal", "loop", "mark_expiry", "monitors",
+        "outbox", "releases", "sharing", "slices", "switch_offs",
     )  # fmt: skip
 
     def __init__(self, core: Manager, clock: Clock, journal: Journal, bodies: Bodies, slices: Slices) -> None:
+        self.loop = asyncio.get_running_loop()
         self.core = core
         self.clock = clock
         self.journal = journal

@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from secrets import randbits
@@ -42,7 +43,9 @@ from broker.engine.room import BOUNDLESS, Room
 from broker.engine.sink_jobs import SinkJobs
 from broker.engine.slices import Slices
 from broker.engine.tags import LocalTags
+from broker.interface.blocking import OwnConnection
 from broker.interface.connection import Connection
+from broker.interface.portal import Portal, check_loop, running_loop
 from broker.interface.tagging import tagging_of
 from broker.interface.users import process_user
 from broker.life import Life
@@ -63,6 +66,7 @@ if TYPE_CHECKING:
     from broker.core.queues.unit import Unit
     from broker.engine.monitors import Monitors
     from broker.engine.shared_desk import Group
+    from broker.interface.blocking import SyncConnection
     from broker.storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -163,6 +167,17 @@ class QueueManager:
         connection = Connection(self.converse(appl_name, user or process_user()), tagging_of(options, conn_tag))
         connection.opened_at = caller()
         return connection
+
+    def sync(self, appl_name: str = "", user: str = "", *, options: int = 0, conn_tag: bytes = b"") -> SyncConnection:
+        """A connection for other threads, whose calls block: `with manager.sync() as connection:`. The arguments are
+        those of `connect`, which is done at its first call; `close` ends it, as leaving it does.
+
+        The event loop of the queue manager must run meanwhile. On its own thread each call raises RuntimeError. Raises
+        RuntimeError before the queue manager is entered.
+        """
+        self._check_open()
+        made = partial(self.connect, appl_name, user, options=options, conn_tag=conn_tag)
+        return OwnConnection(self._portal, made)
 
     def converse(self, appl_name: str = "", user: str = "", channel: str = "", room: Room = BOUNDLESS) -> Conversation:
         """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`; `room`
@@ -336,6 +351,10 @@ class QueueManager:
         self._tasks.start_soon(work, *arguments, name=f"{work.__qualname__} of {self.name}")
 
     def _check_entered(self) -> None:
+        self._check_open()
+        check_loop(self._portal.loop, running_loop(), self.name)
+
+    def _check_open(self) -> None:
         if not hasattr(self, "core"):
             raise RuntimeError(
                 f"{self.name} is not open yet: enter it, `async with QueueManager.open(...) as manager`, or await it"
@@ -362,6 +381,7 @@ class QueueManager:
         count = await load_messages(self._store, self.core, Moment(now, self.clock.monotonic()))
         logger.info("messages loaded name=%s messages=%d", self.name, count)
         self.core.start_triggers(self.clock.monotonic())
+        self._portal = Portal()
         self.afterwards = Afterwards()
         self.journal = Journal(
             self._store, self.core.ids, self.fail, self.afterwards, self.config.journal.batch_rows_max

@@ -5,6 +5,8 @@ is the client's. Nothing here knows which.
 """
 
 from broker.interface.async_puts import AsyncStatus as AsyncStatus
+from broker.interface.blocking import SyncConnection as SyncConnection
+from broker.interface.blocking import SyncQueue as SyncQueue
 from broker.interface.claim_calls import Claims as Claims
 from broker.interface.claims import ConsumerState as ConsumerState
 from broker.interface.claims import Cut as Cut
@@ -34,6 +36,8 @@ from broker.interface.port import PendingQueue as PendingQueue
 from broker.interface.port import PendingStarts as PendingStarts
 from broker.interface.port import Placed as Placed
 from broker.interface.port import Port as Port
+from broker.interface.portal import Portal as Portal
+from broker.interface.portal import portal_here as portal_here
 from broker.interface.queue import Queue as Queue
 from broker.interface.sinks import Sink as Sink
 from broker.interface.sinks import SinkBatch as SinkBatch

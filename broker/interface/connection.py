@@ -21,6 +21,7 @@ from broker.interface.sinks import Sink, Sinks
 from broker.interface.starts import TriggerStarts
 from broker.interface.terms import put_terms
 from broker.interface.units import UnitOfWork, entered
+from broker.interface.watching import watched
 from broker.mqi.connections import MQSTAT
 from broker.mqi.errors import CommandFailedError, MQError
 from broker.mqi.handling import HandlingTerms
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from broker.interface.tagging import Tagging
     from broker.interface.terms import Terms
     from broker.interface.units import Guard
+    from broker.interface.watching import Watch
     from broker.mqi.explanations import Explanation
     from broker.mqi.folders import Value
     from broker.mqi.replies import CommandReply
@@ -65,6 +67,11 @@ class Connection:
     `guard`, which sees what is got under syncpoint before the program does.
     """
 
+    queue_kind: type[Queue] = Queue
+    """What an opened object is."""
+
+    _watch: Watch
+
     def __init__(self, port: Port, tagging: Tagging | None = None) -> None:
         self.port = port
         self.opened_at: Place | None = None  # the line of the program, where one has asked for it
@@ -82,6 +89,11 @@ class Connection:
     def q_mgr_name(self) -> str:
         """The name of the queue manager."""
         return self.port.q_mgr_name
+
+    @property
+    def works(self) -> bool:
+        """Whether something was put or got under syncpoint since the last commit or backout."""
+        return self._works
 
     @property
     def in_unit_of_work(self) -> bool:
@@ -313,6 +325,13 @@ class Connection:
             self._works = True
         return gmo
 
+    def watched(self, watch: Watch) -> Self:
+        """The same connection, whose calls and those of the queues it opens are watched, for whoever gives a program
+        its connection: `watch` is given each coroutine that a call makes, with the frame of its caller, and returns
+        what the program awaits instead.
+        """
+        return watched(self, watch)
+
     async def hold_backout(self, kind: type[BaseException] | None) -> None:
         """Await `before_backout`, if an exception of this kind is about to back out the unit of work, once."""
         before_backout, self.before_backout = self.before_backout, None
@@ -409,7 +428,7 @@ class OpenCall:
 
     async def _open(self) -> Queue:
         call: Call[Opened] = self._connection.port.open(self._descriptor, self._options)
-        return Queue(self._connection, await answer(call), self._options)
+        return self._connection.queue_kind(self._connection, await answer(call), self._options)
 
     async def __aenter__(self) -> Queue:
         self._queue = await self._open()
