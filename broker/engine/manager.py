@@ -164,14 +164,23 @@ class QueueManager:
         connection.opened_at = caller()
         return connection
 
-    def converse(self, appl_name: str = "", user: str = "", channel: str = "", room: Room = BOUNDLESS) -> Conversation:
+    def converse(
+        self,
+        appl_name: str = "",
+        user: str = "",
+        channel: str = "",
+        room: Room = BOUNDLESS,
+        *,
+        of_delivery: bool = False,
+    ) -> Conversation:
         """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`; `room`
-        is what it has for calls and answers.
+        is what it has for calls and answers. One of a delivery is made while the queue manager quiesces, too: its
+        handler runs, and has the time to end.
         """
         self._check_entered()
         if self._stopping.is_set():
             raise MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping")
-        if self.core.quiescing:
+        if self.core.quiescing and not of_delivery:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         conversation = Conversation(self, appl_name, user, channel, room)
         self._conversations[conversation] = None

@@ -160,7 +160,7 @@ async def test_a_trigger_start_has_the_time(
         await connection.mqsc("DEFINE PROCESS(P)\nALTER QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(P)", check=True)
         await connection.put1("Q", b"A")
         async with connection.trigger_starts() as starts:
-            (start,) = await starts.take("Q")
+            (start,) = await starts.take("Q", 1)
             async with quiescing(manager, server) as over:
                 await clock.advance(5)
                 assert not over.done()
