@@ -117,8 +117,9 @@ class Life:
         error, self._error = self._error, None
         if error is None:
             return
-        if self._told_host and asyncio.current_task() is self._host:
-            self._host.uncancel()
+        host = self._host
+        if self._told_host and host is not None and asyncio.current_task() is host:
+            host.uncancel()
         try:
             raise error
         finally:

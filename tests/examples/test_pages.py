@@ -24,7 +24,7 @@ def test_the_first_program_of_a_page_prints_what_it_shows(shell: Shell, name: st
             newcomer.follow(block)
 
 
-@pytest.mark.parametrize(("name", "programs"), [("asyncio", 3), ("properties", 2), ("testing", 4), ("waiting", 1)])
+@pytest.mark.parametrize(("name", "programs"), [("asyncio", 4), ("properties", 2), ("testing", 4), ("waiting", 1)])
 def test_the_programs_of_a_page_print_what_it_shows(shell: Shell, name: str, programs: int) -> None:
     page = blocks((ROOT / "docs" / f"{name}.md").read_text("utf-8"))
     assert [block.language for block in page] == ["python", "text"] * programs
