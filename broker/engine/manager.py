@@ -95,6 +95,7 @@ class QueueManager:
         self._empty = anyio.Event()
         self._stopping = anyio.Event()
         self._error: Exception | None = None  # why it has to stop
+        self._runs = False
         self.core: Manager
         self.journal: Journal
         self.bodies: Bodies
@@ -222,6 +223,8 @@ class QueueManager:
         backed out, and all that was acknowledged is on disk. Harmless when it has ended. Raises what failed in its own
         tasks meanwhile, once; RuntimeError on another event loop.
         """
+        self._life.check_loop()
+        self._end()
         await self._life.end()
 
     async def __aenter__(self) -> Self:
@@ -231,6 +234,7 @@ class QueueManager:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()  # in this turn of the loop: nothing more is begun
         await self._life.end(error)
 
     async def _live(self, life: Life) -> None:
@@ -251,6 +255,7 @@ class QueueManager:
                 stack.callback(self.sharing.stop)
             self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
             self._claim_watch = ClaimWatch(self.context, self.config.limits.claim_age)
+            self._runs = True
             stack.callback(self._end)
             self.context.perform()  # what the counts of the start have led to
             logger.info("queue manager started name=%s queues=%d", self.name, len(self.core.objects.queues))
@@ -461,6 +466,9 @@ class QueueManager:
             conversation.break_()
 
     def _end(self) -> None:
+        if not self._runs:
+            return
+        self._runs = False
         self._stopping.set()
         self._expiry_timer.cancel()
         self._claim_watch.end()
