@@ -90,6 +90,12 @@ class Life:
             raise RuntimeError(f"{self.name} is open already, since {self.opened_at.file}:{self.opened_at.line}")
         self._host = host
 
+    def check_loop(self) -> None:
+        """Raise RuntimeError where it lives on another event loop."""
+        task = self._task
+        if task is not None and not task.done() and task.get_loop() is not asyncio.get_running_loop():
+            raise RuntimeError(f"{self.name} was opened on another event loop: close it there")
+
     async def end(self, error: BaseException | None = None) -> None:
         """Leave, and return when it is over; `error` is what leaves the block. Harmless when it is over, or was never
         begun. Raises what has failed in it, once.
@@ -97,8 +103,7 @@ class Life:
         task = self._task
         if task is None:
             return
-        if not task.done() and task.get_loop() is not asyncio.get_running_loop():
-            raise RuntimeError(f"{self.name} was opened on another event loop: close it there")
+        self.check_loop()
         if not self._left.done():
             self._left.set_result(error)
         cancelled: asyncio.CancelledError | None = None
@@ -117,8 +122,9 @@ class Life:
         error, self._error = self._error, None
         if error is None:
             return
-        if self._told_host and asyncio.current_task() is self._host:
-            self._host.uncancel()
+        host = self._host
+        if self._told_host and host is not None and asyncio.current_task() is host:
+            host.uncancel()
         try:
             raise error
         finally:

@@ -180,8 +180,8 @@ class Line(asyncio.Protocol):
         call = kind(self, verb, number, port)
         if port.ended:
             port.end_reported = True
-            stopped = MQError(MQRC.CONNECTION_BROKEN, f"the connection to {self._where} has ended: {port.stopped}")
-            call.failed(stopped if port.stopped else MQError(MQRC.HCONN_ERROR, "the connection has ended"))
+            why = f": {port.stopped}" if port.stopped else ""
+            call.failed(MQError(MQRC.HCONN_ERROR, f"the connection has ended{why}"))
             return call
         if self.broken or self._endpoint.ended:
             port.end_reported = True

@@ -89,7 +89,7 @@ class HandlingCalls:
         if delivery is None:
             raise MQError(MQRC.HOBJ_ERROR, f"this connection has no delivery {number} under way")
         name = appl_name or self.hconn.appl_name
-        conversation = self.manager.converse(name, self.hconn.user, self.channel, self.room)
+        conversation = self.manager.converse(name, self.hconn.user, self.channel, self.room, of_delivery=True)
         conversation.unit_of_work = DeliveryUnit(conversation.hconn, conversation.call_order)
         conversation.hconn.unit = delivery.unit
         delivery.unit.owner = conversation.hconn

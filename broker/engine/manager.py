@@ -99,6 +99,7 @@ class QueueManager:
         self._empty = anyio.Event()
         self._stopping = anyio.Event()
         self._error: Exception | None = None  # why it has to stop
+        self._runs = False
         self.core: Manager
         self.journal: Journal
         self.bodies: Bodies
@@ -179,14 +180,23 @@ class QueueManager:
         made = partial(self.connect, appl_name, user, options=options, conn_tag=conn_tag)
         return OwnConnection(self._portal, made)
 
-    def converse(self, appl_name: str = "", user: str = "", channel: str = "", room: Room = BOUNDLESS) -> Conversation:
+    def converse(
+        self,
+        appl_name: str = "",
+        user: str = "",
+        channel: str = "",
+        room: Room = BOUNDLESS,
+        *,
+        of_delivery: bool = False,
+    ) -> Conversation:
         """A new conversation: the port behind a connection. `channel` names where it comes from, for `status`; `room`
-        is what it has for calls and answers.
+        is what it has for calls and answers. One of a delivery is made while the queue manager quiesces, too: its
+        handler runs, and has the time to end.
         """
         self._check_entered()
         if self._stopping.is_set():
             raise MQError(MQRC.Q_MGR_STOPPING, f"{self.name} is stopping")
-        if self.core.quiescing:
+        if self.core.quiescing and not of_delivery:
             raise MQError(MQRC.Q_MGR_QUIESCING, f"{self.name} is quiescing")
         conversation = Conversation(self, appl_name, user, channel, room)
         self._conversations[conversation] = None
@@ -237,6 +247,8 @@ class QueueManager:
         backed out, and all that was acknowledged is on disk. Harmless when it has ended. Raises what failed in its own
         tasks meanwhile, once; RuntimeError on another event loop.
         """
+        self._life.check_loop()
+        self._end()
         await self._life.end()
 
     async def __aenter__(self) -> Self:
@@ -246,6 +258,7 @@ class QueueManager:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._end()  # in this turn of the loop: nothing more is begun
         await self._life.end(error)
 
     async def _live(self, life: Life) -> None:
@@ -266,6 +279,7 @@ class QueueManager:
                 stack.callback(self.sharing.stop)
             self._expiry_timer = self.clock.call_later(EXPIRY_SCAN_INTERVAL, self._scan_expired)
             self._claim_watch = ClaimWatch(self.context, self.config.limits.claim_age)
+            self._runs = True
             stack.callback(self._end)
             self.context.perform()  # what the counts of the start have led to
             logger.info("queue manager started name=%s queues=%d", self.name, len(self.core.objects.queues))
@@ -481,6 +495,9 @@ class QueueManager:
             conversation.break_()
 
     def _end(self) -> None:
+        if not self._runs:
+            return
+        self._runs = False
         self._stopping.set()
         self._expiry_timer.cancel()
         self._claim_watch.end()

@@ -441,7 +441,7 @@ async def test_a_queue_manager_that_ends_between_slices_has_all_at_its_next_star
         publish = sink.port.publish("S", 0, "query", [winner])
         await bench.until(lambda: queue_of(bench).prepared == 3)
         publish.cancel()
-        await bench.manager._stack.aclose()
+        await bench.manager.close()
     async with opened(store) as bench:
         assert await got(bench) == [b"A", b"B", b"N", b"C"]
 

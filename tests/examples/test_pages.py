@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FIRST: Final = ("index", "retries", "tracing")
 """Pages that begin with a program, and what it prints."""
 
-WHOLE: Final = {"asyncio": 3, "properties": 2, "testing": 4, "waiting": 1}
+WHOLE: Final = {"asyncio": 4, "properties": 2, "testing": 4, "waiting": 1}
 """Pages whose blocks are all programs, so many, each with what it prints."""
 
 ELSEWHERE: Final = {"tutorial", "web", "spark", "pipeline-archive"}

@@ -92,7 +92,7 @@ async def test_its_next_call_says_why_and_leaving_it_is_quiet(manager: QueueMana
         await until(lambda each=each: each.port.broken)  # type: ignore[misc]
         with pytest.raises(MQError, match="QM1 is stopping") as caught:
             await each.put1("Q", b"A")
-        assert caught.value.reason == MQRC.CONNECTION_BROKEN
+        assert caught.value.reason == MQRC.HCONN_ERROR
         assert await each.close() == MQRC.NONE
 
 
@@ -160,7 +160,7 @@ async def test_a_trigger_start_has_the_time(
         await connection.mqsc("DEFINE PROCESS(P)\nALTER QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(P)", check=True)
         await connection.put1("Q", b"A")
         async with connection.trigger_starts() as starts:
-            (start,) = await starts.take("Q")
+            (start,) = await starts.take("Q", 1)
             async with quiescing(manager, server) as over:
                 await clock.advance(5)
                 assert not over.done()
