@@ -7,33 +7,41 @@ import subprocess
 import sys
 from importlib import metadata
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import broker
+import broker.mqi
 from broker.interface.port import Port
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = Path(broker.__file__).parents[1]
 
 
-def declared() -> dict[str, str]:
+def declared(package: ModuleType) -> dict[str, str]:
     """The public names as type checkers see them, each with its module."""
-    tree = ast.parse(Path(broker.__file__).read_text("utf-8"))
+    tree = ast.parse(Path(str(package.__file__)).read_text("utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: str(node.module) for node in imports for alias in node.names if alias.asname == alias.name}
 
 
-def test_what_type_checkers_see_is_what_is_there() -> None:
-    assert sorted(declared()) == broker.__all__
-    for name, module in declared().items():
-        assert getattr(broker, name) is getattr(sys.modules[module], name)
-        assert name in dir(broker)
+@pytest.mark.parametrize("package", [broker, broker.mqi], ids=["broker", "mqi"])
+def test_what_type_checkers_see_is_what_is_there(package: ModuleType) -> None:
+    assert sorted(declared(package)) == package.__all__
+    for name, module in declared(package).items():
+        assert getattr(package, name) is getattr(sys.modules[module], name)
+        assert name in dir(package)
 
 
 def test_another_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'broker' has no attribute 'conect'"):
         broker.conect  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"module 'broker\.mqi' has no attribute 'MQFOO'"):
+        broker.mqi.MQFOO  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_a_client_does_not_load_the_queue_manager() -> None:

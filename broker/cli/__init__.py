@@ -1,36 +1,86 @@
 """The command line: `evermq`, or `python -m broker`. The composition root, which may import everything.
 
 It is thin: what a command does for the queue manager is the queue manager's, and a program in Python can do the same.
+
+A command is loaded when it is run: what the others need would cost each of them more than its own work.
 """
 
 from __future__ import annotations
 
 import click
 
-from broker.cli.backup import backup
-from broker.cli.bench import bench
-from broker.cli.dead_letters import dead_letters
-from broker.cli.delayed import delayed
-from broker.cli.demo import demo
-from broker.cli.explain import explain
-from broker.cli.get import browse, get
-from broker.cli.group import group
-from broker.cli.monitor import monitor
-from broker.cli.mqsc import mqsc
-from broker.cli.pause import pause, resume
-from broker.cli.pipeline import pipeline
-from broker.cli.program import Program
-from broker.cli.put import put
-from broker.cli.recover import recover
-from broker.cli.run import run
-from broker.cli.schedules import schedules
-from broker.cli.status import status
-from broker.cli.verify import verify
+from broker.cli.program import Listed, Program
 from broker.cli.version import show_version
-from broker.cli.worker import worker
+
+COMMANDS = (
+    Listed("backup", "broker.cli.backup", "Copy a queue manager's data to DIR, a directory that is new or empty."),
+    Listed("bench", "broker.cli.bench", "Measure the queue manager, and the limits of the machine beside it."),
+    Listed("browse", "broker.cli.get", "Print the messages of QUEUE and leave them there."),
+    Listed(
+        "dead-letters",
+        "broker.cli.dead_letters",
+        "List and show dead letters, put them back to where they came from, or discard them.",
+    ),
+    Listed(
+        "delayed",
+        "broker.cli.delayed",
+        "List messages that wait for an instant, cancel them, release them before their time.",
+    ),
+    Listed("demo", "broker.cli.demo", "Kill a worker, and have every line of FILE handled; account for all."),
+    Listed(
+        "explain", "broker.cli.explain", "Tell why messages of QUEUE are not delivered, a line for each thing found."
+    ),
+    Listed("get", "broker.cli.get", "Get a message from QUEUE and print it."),
+    Listed(
+        "group", "broker.cli.group", "Make a queue-sharing group, look at it, recover what a failed member has left."
+    ),
+    Listed(
+        "monitor",
+        "broker.cli.monitor",
+        "Start what the trigger messages of an initiation queue name, one after the other.",
+    ),
+    Listed("mqsc", "broker.cli.mqsc", "Run MQSC or ZMQSC commands of FILE, or of standard input."),
+    Listed(
+        "pause",
+        "broker.cli.pause",
+        "Start no more handlers for QUEUE until it is resumed, whoever serves it and whatever is started again.",
+    ),
+    Listed(
+        "pipeline", "broker.cli.pipeline", "Archive queues, report on them, put archived messages back: jobs on Spark."
+    ),
+    Listed("put", "broker.cli.put", "Put a message on QUEUE: TEXT, or standard input as it is."),
+    Listed(
+        "recover",
+        "broker.cli.recover",
+        "Make data that starts of what is left in DIR, the data of a stopped queue manager that does not start.",
+    ),
+    Listed(
+        "resume",
+        "broker.cli.pause",
+        "Start handlers for QUEUE again: for all messages that wait there, ALTER QLOCAL(QUEUE) TRIGGER.",
+    ),
+    Listed("run", "broker.cli.run", "Run a queue manager, here in the foreground."),
+    Listed(
+        "schedules",
+        "broker.cli.schedules",
+        "List schedules of periodic work, pause and resume them, run them at once, remove them.",
+    ),
+    Listed("status", "broker.cli.status", "Show the queue manager in figures."),
+    Listed(
+        "verify",
+        "broker.cli.verify",
+        "Look at every byte that counts of the data in DIR: of a queue manager that is stopped, or a backup.",
+    ),
+    Listed("worker", "broker.cli.worker", "Serve the handlers of apps and of modules with @process, over the wire."),
+)
 
 
-@click.group("evermq", cls=Program, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    "evermq",
+    cls=Program,
+    listed=COMMANDS,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.option(
     "--version",
     is_flag=True,
@@ -46,29 +96,3 @@ def main() -> None:
 
     Exit codes: 0 done, 10 some command failed or the queue was empty, 20 could not run.
     """
-
-
-for _command in (
-    run,
-    mqsc,
-    put,
-    get,
-    browse,
-    status,
-    explain,
-    monitor,
-    pause,
-    resume,
-    schedules,
-    dead_letters,
-    delayed,
-    backup,
-    verify,
-    recover,
-    group,
-    demo,
-    pipeline,
-    bench,
-    worker,
-):
-    main.add_command(_command)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import anyio
 import click
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from broker import Connection
+
+NO_QUEUE_MANAGER: Final = frozenset(
+    {
+        MQRC.CONNECTION_BROKEN,
+        MQRC.Q_MGR_NAME_ERROR,
+        MQRC.Q_MGR_NOT_AVAILABLE,
+        MQRC.Q_MGR_QUIESCING,
+        MQRC.Q_MGR_STOPPING,
+        MQRC.HOST_NOT_AVAILABLE,
+        MQRC.MAX_CONNS_LIMIT_REACHED,
+    }
+)
+"""The reasons that say there is no queue manager to talk to, rather than that it refused something."""
 
 Result = TypeVar("Result")
 Command = TypeVar("Command", bound="Callable[..., Any]")

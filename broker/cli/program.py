@@ -1,4 +1,5 @@
-"""The command group: turns everything that can go wrong into one line on standard error and an exit code.
+"""The command group: loads the command that is run, and turns everything that can go wrong into one line on standard
+error and an exit code.
 
 0: done. 10: some command failed, or the queue was empty. 20: it could not run at all (usage, configuration, no queue
 manager). 130 and 141 are what a shell reports for Ctrl-C and for a reader that went away; both are silent.
@@ -8,33 +9,22 @@ from __future__ import annotations
 
 import errno
 import sys
-from typing import Any, Final, NoReturn
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import click
 
 from broker.cli import streams
 from broker.cli.terminal import warn
-from broker.config import ConfigError
-from broker.mqi import MQRC, MQError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DONE: Final = 0
 SOME_FAILED: Final = 10
 COULD_NOT_RUN: Final = 20
 INTERRUPTED: Final = 130
 READER_GONE: Final = 141
-
-NO_QUEUE_MANAGER: Final = frozenset(
-    {
-        MQRC.CONNECTION_BROKEN,
-        MQRC.Q_MGR_NAME_ERROR,
-        MQRC.Q_MGR_NOT_AVAILABLE,
-        MQRC.Q_MGR_QUIESCING,
-        MQRC.Q_MGR_STOPPING,
-        MQRC.HOST_NOT_AVAILABLE,
-        MQRC.MAX_CONNS_LIMIT_REACHED,
-    }
-)
-"""The reasons that say there is no queue manager to talk to, rather than that it refused something."""
 
 
 class CannotRunError(Exception):
@@ -45,8 +35,45 @@ class SomeFailedError(Exception):
     """A part of what was asked could not be done; the message says which. Exit code 10."""
 
 
+class Listed(NamedTuple):
+    """A command before it is loaded: its name, the module that has it, and the first sentence of its help."""
+
+    name: str
+    module: str
+    help: str
+
+    def load(self) -> click.Command:
+        """The command itself, which the module has under its name."""
+        found = getattr(import_module(self.module), self.name.replace("-", "_"))
+        assert isinstance(found, click.Command)
+        return found
+
+
 class Program(click.Group):
     """The group of all commands. Its `main` never lets a mistake out as a traceback."""
+
+    def __init__(self, *arguments: Any, listed: Iterable[Listed], **keywords: Any) -> None:
+        super().__init__(*arguments, **keywords)
+        self._listed = {each.name: each for each in listed}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names, in order."""
+        return sorted(self._listed)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command, loaded now; None when there is none of that name."""
+        found = self._listed.get(cmd_name)
+        return found and found.load()
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands for the help, of what is known of them unloaded."""
+        limit = formatter.width - 6 - max(map(len, self._listed))
+        rows = [
+            (name, click.Command(name, help=self._listed[name].help).get_short_help_str(limit))
+            for name in self.list_commands(ctx)
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
     def main(self, args: Any = None, prog_name: Any = None, *others: Any, **extra: Any) -> NoReturn:
         """Run a command and exit; without arguments, show the help."""
@@ -82,18 +109,31 @@ def _reported(error: BaseException) -> int:
             return _failed(f"{error.format_message()}{_help(error)}", COULD_NOT_RUN)
         case click.ClickException():
             return _failed(error.format_message(), COULD_NOT_RUN)
-        case ConfigError() | CannotRunError():
+        case CannotRunError():
             return _failed(str(error), COULD_NOT_RUN)
         case SomeFailedError():
             return _failed(str(error), SOME_FAILED)
-        case MQError():
-            return _failed(str(error), COULD_NOT_RUN if error.reason in NO_QUEUE_MANAGER else SOME_FAILED)
         case OSError():
             _give_up_output()
             if error.errno == errno.EBADF and not error.filename:
                 return _failed("standard input or output is closed, which this command needs", COULD_NOT_RUN)
             place = f"{error.filename}: " if error.filename else ""
             return _failed(f"{place}{error.strerror or error}", COULD_NOT_RUN)
+        case _:
+            return _failed(str(error), _code_of(error))
+
+
+def _code_of(error: BaseException) -> int:
+    """The exit code for an error of the packages below, which are loaded here at the latest."""
+    from broker.cli.conversation import NO_QUEUE_MANAGER
+    from broker.config import ConfigError
+    from broker.mqi import MQError
+
+    match error:
+        case ConfigError():
+            return COULD_NOT_RUN
+        case MQError():
+            return COULD_NOT_RUN if error.reason in NO_QUEUE_MANAGER else SOME_FAILED
         case _:
             raise error
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from broker.cli.bulk_put import BulkPut
-from broker.cli.conversation import converse, with_url
+from broker.cli.conversation import NO_QUEUE_MANAGER, converse, with_url
 from broker.cli.identifier import identifier
 from broker.cli.lines import LINE_BYTES_MAX, GroupLines, Lines
-from broker.cli.program import COULD_NOT_RUN, DONE, NO_QUEUE_MANAGER, SOME_FAILED
+from broker.cli.program import COULD_NOT_RUN, DONE, SOME_FAILED
 from broker.cli.terminal import warn
 from broker.mqi import MQFMT, MQMF, MQOO, MQPER, MQPMO, MQPRI, MessageDescriptor, MQError
 from broker.mqi.descriptor import UTF_8

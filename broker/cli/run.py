@@ -18,12 +18,12 @@ from broker.engine.shared_desk import GroupError
 from broker.server import StartError, daemon
 from broker.server.errors import StoreLostError
 from broker.storage import StoreFailedError
-from triggers import TriggerMonitor
 
 if TYPE_CHECKING:
     from broker import QueueManager
     from broker.config import TriggerMonitorConfig
     from broker.server.daemon import Service
+    from triggers import TriggerMonitor
 
 COLLECTIONS = (2_000, 2, 25_000)
 """When the collector looks for cycles of references. The daemon makes few, and many objects that stay: with Python's
@@ -53,7 +53,9 @@ def run(file: str | None) -> None:
     config = load(Path(file) if file else None)
     logs.set_up(config.logging)
     monitor = config.trigger_monitor
-    services = [_trigger_monitor(monitor, config.queue_manager.quiesce_timeout)] if monitor.enabled else []
+    serves = monitor.enabled and monitor.handlers  # without handlers there is nothing to start
+    services = [_trigger_monitor(monitor, config.queue_manager.quiesce_timeout)] if serves else []
+    sys.path.insert(0, os.getcwd())
     gc.set_threshold(*COLLECTIONS)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -64,6 +66,7 @@ def run(file: str | None) -> None:
 
 def _trigger_monitor(config: TriggerMonitorConfig, stop_timeout: float) -> Service:
     """The service that starts handlers. Making it imports them, before the daemon is ready."""
+    from triggers import TriggerMonitor  # a daemon without handlers does not load them
 
     def service(manager: QueueManager) -> TriggerMonitor:
         if config.handlers:

@@ -1,16 +1,13 @@
-"""The text of one command to its syntax tree. The grammars are `mqsc.lark` and `zmqsc.lark`, both LALR(1).
+"""The text of one command to its syntax tree.
 
-A tree says what was written, word by word, and where; it does not know whether such a verb or keyword exists.
+A tree says what was written, word by word, and where; it does not know whether such a verb or keyword exists. The
+parser is loaded with the first command (`broker.commands.parsing`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 from typing import NamedTuple
-
-from lark import Lark, Token, Tree
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
 
 
 class SyntaxFailure(Exception):
@@ -54,45 +51,13 @@ class Command:
 
 def parse(text: str) -> Command:
     """The tree of an MQSC command; raises SyntaxFailure."""
-    return _parse("mqsc.lark", text)
+    from broker.commands import parsing
+
+    return parsing.parse("mqsc.lark", text)
 
 
 def parse_zmqsc(text: str) -> Command:
     """The tree of a ZMQSC command; raises SyntaxFailure. Each value is the single item of its keyword."""
-    return _parse("zmqsc.lark", text)
+    from broker.commands import parsing
 
-
-@cache
-def _grammar(name: str) -> Lark:
-    return Lark.open(name, rel_to=__file__, parser="lalr")
-
-
-def _parse(grammar: str, text: str) -> Command:
-    try:
-        tree = _grammar(grammar).parse(text)
-    except UnexpectedInput as error:
-        raise SyntaxFailure(_failure_end(error, text)) from None
-    verb, command_object, *parameters = (_parameter(part) for part in tree.children if isinstance(part, Tree))
-    return Command(text, verb, command_object, tuple(parameters))
-
-
-def _failure_end(error: UnexpectedInput, text: str) -> int:
-    if isinstance(error, UnexpectedToken) and error.token.type != "$END":
-        return error.token.end_pos or len(text)
-    if isinstance(error, UnexpectedCharacters):
-        return (error.pos_in_stream or 0) + 1
-    return len(text)
-
-
-def _parameter(tree: Tree[Token]) -> Parameter:
-    word, *tokens = (child for child in tree.children if isinstance(child, Token))
-    items = tuple(_item(token) for token in tokens if token.type != "CLOSE")
-    last = tokens[-1] if tokens else word
-    return Parameter(word.upper(), items or None, last.end_pos or 0)
-
-
-def _item(token: Token) -> Item:
-    if token.type == "BARE":
-        return Item(str(token), quoted=False)
-    quote = token[0]
-    return Item(token[1:-1].replace(quote * 2, quote), quoted=True)
+    return parsing.parse("zmqsc.lark", text)

@@ -20,7 +20,7 @@ from broker.storage.snapshot.upgrade import copy_rows, is_old
 from broker.storage.store import StoreFailedError, StoreFullError, StoreUnusableError
 
 if TYPE_CHECKING:
-    from broker.storage.disk.disk import Disk
+    from broker.storage.disk.disk import Content, Disk
 
 OLD_FILE: Final = "evermq.db"
 """The whole store up to version 1. In its place lies an empty database of a newer version: so an older release that is
@@ -177,6 +177,7 @@ def _holds_rows(disk: Disk, name: str) -> bool:
     return False
 
 
-def _holds_a_magic(content: bytes) -> bool:
+def _holds_a_magic(content: Content) -> bool:
     """Whether a log file has anything that looks like a record: without the manifest there is no key to check it."""
-    return any(content.startswith(record.MAGIC, at) for at in range(4096, len(content), 4096))
+    size = len(record.MAGIC)
+    return any(content[at : at + size] == record.MAGIC for at in range(4096, len(content), 4096))

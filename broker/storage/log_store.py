@@ -30,6 +30,7 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.pace import Pace
 from broker.storage.log.writer import Writer
 from broker.storage.snapshot.database import FIRST_KEY
+from broker.storage.snapshot.delta import Delta
 from broker.storage.start import open_store
 from broker.storage.store import BackupFailedError, DataDamagedError, Rows, Store, StoreFailedError, StoreFullError
 from broker.storage.tools.backup import Backup
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 
     from broker.storage.disk.disk import Disk, Worker
     from broker.storage.snapshot.database import Snapshot
-    from broker.storage.snapshot.delta import Delta
     from broker.storage.start import Opened
     from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow
 
@@ -106,6 +106,8 @@ class LogStore(Store):
             self._writer = Writer(opened.log, worker, pace, self._clock, self._fail)
             self._upkeep = Upkeep(self._disk, worker, self._clock, opened, self._ballast_bytes, self._fail)
             self._writer.keeper, self._upkeep.writer = self._upkeep, self._writer
+            self._opened = opened._replace(delta=Delta())  # the upkeep has it, until it is carried over
+            del opened
             await self._upkeep.open()
         except BaseException:
             with CancelScope(shield=True):

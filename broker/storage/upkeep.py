@@ -6,7 +6,7 @@
   which is given up for it, is back, or the files that are there have room enough (log rule 9). A database that another
   program has locked is tried again each second.
 - When no batch comes for a while, a database that is nearly all free room is written anew
-  (`broker.storage.shrinking`).
+  (`broker.storage.shrinking`), and memory that a start or a carry-over has left goes back to the system.
 - The manifest learns how far the log reaches: once a second under load, and when no batch comes for a while.
 - Each second all files are compared with those that are open (`broker.storage.file_watch`).
 
@@ -24,6 +24,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.clock import cancel_timer
+from broker.storage.disk import heap
 from broker.storage.file_watch import FileWatch
 from broker.storage.log.manifest import FAILED, ORDERLY
 from broker.storage.reserve import Reserve
@@ -94,6 +95,7 @@ class Upkeep:
         self._carrying = CarryOver(opened.database, opened.snapshot, opened.manifest, clock.time)
         self._shrinking = Shrinking(disk, opened.manifest, self)
         self._may_have_shrunk = True  # since it was last looked at
+        self._may_have_freed = True  # memory, since it was last given back
         self._carrying.committed = opened.uncarried
         self._number = opened.log.number  # of the last batch that was settled
         self._frozen: Delta | None = None  # what the carry-over that runs, or is tried again, has to write
@@ -272,7 +274,7 @@ class Upkeep:
     def _went_through(self) -> None:
         self._log.snap = self._carrying.number
         self._busy_since = None
-        self._may_have_shrunk = True
+        self._may_have_shrunk = self._may_have_freed = True
         self.last_carry_over = datetime.fromtimestamp(self._clock.time(), UTC)
         if self.full or not self._reserve.whole:
             self.database.submit(self._look_for_room, self._looked_for_room)
@@ -360,6 +362,7 @@ class Upkeep:
         else:
             self._note_durable()
             self._shrink()
+            self._give_back()
 
     def _shrink(self) -> None:
         """Have the database written anew, if it may be nearly all free room and what is in it stands still."""
@@ -369,6 +372,12 @@ class Upkeep:
         if self._may_have_shrunk and still and not (self.full or self._ended):
             self._may_have_shrunk = False
             self._shrinking.begin()
+
+    def _give_back(self) -> None:
+        """Not under load: what is free is used again then, and would have to be asked for."""
+        if self._may_have_freed:
+            self._may_have_freed = False
+            self.database.submit(lambda _: heap.give_back(), _ignored)
 
     def go_over(self, database: DatabaseWorker, snapshot: Snapshot) -> None:
         """Use this database from now on, which the manifest names."""

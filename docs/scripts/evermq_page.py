@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from broker.cli import main
+from broker.cli import COMMANDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,7 +32,7 @@ _HEAD = """\
 
 def page() -> str:
     """The whole page, in Markdown."""
-    return _HEAD + "".join(_command(name, command) for name, command in sorted(main.commands.items()))
+    return _HEAD + "".join(_command(each.name, each.load()) for each in COMMANDS)
 
 
 def _command(name: str, command: click.Command) -> str:

@@ -45,7 +45,7 @@ def reasons() -> str:
 
 def constants() -> str:
     """The text of `docs/constants.md`."""
-    everything = [getattr(mqi, name) for name in sorted(vars(mqi))]
+    everything = [getattr(mqi, name) for name in mqi.__all__]
     families = [each for each in everything if isinstance(each, type) and issubclass(each, Enum) and each is not MQRC]
     return _CONSTANTS_HEAD + "\n".join(map(_family, filter(_is_family, families)))
 

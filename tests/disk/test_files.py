@@ -8,6 +8,7 @@ from contextlib import suppress
 
 import pytest
 
+from broker.storage.disk.disk import Content
 from broker.storage.store import StoreUnusableError
 from tests.disk import damage
 from tests.disk.faults import Countdown, Crash
@@ -253,7 +254,7 @@ def test_a_read_fails_where_a_sector_is_bad_or_when_it_is_told_to() -> None:
     disk = machine.start()
     file = disk.open("f", BLOCK)
     assert file.read(0, BLOCK) == OLD
-    reads: list[Callable[[], bytes]] = [lambda: file.read(BLOCK, BLOCK), lambda: disk.read("f")]
+    reads: list[Callable[[], Content]] = [lambda: file.read(BLOCK, BLOCK), lambda: disk.read("f")]
     for read in reads:
         with pytest.raises(OSError, match="f") as raised:
             read()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import sqlite3
 import threading
+import weakref
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -240,6 +242,23 @@ async def test_nonpersistent_messages_are_given_once_after_an_orderly_stop_and_n
         await started.close()
         assert (await reopened(store)).messages == [kept]
         await store.close()
+
+
+async def test_what_the_log_held_at_the_start_is_let_go_when_it_is_carried_over(
+    disk_store: LogStore, tmp_path: Path
+) -> None:
+    await disk_store.write(batch(1))
+    killed = log_store(as_killed(tmp_path / "data", tmp_path / "killed"))
+    await killed.open()
+    first = weakref.ref(killed._upkeep.delta)
+    found = first()
+    assert found is not None
+    assert len(found.inserts) == 10
+    del found
+    await carried_over(killed)
+    gc.collect()
+    assert first() is None
+    await killed.close()
 
 
 @pytest.mark.parametrize("carry", [False, True], ids=["in the log", "in the snapshot"])

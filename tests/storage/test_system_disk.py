@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import logging
+import mmap
 import os
 import sqlite3
 import stat
@@ -583,7 +584,7 @@ def test_a_new_file_has_its_content_and_zeros_on_blocks_of_its_own(disk: SystemD
 def test_a_file_may_be_no_longer_than_its_first_bytes(disk: SystemDisk) -> None:
     disk.create("manifest.new", b"short", 5)
     disk.create("empty", b"", 0)
-    assert (disk.read("manifest.new"), disk.read("empty")) == (b"short", b"")
+    assert (bytes(disk.read("manifest.new")), bytes(disk.read("empty"))) == (b"short", b"")
 
 
 def test_a_file_that_is_there_is_made_anew(disk: SystemDisk, log: str) -> None:
@@ -656,6 +657,18 @@ def test_a_file_of_any_length_is_read_whole_and_not_opened_to_be_written(
     assert {flags & os.O_ACCMODE for _, flags, *_ in calls.made} == {os.O_RDONLY}
 
 
+@pytest.mark.parametrize("name", WAYS)
+def test_what_is_read_lies_in_pages_of_its_own(tmp_path: Path, takes_direct: None, name: str) -> None:
+    """In the heap a file of the log, once read, would stay: the allocator keeps pieces of such a size from then on."""
+    (tmp_path / "file").write_bytes(blocks(400))
+    way: ways.Way = WAYS[name](tmp_path / "file")  # type: ignore[assignment]
+    with closing(way):
+        content = way.read(4096, 399 * 4096)
+        assert isinstance(content.obj, mmap.mmap)
+        assert content.readonly
+        assert content == blocks(400)[4096:]
+
+
 def test_names_come_and_go(disk: SystemDisk, log: str) -> None:
     disk.create("manifest.new", b"new", 3)
     disk.create("manifest", b"old", 3)
@@ -664,7 +677,7 @@ def test_names_come_and_go(disk: SystemDisk, log: str) -> None:
     disk.remove(log)
     disk.sync_names()
     disk.sync("manifest")
-    assert (disk.names(), disk.read("manifest")) == ({"lock", "manifest"}, b"new")
+    assert (disk.names(), bytes(disk.read("manifest"))) == ({"lock", "manifest"}, b"new")
 
 
 def test_whatever_the_umask_all_files_are_their_owners_alone(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from broker import QueueManager
 from broker.storage import shrinking, upkeep
+from broker.storage.disk import heap
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.manifest import ManifestFile
 from broker.storage.log.record import HEADER_BYTES, pack
@@ -93,6 +94,26 @@ async def test_a_log_that_is_worth_it_is_carried_over_when_no_batch_comes(
     assert snap(disk_store) == 0
     await passed(disk_store, clock, 0.3)
     assert snap(disk_store) == 4
+
+
+async def test_memory_goes_back_when_no_batch_comes_once_for_what_a_start_or_a_carry_over_has_left(
+    disk_store: LogStore, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[None] = []
+    monkeypatch.setattr(heap, "give_back", lambda: given.append(None))
+    for number in range(1, 9):  # under load, even when something is carried over
+        await disk_store.write(batch(number))
+        await carried_over(disk_store)
+        await clock.advance(0.05)
+    assert len(given) == 0
+    await passed(disk_store, clock, 1)
+    assert len(given) == 1
+    await disk_store.write(batch(9))
+    await passed(disk_store, clock, 1)
+    assert len(given) == 1  # nothing was carried over since
+    await carried_over(disk_store)
+    await passed(disk_store, clock, 1)
+    assert len(given) == 2
 
 
 async def test_a_file_that_is_full_is_carried_over_while_batches_go_on(disk_store: LogStore) -> None:

@@ -130,7 +130,7 @@ def test_a_database_that_is_shorter_than_its_pages_is_told(tmp_path: Path) -> No
 
 def test_what_cannot_be_read_is_told(history: History, tmp_path: Path) -> None:
     class FailingDisk(SystemDisk):
-        def read(self, name: str) -> bytes:
+        def read(self, name: str) -> memoryview:
             if name == "log.1":
                 raise OSError(errno.EIO, "Input/output error")
             return super().read(name)

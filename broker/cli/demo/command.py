@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import click
 
-from broker.cli.conversation import connected, run
+from broker.cli.conversation import NO_QUEUE_MANAGER, connected, run
 from broker.cli.demo.account import Account
 from broker.cli.demo.daemon import Daemon
 from broker.cli.demo.exchange import KEPT, Exchange
 from broker.cli.demo.working import work
 from broker.cli.lines import LINE_BYTES_MAX, Lines
-from broker.cli.program import DONE, NO_QUEUE_MANAGER, SOME_FAILED, CannotRunError, lone
+from broker.cli.program import DONE, SOME_FAILED, CannotRunError, lone
 from broker.cli.signals import heed_signals
 from broker.mqi import MQDLH, MQError
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgpack
 
 from broker.core.message.properties import decoded
-from broker.core.selector.compiling import compile_text
 from broker.mqi.errors import MQError
 from broker.mqi.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
@@ -62,6 +61,8 @@ class Selector:
     __slots__ = ("_evaluate", "text")
 
     def __init__(self, text: str) -> None:
+        from broker.core.selector.compiling import compile_text  # with the first selector: its parser is large
+
         node = compile_text(text)
         for name in node.names:
             if name.startswith(_PREFIX) and name not in _FIELDS:

@@ -10,7 +10,7 @@ The calls of `Disk` and `DiskFile` block, and raise OSError. Names are those of 
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     import sqlite3
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from broker.storage.store import Done
 
 _T = TypeVar("_T")
+
+Content: TypeAlias = bytes | memoryview
+"""What was read of a file: not to be written to, and to be let go, for it may be long."""
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 """The errors that say the disk is full, or as much of it as one may have."""
@@ -38,7 +41,7 @@ class DiskFile(Protocol):
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write whole blocks. When it returns the medium has them; when it raises OSError, nobody knows what it has."""
 
-    def read(self, offset: int, size: int) -> bytes:
+    def read(self, offset: int, size: int) -> Content:
         """Read whole blocks of what is on the medium, not what a cache shows. Short at the end of the file."""
 
     def close(self) -> None:
@@ -121,7 +124,7 @@ class Disk(Protocol):
     def block_bytes(self) -> int:
         """The size of a block that this disk can write by itself: 4 KiB, or more where it must be."""
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str) -> Content:
         """The whole content of a file, of what is on the medium. As with `drop_cache`, not while a database connection
         has it open.
         """

@@ -140,7 +140,7 @@ class SystemDisk:
                 size *= 2
         return least
 
-    def read(self, name: str) -> bytes:
+    def read(self, name: str) -> memoryview:
         """The whole content of a file, of what is on the medium."""
         block_bytes = max(4096, mmap.PAGESIZE)
         file = SystemFile(self.path / name, block_bytes, os.O_RDONLY)

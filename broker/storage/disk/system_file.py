@@ -54,7 +54,7 @@ class SystemFile:
             self.write(offset, data)
         self._proven = True
 
-    def read(self, offset: int, size: int) -> bytes:
+    def read(self, offset: int, size: int) -> memoryview:
         """Read whole blocks of what is on the medium, not what a cache shows. Short at the end of the file."""
         if offset % self._block_bytes or size % self._block_bytes:
             raise self._misplaced(offset, size)

@@ -40,7 +40,7 @@ class Way(Protocol):
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write whole blocks; when it returns, the medium has them."""
 
-    def read(self, offset: int, size: int) -> bytes:
+    def read(self, offset: int, size: int) -> memoryview:
         """Read whole blocks of what the medium has; short at the end of the file."""
 
     def size(self) -> int:
@@ -92,17 +92,11 @@ class DirectWay(_Opened):
         if written != size:
             raise _short(written, size)
 
-    def read(self, offset: int, size: int) -> bytes:
+    def read(self, offset: int, size: int) -> memoryview:
         if not self._looked:  # There are file systems that take from the cache what it has, all the same.
             self.leave_cache()
             self._looked = True
-        buffer = self._buffer if size <= len(self._buffer) else self._larger(min(size, _CHUNK_BYTES))
-
-        def part(at: int, wanted: int) -> bytes:
-            aligned = buffer[:wanted]
-            return bytes(aligned[: os.preadv(self._fd, [aligned], at)])
-
-        return _in_parts(part, offset, size, self.size())
+        return _in_parts(lambda at, part: os.preadv(self._fd, [part], at), offset, size, self.size())
 
     def _larger(self, size: int) -> memoryview:
         """A buffer of at least `size` bytes that begins at a page."""
@@ -126,9 +120,9 @@ class BufferedWay(_Opened):
             raise _short(written, len(data))
         os.fdatasync(self._fd)
 
-    def read(self, offset: int, size: int) -> bytes:
+    def read(self, offset: int, size: int) -> memoryview:
         self.leave_cache()
-        return _in_parts(lambda at, wanted: os.pread(self._fd, wanted, at), offset, size, self.size())
+        return _in_parts(lambda at, part: os.preadv(self._fd, [part], at), offset, size, self.size())
 
 
 class FullSyncWay(_Opened):
@@ -146,8 +140,14 @@ class FullSyncWay(_Opened):
         if not sync_fully(self._fd):
             self.name = "pwrite and fsync"
 
-    def read(self, offset: int, size: int) -> bytes:
-        return _in_parts(lambda at, wanted: os.pread(self._fd, wanted, at), offset, size, self.size())
+    def read(self, offset: int, size: int) -> memoryview:
+        return _in_parts(self._fill, offset, size, self.size())
+
+    def _fill(self, offset: int, part: memoryview) -> int:
+        """As preadv(2), which not every macOS has."""
+        found = os.pread(self._fd, len(part), offset)
+        part[: len(found)] = found
+        return len(found)
 
 
 def ways() -> list[Callable[[Path, int], Way]]:
@@ -190,14 +190,19 @@ def _short(written: int, size: int) -> OSError:
     return OSError(errno.EIO, f"only {written} of {size} bytes were written")
 
 
-def _in_parts(part: Callable[[int, int], bytes], offset: int, size: int, end: int) -> bytes:
-    """What `part` reads from `offset` on, some at a time: `size` bytes, or what there is up to `end`."""
-    parts = []
-    while size > 0 and offset < end:
-        found = part(offset, min(size, _CHUNK_BYTES))
+def _in_parts(fill: Callable[[int, memoryview], int], offset: int, size: int, end: int) -> memoryview:
+    """What `fill` reads from `offset` on, some at a time: `size` bytes, or what there is up to `end`.
+
+    It lies in memory of its own, whole pages that go back to the system with the last view of them. In that of the
+    allocator a file of the log, once read, would have raised the size from which pieces do so, for good.
+    """
+    if size <= 0 or offset >= end:
+        return memoryview(b"")
+    content = memoryview(mmap.mmap(-1, size))
+    at = 0
+    while at < size and offset + at < end:
+        found = fill(offset + at, content[at : at + _CHUNK_BYTES])
         if not found:
             break
-        parts.append(found)
-        offset += len(found)
-        size -= len(found)
-    return b"".join(parts)
+        at += found
+    return content[:at].toreadonly()

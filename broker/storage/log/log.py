@@ -57,7 +57,7 @@ class Log:
         """Write what was read as the chain anew, in its places: the cache may have shown what the medium has not."""
         for record in chain.records:
             data = encode(
-                bytes(record.payload), record.number, record.generation, record.place,
+                record.payload, record.number, record.generation, record.place,
                 seed=self._seed, block_bytes=self._block_bytes,
             )  # fmt: skip
             self._files[record.place.file].write(record.place.block * self._block_bytes, data)

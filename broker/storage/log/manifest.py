@@ -124,7 +124,7 @@ class Slot(NamedTuple):
 def read_slots(disk: Disk) -> list[Slot]:
     """Both slots, past the cache; raises StoreUnusableError for a newer format, OSError."""
     content = disk.read(FILE)
-    slots = [content[start : start + 64 * 1024] for start in SLOTS]
+    slots = [bytes(content[start : start + 64 * 1024]) for start in SLOTS]
     return [Slot(slot, decode(slot)) for slot in slots]
 
 

@@ -19,6 +19,8 @@ from broker.core.message.rows import KeyRow, MessageRow, ObjectRow, Rows, Run
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from broker.storage.disk.disk import Content
+
 MAGIC: Final = b"EVMQ"
 FORMAT: Final = 1
 
@@ -62,7 +64,7 @@ def blocks_of(payload_length: int, block_bytes: int) -> int:
 
 
 def encode(
-    payload: bytes, number: int, generation: int, place: tuple[int, int], *, seed: int, block_bytes: int
+    payload: Content, number: int, generation: int, place: tuple[int, int], *, seed: int, block_bytes: int
 ) -> bytes:
     """The blocks of a record that is to lie at `place`, a file and a block. `seed` is the CRC-32 of the store's key."""
     header = _HEADER.pack(MAGIC, FORMAT, 0, generation, *place, len(payload), number, b"")
@@ -102,7 +104,7 @@ class FileHeader(NamedTuple):
     check: int
 
 
-def read_file_header(content: bytes) -> FileHeader | None:
+def read_file_header(content: Content) -> FileHeader | None:
     """What the first block of a log file says, unchecked; None when it is none."""
     if len(content) < _FILE_HEADER.size + _CHECK.size:
         return None

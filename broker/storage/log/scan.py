@@ -13,6 +13,8 @@ from broker.storage.log.record import MAGIC, Place, Record, decode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from broker.storage.disk.disk import Content
+
 
 class Chain(NamedTuple):
     """What follows the snapshot: its records without a gap, the last number, and records beyond a gap."""
@@ -30,14 +32,14 @@ class Chain(NamedTuple):
         return Place(last.place.file, last.place.block + last.blocks)
 
 
-def records_in(content: bytes, file: int, *, seed: int, block_bytes: int) -> Iterator[Record]:
+def records_in(content: Content, file: int, *, seed: int, block_bytes: int) -> Iterator[Record]:
     """The records of one log file that count, by place. The blocks of one that counts are jumped over."""
     data = memoryview(content)
     block = 1
     while block * block_bytes < len(data):
         start = block * block_bytes
         record = None
-        if content.startswith(MAGIC, start):
+        if bytes(data[start : start + len(MAGIC)]) == MAGIC:
             record = decode(data[start:], Place(file, block), seed=seed, block_bytes=block_bytes)
         if record is not None:
             yield record

@@ -168,7 +168,7 @@ class _Recovery:
     def _old_manifest(self) -> bytes:
         """As far as it can be read; it is replaced in its place."""
         try:
-            return self._disk.read(manifests.FILE)
+            return bytes(self._disk.read(manifests.FILE))
         except OSError:
             return b""
 
