@@ -55,7 +55,6 @@ def run(file: str | None) -> None:
     monitor = config.trigger_monitor
     serves = monitor.enabled and monitor.handlers  # without handlers there is nothing to start
     services = [_trigger_monitor(monitor, config.queue_manager.quiesce_timeout)] if serves else []
-    sys.path.insert(0, os.getcwd())
     gc.set_threshold(*COLLECTIONS)
     sys.setswitchinterval(SWITCH_SECONDS)
     try:
@@ -69,8 +68,7 @@ def _trigger_monitor(config: TriggerMonitorConfig, stop_timeout: float) -> Servi
     from triggers import TriggerMonitor  # a daemon without handlers does not load them
 
     def service(manager: QueueManager) -> TriggerMonitor:
-        if config.handlers:
-            current_folder.search()
+        current_folder.search()
         try:
             return TriggerMonitor(
                 manager,
