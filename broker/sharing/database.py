@@ -51,6 +51,8 @@ _PAUSE_SECONDS: Final = 0.1
 _AGAIN: Final = ("40001", "40P01")  # serialization_failure, deadlock_detected
 _MEANINGS: Final = {
     FENCED: MQRC.CF_NOT_AVAILABLE,
+    "EM006": MQRC.CF_NOT_AVAILABLE,  # a unit of work would leave messages behind
+    "EM007": MQRC.CF_NOT_AVAILABLE,  # somebody else has taken a recovery over, its owner perhaps
     "EM042": MQRC.OBJECT_IN_USE,
     "EM005": MQRC.BACKED_OUT,  # the unit of work has been ended by a peer
     "EM053": MQRC.Q_FULL,

@@ -123,7 +123,7 @@ async def _all(claim: Claim, transact: Transact, step: str, wanted: int) -> int:
     """Take one step after the other until there is no more to do."""
     query, total = _call(step, more=1), 0
     while True:
-        done = await transact(lambda session: session.fetchval(query, *claim.arguments, wanted))
+        done: int = await transact(lambda session: session.fetchval(query, *claim.arguments, wanted))
         total += done
         if done < wanted:
             return total

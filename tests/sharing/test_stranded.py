@@ -145,7 +145,7 @@ async def test_a_recovery_at_a_join_is_made_again_where_its_session_is_lost(memb
 # Statements
 
 
-_OF_THE_NEXT_LIFE = {
+_OF_THE_NEXT_LIFE: dict[str, tuple[str, list[Any]]] = {
     "return_tokens": ("return_tokens('QM1', 2, $2, $1, NULL, NULL)", [[UNIT], [TOKEN]]),
     "commit_unit": ("commit_unit($1)", [UNIT]),
     "commit_unit by itself": ("commit_unit(0, 2, $1)", [UNIT]),

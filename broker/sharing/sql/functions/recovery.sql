@@ -1,5 +1,6 @@
 -- The fence of all that a recovery writes: the recoverer may still write, and nobody has taken the recovery over, the
--- owner itself included, who recovers what earlier lives have left, or at its end this one. The recovery goes on.
+-- owner itself included, who recovers what earlier lives have left, or at its end this one. The recovery goes on. Where
+-- somebody has, only the recovery is over, not the life of the recoverer (`fence`).
 CREATE OR REPLACE FUNCTION fence_recovery(me text, my_epoch bigint, of_member text, claimed bigint, lease double precision)
 RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -10,7 +11,7 @@ BEGIN
     UPDATE member SET lease_until = clock_timestamp() + make_interval(secs => lease)
         WHERE name = of_member AND epoch = claimed AND recoverer = me AND state = 'RECOVERING';
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'recovery % of % is over', claimed, of_member USING ERRCODE = 'EM003';
+        RAISE EXCEPTION 'recovery % of % is over', claimed, of_member USING ERRCODE = 'EM007';
     END IF;
 END $$;
 
