@@ -26,6 +26,13 @@ _QUEUES: Final = """
 SELECT name, depth, (SELECT count(*) FROM handle WHERE handle.queue = queue.name) AS handles FROM queue ORDER BY name
 """
 _OLDER: Final = "SELECT name, version FROM member WHERE version < $1 AND name <> $2 ORDER BY name"
+_STRANDED: Final = """
+SELECT queue, member, epoch, state, unit::text, count(*) AS messages FROM message AS m
+    WHERE unit IS NOT NULL AND CASE state
+        WHEN 7 THEN NOT EXISTS (SELECT FROM prepared_unit WHERE id = m.unit)
+        ELSE NOT EXISTS (SELECT FROM unit_of_work AS u WHERE u.id = m.unit AND u.state = 'ACTIVE') END
+    GROUP BY queue, member, epoch, state, unit ORDER BY queue, state, unit
+"""
 _OLDEST: Final = """
 SELECT max(age(backend_xmin)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
@@ -67,13 +74,16 @@ class Administration:
             return [_told(row) for row in await self._fetch(session, MEMBERS, ADMINISTRATOR)]
 
     async def status(self) -> dict[str, Any]:
-        """The group in figures: members, shared queues, structures, and how far back the database must remember."""
+        """The group in figures: members, shared queues, messages that are in a unit of work which is over, structures,
+        and how far back the database must remember.
+        """
         async with self._session() as session:
             return {
                 "group": self._group.name,
                 "schema": self._group.schema,
                 "members": [_told(row) for row in await self._fetch(session, MEMBERS, ADMINISTRATOR)],
                 "queues": [dict(row) for row in await self._fetch(session, _QUEUES)],
+                "stranded": [dict(row) for row in await self._fetch(session, _STRANDED)],
                 "structures": dict(await self._fetch(session, "SELECT name, status FROM structure ORDER BY name")),
                 "oldest_snapshot": (await self._fetch(session, _OLDEST))[0][0] or 0,
             }

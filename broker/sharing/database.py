@@ -23,7 +23,7 @@ from broker.mqi.reasons import MQRC
 from broker.sharing.flushes import Flushes
 from broker.sharing.lease_times import LeaseTimes
 from broker.sharing.schema import released
-from broker.sharing.sessions import CONNECT_SECONDS, Figures, Lane, Lanes, Session
+from broker.sharing.sessions import CONNECT_SECONDS, RECOVERY, Figures, Lane, Lanes, Session
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -51,6 +51,8 @@ _PAUSE_SECONDS: Final = 0.1
 _AGAIN: Final = ("40001", "40P01")  # serialization_failure, deadlock_detected
 _MEANINGS: Final = {
     FENCED: MQRC.CF_NOT_AVAILABLE,
+    "EM006": MQRC.CF_NOT_AVAILABLE,  # a unit of work would leave messages behind
+    "EM007": MQRC.CF_NOT_AVAILABLE,  # somebody else has taken a recovery over, its owner perhaps
     "EM042": MQRC.OBJECT_IN_USE,
     "EM005": MQRC.BACKED_OUT,  # the unit of work has been ended by a peer
     "EM053": MQRC.Q_FULL,
@@ -114,6 +116,7 @@ class Database:
         self._group = group
         self._times = LeaseTimes(group.lease)
         self._lanes = Lanes(lambda: self.session("calls"), self.figures)
+        self._recovery = Lanes(lambda: self.session("calls"), self.figures, RECOVERY)
         self._flushes = Flushes(self.figures)
 
     @property
@@ -129,17 +132,25 @@ class Database:
         return self._group.schema
 
     def begin(self, epoch: int) -> None:
-        """A life of the member begins: sessions say whose and of which life they are."""
-        self._lanes.drop()
+        """A life of the member begins: sessions say whose and of which life they are. There are none for calls yet."""
+        self._lanes.shut("the queue manager has not recovered yet what it has left in its queue-sharing group")
+        self._recovery.drop()
         self._epoch = epoch
+        self._recovery.open()
+
+    async def open(self) -> None:
+        """What earlier lives have left has come to its end: let calls have sessions."""
+        await self._recovery.close()
         self._lanes.open()
 
     def shut(self, why: str) -> None:
         """The life is over, or not begun yet: all transactions end with CF_NOT_AVAILABLE (2345), `why`."""
         self._lanes.shut(why)
+        self._recovery.shut(why)
 
     async def close(self) -> None:
         """End all sessions."""
+        await self._recovery.close()
         await self._lanes.close()
 
     async def session(self, purpose: str) -> Session:
@@ -181,9 +192,11 @@ class Database:
 
     # Transactions
 
-    async def transact(self, work: Callable[[Session], Awaitable[T]], restore: Callable[[], None]) -> T:
+    async def transact(
+        self, work: Callable[[Session], Awaitable[T]], restore: Callable[[], None], *, joining: bool = False
+    ) -> T:
         """Do `work` in one transaction behind the fence, and commit it. `restore` takes back what it has changed in
-        memory when it was not committed, for whatever reason.
+        memory when it was not committed, for whatever reason. `joining`: there are no sessions for calls yet.
 
         Raises MQError: CF_NOT_AVAILABLE (2345), CF_STRUC_IN_USE (2346), and what `work` does; OutcomeUnknownError.
         """
@@ -211,7 +224,7 @@ class Database:
                 raise
             return result
 
-        return await self._make(in_transaction, restore)
+        return await self._make(in_transaction, restore, self._recovery if joining else self._lanes)
 
     async def transact_at_once(self, work: Callable[[Lane], Awaitable[T]], restore: Callable[[], None]) -> T | None:
         """As `transact`, for work that is one statement, whose function enters with the number of the lane (`enter` in
@@ -227,13 +240,13 @@ class Database:
                     raise _MaybeMadeError(None) from error
                 raise
 
-        return await self._make(by_itself, restore)
+        return await self._make(by_itself, restore, self._lanes)
 
-    async def _make(self, make: Callable[[Lane], Awaitable[T]], restore: Callable[[], None]) -> T:
+    async def _make(self, make: Callable[[Lane], Awaitable[T]], restore: Callable[[], None], lanes: Lanes) -> T:
         self.figures.transactions += 1
         life = self._epoch
         try:
-            async with self._lanes.lend() as lane:
+            async with lanes.lend() as lane:
                 for attempt in range(1, ATTEMPTS + 1):
                     if self._epoch != life:
                         raise MQError(MQRC.CF_NOT_AVAILABLE, _OVER)
@@ -243,7 +256,7 @@ class Database:
                         restore()
                         self.figures.retries += 1
                         logger.debug("transaction made again member=%s attempt=%d: %s", self.member, attempt, error)
-                        await self._lanes.renew(lane)
+                        await lane.renew()
         except OutcomeUnknownError:
             raise
         except BaseException:
@@ -300,7 +313,7 @@ class Database:
             if self._epoch != life:  # and with it all that is known of its transactions
                 raise OutcomeUnknownError(_OVER)
             try:
-                await self._lanes.renew(lane)
+                await lane.renew()
                 made = await lane.session.fetchval("SELECT settle_turn($1, $2)", lane.number, lane.turn)
             except (MQError, asyncpg.PostgresError, *LOST) as error:
                 lane.drop()
@@ -337,7 +350,7 @@ class Database:
                     if getattr(error, "sqlstate", None) not in _AGAIN and not _is_lost(lane, error):
                         raise self._told(error) from error
                     self.figures.retries += 1
-                    await self._lanes.renew(lane)
+                    await lane.renew()
         raise MQError(
             MQRC.CF_STRUC_IN_USE, f"others have kept this call from being made {ATTEMPTS} times: make it again"
         )

@@ -27,7 +27,7 @@ from broker.mqi.errors import MQError
 from broker.sharing.database import LOST, OutcomeUnknownError
 from broker.sharing.lease import Lease, words
 from broker.sharing.lease_times import LeaseTimes
-from broker.sharing.recovery import Claim, recover
+from broker.sharing.recovery import Claim, StuckError, recover
 from broker.sharing.schema import UnsuitableError, check_database, ensure
 from broker.sharing.takeover import LOCK_TIMEOUT, Takeover, end_sessions
 
@@ -145,10 +145,12 @@ class Membership:
         except UnsuitableError as error:
             raise GroupError(self._told(str(error))) from error
         database.begin(epoch)
+        desk.returns.forget()
         self.lives += 1
         self._lost = anyio.Event()
         try:
             await self._recover(epoch)
+            await database.open()
             await desk.joined()
         except BaseException:
             database.shut("the queue manager has not joined its queue-sharing group yet")
@@ -195,9 +197,10 @@ class Membership:
 
     async def _recover(self, claimed: int) -> None:
         """End what lives of this member before the epoch `claimed` have left."""
+        joining = claimed == self._database.epoch
 
-        async def step(work: Callable[[Session], Awaitable[int]]) -> int:
-            return await self._database.transact(work, _nothing)
+        async def step(work: Callable[[Session], Awaitable[Any]]) -> Any:
+            return await self._database.transact(work, _nothing, joining=joining)
 
         claim = Claim(self.name, self._database.epoch, self.name, claimed, self.times.lease)
         done = await recover(claim, step)
@@ -260,17 +263,20 @@ class Membership:
     async def _join_again(self) -> bool:
         """Join when that can be done. False: the queue manager ends, or is not to join any more."""
         while not self._stop.is_set():
+            pause = min(self.times.watch, _AGAIN_SECONDS)
             try:
                 await self._join()
             except HeldError as held:
                 logger.error("%s", self._told(_taken(self.name, held)))
             except GroupError as error:
                 logger.error("%s", error)
+            except StuckError:  # it has told what holds it
+                pause = self.times.lease
             except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
                 logger.debug("group not joined again member=%s: %s", self.name, error)
             else:
                 return True
-            with anyio.move_on_after(min(self.times.watch, _AGAIN_SECONDS)):
+            with anyio.move_on_after(pause):
                 await self._stop.wait()
         return False
 

@@ -58,6 +58,10 @@ class Returns:
             await self._database.repeat(_RETURN, *own, first.tokens, first.begun, *(first.turn or (None, None)))
             self.pending = [each for each in self.pending if each is not first]
 
+    def forget(self) -> None:
+        """Another life of the member begins: what the last one was given its recovery gives back."""
+        self.pending.clear()
+
     async def unclaimed(self, askers: Mapping[Asker, Joined], tokens: Sequence[UUID]) -> None:
         """Nobody takes what was given to them by these tokens."""
         self._leave(askers, tokens, None)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 SESSIONS_MAX: Final = 8
 """Sessions of one member for calls."""
 
+CALLS: Final = range(SESSIONS_MAX)
+RECOVERY: Final = range(SESSIONS_MAX, SESSIONS_MAX + 1)
+"""Numbers of the lanes for calls, and of the one for what a member does before it lets calls have theirs."""
+
 CONNECT_SECONDS: Final = 5.0
 """How long to try to get a session."""
 
@@ -88,16 +92,21 @@ class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tells type c
 
 class Lane:
     """A session that is lent to one transaction at a time. `turn` is the number of the last; it is even. `lasting`:
-    what that does has to outlive a crash of the database.
+    what that does has to outlive a crash of the database. `renew` gives it a session, unless it has one; it raises
+    CF_NOT_AVAILABLE (2345).
     """
 
-    __slots__ = ("lasting", "number", "session", "turn")
+    __slots__ = ("_lanes", "lasting", "number", "session", "turn")
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, lanes: Lanes) -> None:
+        self._lanes = lanes
         self.number = number
         self.turn = 0
         self.lasting = True
         self.session: Any = None
+
+    async def renew(self) -> None:
+        await self._lanes.renew(self)
 
     def drop(self) -> None:
         """The session is of no use any more."""
@@ -107,18 +116,20 @@ class Lane:
 
 
 class Lanes:
-    """The sessions of a member for calls. `connect` makes another."""
+    """Sessions of a member for transactions, with these numbers. `connect` makes another."""
 
-    def __init__(self, connect: Callable[[], Coroutine[Any, Any, Session]], figures: Figures) -> None:
+    def __init__(
+        self, connect: Callable[[], Coroutine[Any, Any, Session]], figures: Figures, numbers: range = CALLS
+    ) -> None:
         self._connect = connect
         self._figures = figures
-        self._limit = anyio.Semaphore(SESSIONS_MAX, fast_acquire=True)
-        self._all = [Lane(number) for number in range(SESSIONS_MAX)]
+        self._limit = anyio.Semaphore(len(numbers), fast_acquire=True)
+        self._all = [Lane(number, self) for number in numbers]
         self._free = self._all[::-1]
         self._shut = "the queue manager has not joined its queue-sharing group yet"
 
     def open(self) -> None:
-        """Let calls have sessions."""
+        """Let transactions have sessions."""
         self._shut = ""
 
     def shut(self, why: str) -> None:

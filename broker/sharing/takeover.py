@@ -112,7 +112,7 @@ class Takeover:
             logger.debug("another peer recovers member=%s by=%s", member, me)
             return
 
-        async def step(work: Callable[[Session], Awaitable[int]]) -> int:
+        async def step(work: Callable[[Session], Awaitable[Any]]) -> Any:
             return await database.transact(work, _nothing)
 
         done = await recover(Claim(me, database.epoch, member, claimed, times.lease), step)

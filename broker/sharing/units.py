@@ -184,7 +184,9 @@ class Units:
         """Messages got outside syncpoint are gone."""
         for entry in entries:
             await session.execute(
-                "DELETE FROM message WHERE queue = $1 AND place = $2 AND state = 2", entry.queue.name, entry.key
+                "DELETE FROM message WHERE queue = $1 AND place = $2 AND state = 2 AND unit IS NULL",
+                entry.queue.name,
+                entry.key,
             )
 
     def _in_doubt(self, unit: Unit, half: PrivateHalf | None, error: OutcomePendingError) -> MQError:

@@ -35,6 +35,11 @@ LEAKS: Final = {
         f" WHERE NOT state = ANY ('{{{','.join(map(str, _AT_REST))}}}')"
         " OR unit IS NOT NULL OR token IS NOT NULL OR owner IS NOT NULL"
     ),
+    "messages in no unit of work": (
+        "SELECT queue, place, state, unit, member FROM message AS m WHERE unit IS NOT NULL AND CASE state"
+        " WHEN 7 THEN NOT EXISTS (SELECT FROM prepared_unit WHERE id = m.unit)"
+        " ELSE NOT EXISTS (SELECT FROM unit_of_work AS u WHERE u.id = m.unit AND u.state = 'ACTIVE') END"
+    ),
     "keys in units of work": "SELECT queue, key, unit FROM put_key WHERE unit IS NOT NULL",
     "depths that are wrong": (
         "SELECT name, depth, there FROM queue,"

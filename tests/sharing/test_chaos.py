@@ -179,7 +179,7 @@ async def test_a_member_dies_at_the_step_that_is_named(group: GroupDatabase, tmp
 @pytest.mark.postgres
 @pytest.mark.timeout(900)
 async def test_nothing_is_lost_doubled_or_torn_while_everything_fails(tmp_path: Path) -> None:
-    chosen = Chosen(pause=0.05, seed=79866)  # beside other tests; with this seed, each kind of trouble comes early
+    chosen = Chosen(pause=0.05, seed=111624)  # beside other tests; with this seed, each kind of trouble comes early
     result = await run(tmp_path, chosen)
     assert result.wrong == [], str(result)
     assert result.consumed

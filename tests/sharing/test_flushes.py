@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING, Any
+from unittest.mock import AsyncMock
 
 import asyncpg
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from broker import QueueManager, QueueSharingGroup
 from broker.mqi import MQGMO, MQPMO, MessageDescriptor
 from broker.sharing.flushes import Flushes
-from broker.sharing.sessions import Figures, Lane
+from broker.sharing.sessions import Figures, Lane, Lanes
 from tests.conformance.expect import ALL, drained
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Session:
 
 
 def lane(session: Any) -> Lane:
-    made = Lane(0)
+    made = Lane(0, Lanes(AsyncMock(), Figures()))
     made.session = session
     return made
 

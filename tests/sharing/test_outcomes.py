@@ -14,6 +14,7 @@ from broker.sharing.database import ATTEMPTS
 from tests.conformance.expect import ALL, fails
 from tests.sharing.members import Members
 from tests.sharing.test_mixed_units import BACKED_OUT, COMMITTED, found, open_unit, outcomes_of
+from tests.sharing.test_recovery import session_of
 from tests.sharing.test_units import drain
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ async def test_trap_2_who_asks_for_an_outcome_waits_for_the_server_that_is_still
     program = await members.connect("QM1")
     await (await program.open("Q", ALL)).put(b"shared", PERSISTENT, MQPMO.SYNCPOINT)
     (row,) = await members.group.rows("SELECT id FROM unit_of_work")
-    old = await members.group.session()
+    old = await session_of(members, "QM1")
     late = old.transaction()
     await late.start()
     assert await old.fetchval("SELECT commit_unit($1::uuid)", row["id"])
@@ -109,7 +110,7 @@ async def test_trap_2_a_unit_that_was_found_active_and_backed_out_cannot_be_comm
     await (await program.open("Q", ALL)).put(b"shared", PERSISTENT, MQPMO.SYNCPOINT)
     (row,) = await members.group.rows("SELECT id FROM unit_of_work")
     assert not await outcomes_of(members["QM1"]).learn(row["id"])
-    late = await members.group.session()
+    late = await session_of(members, "QM1")
     assert not await late.fetchval("SELECT commit_unit($1::uuid)", row["id"])
     await late.close()
     with fails(MQRC.BACKED_OUT):

@@ -72,7 +72,8 @@ async def test_what_a_member_leaves_behind_is_found_by_its_kind(postgres: Postgr
         f"INSERT INTO put_key (queue, key, unit, place, msg_id, digest) VALUES ('Q', 'k', {unit}, 1, 'm', 'd')",
         "INSERT INTO queue VALUES ('Q', 7)",
         "INSERT INTO message (queue, place, persistent, state, unit, msg_id, descriptor, length, body, put_by)"
-        f" VALUES ('Q', 1, true, 2, {unit}, 'm', '', 0, '', 'QM1')",
+        f" VALUES ('Q', 1, true, 2, {unit}, 'm', '', 0, '', 'QM1'),"
+        " ('Q', 2, true, 2, '00000000-0000-0000-0000-000000000002', 'm', '', 0, '', 'QM1')",
         "SELECT pg_advisory_lock(1)",
     ):
         await session.execute(sql)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
+from uuid import uuid4
 
 import asyncpg
 import pytest
@@ -176,6 +177,27 @@ async def test_an_owner_that_is_back_finishes_itself_and_stops_the_peer_that_was
     await session.close()
     assert await state_of(members, "QM3") == "ACTIVE"
     assert await members.group.value("SELECT count(*) FROM unit_of_work WHERE state = 'ACTIVE'") == 1
+
+
+async def test_a_member_stays_in_the_group_when_the_owner_of_what_it_recovers_is_back(members: Members) -> None:
+    original, database, membership = recovery._all, members.desk("QM1").database, members.desk("QM1").membership
+    await members.group.rows(
+        "INSERT INTO member (name, epoch, state, lease_until, instance) VALUES ('QM9', 1, 'ACTIVE', '-infinity', $1)",
+        uuid4(),
+    )
+
+    async def owner_is_back(claim: recovery.Claim, transact: recovery.Transact, step: str, wanted: int) -> int:
+        if step == "recover_units" and claim.by == "QM1":
+            await members.group.rows(
+                "UPDATE member SET epoch = epoch + 1, state = 'ACTIVE', recoverer = NULL WHERE name = 'QM9'"
+            )
+        return await original(claim, transact, step, wanted)
+
+    epoch = database.epoch
+    with patch.object(recovery, "_all", owner_is_back), fails(MQRC.CF_NOT_AVAILABLE):
+        await membership.takeover.look()
+    assert (membership.state, database.epoch) == ("joined", epoch)
+    await members.group.rows("DELETE FROM member WHERE name = 'QM9'")
 
 
 async def test_trap_9_what_stands_between_its_fence_and_its_insert_is_not_written_after_a_takeover(

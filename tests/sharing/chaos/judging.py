@@ -46,13 +46,35 @@ _OF_AGENTS: Final = {
 
 _ON_THEIR_WAY: Final = "SELECT count(*) FROM message WHERE queue = 'SYSTEM.QSG.TRANSMIT.QUEUE' HAVING count(*) > 0"
 
-_WHILE_MEMBERS_RUN: Final = ("units of work", "handles", "connection tags", "messages not at rest")
+_WHILE_MEMBERS_RUN: Final = (
+    "units of work",
+    "handles",
+    "connection tags",
+    "messages not at rest",
+    "messages in no unit of work",
+)
+
+
+_SLOWNESS: Final = """
+CREATE TABLE slowness (share double precision NOT NULL, seconds double precision NOT NULL);
+INSERT INTO slowness VALUES (0, 0);
+CREATE FUNCTION be_slow() RETURNS void LANGUAGE sql AS $$
+    SELECT pg_sleep(seconds * random()) FROM slowness WHERE random() < share
+$$;
+"""
+_FENCE: Final = "SELECT pg_get_functiondef('fence(text, bigint)'::regprocedure)"
+_FENCED: Final = "END IF;"
 
 
 async def watch(group: GroupDatabase) -> None:
-    """Let the database note which messages it gives to whoever gets outside syncpoint."""
+    """Let the database note which messages it gives to whoever gets outside syncpoint, and be slow behind the fence
+    when `Trouble` says so.
+    """
     session = await group.session()
-    await session.execute(_NOTE)
+    await session.execute(_NOTE + _SLOWNESS)
+    fence = await session.fetchval(_FENCE)
+    assert fence.count(_FENCED) == 1
+    await session.execute(fence.replace(_FENCED, f"{_FENCED} PERFORM be_slow();"))
     await session.close()
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Final
 
 from tests.sharing.chaos.processes import StartError
+from tests.sharing.postgres import OWNER
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -37,6 +38,10 @@ STEPS_OF_START: Final = "join_group", *STEPS_OF_RECOVERY
 STEPS_OF_TAKEOVER: Final = "count", "take_over", *STEPS_OF_RECOVERY
 """Of a peer's; `count` is of the sessions that are ended (queue-sharing rules 10.3.2 and 10.3.3)."""
 
+SLOWEST_SECONDS: Final = LEASE_SECONDS
+"""Longer than the database lets a statement take."""
+
+_MEANWHILE: Final = 0.5  # of the times when statements are slow something else happens
 _STARTS: Final = 20
 _HEAL_SECONDS: Final = 120.0
 _RENEWED: Final = (
@@ -74,6 +79,7 @@ class Trouble:
             self._cut_listeners: 2,
             self._lose_answers: 4,
             self._hold_line: 2,
+            self._slow_statements: 3,
         }
 
     async def run(self, seconds: float) -> None:
@@ -216,6 +222,18 @@ class Trouble:
         line.hold()
         await asyncio.sleep(self._random.choice((0.1, 3.0, LEASE_SECONDS + 2.0)))
         line.let_through()
+
+    async def _slow_statements(self) -> None:
+        """For a while statements take long, some of them, at random, behind the fence that they hold."""
+        await self._slow(self._random.choice((0.02, 0.1, 0.5)), self._random.choice((0.1, 1.0, SLOWEST_SECONDS)))
+        await asyncio.sleep(self._random.uniform(1.0, 5.0))
+        if self._random.random() < _MEANWHILE:
+            await self._random.choice((self._terminate_session, self._lose_answers, self._kill))()
+        await self._slow(0.0, 0.0)
+
+    async def _slow(self, share: float, seconds: float) -> None:
+        sql = f"UPDATE {self._group.schema}.slowness SET share = {share}, seconds = {seconds}"
+        await asyncio.to_thread(self._group.server.sql, sql, database=OWNER)
 
     async def _terminate(self, pid: str) -> None:
         await asyncio.to_thread(self._group.server.sql, f"SELECT pg_terminate_backend({int(pid)})")

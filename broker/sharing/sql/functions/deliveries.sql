@@ -50,7 +50,9 @@ DECLARE
 BEGIN
     PERFORM enter(on_lane, my_turn);
     WITH active AS (
-        UPDATE unit_of_work SET state = 'COMMITTED' WHERE id = ANY (units) AND state = 'ACTIVE' RETURNING id
+        UPDATE unit_of_work SET state = 'COMMITTED' WHERE id = ANY (units) AND state = 'ACTIVE'
+            AND member = current_setting('evermq.member') AND epoch = current_setting('evermq.epoch')::bigint
+            RETURNING id
     ) SELECT coalesce(array_agg(id), '{}') INTO decided FROM active;
     DELETE FROM message WHERE unit = ANY (decided) AND state = 2;
     RETURN decided;
@@ -69,7 +71,8 @@ DECLARE
     total bigint;
 BEGIN
     PERFORM enter(on_lane, my_turn);
-    UPDATE unit_of_work SET state = 'BACKED_OUT' WHERE id = of_unit AND epoch = my_epoch AND state = 'ACTIVE';
+    UPDATE unit_of_work SET state = 'BACKED_OUT'
+        WHERE id = of_unit AND member = current_setting('evermq.member') AND epoch = my_epoch AND state = 'ACTIVE';
     IF NOT FOUND THEN
         RETURN NULL;
     END IF;

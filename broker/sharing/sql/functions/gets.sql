@@ -50,7 +50,8 @@ BEGIN
     PERFORM still_defined(q_name, q_version);
     IF cardinality(removed) > 0 THEN
         WITH gone AS (
-            DELETE FROM message WHERE queue = q_name AND place = ANY (removed) AND state = 2 RETURNING place, owner
+            DELETE FROM message WHERE queue = q_name AND place = ANY (removed) AND state = 2 AND member = me AND unit IS NULL
+                RETURNING place, owner
         ) DELETE FROM put_key AS p USING gone
             WHERE gone.owner = 'cancels' AND p.queue = q_name AND p.place = gone.place;
     END IF;

@@ -1,16 +1,17 @@
--- What was got outside syncpoint has been handed over, and goes.
+-- What this member has got outside syncpoint has been handed over, and goes.
 CREATE OR REPLACE FUNCTION remove_messages(me text, my_epoch bigint, q_names text[], places bigint[]) RETURNS void
 LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM fence(me, my_epoch);
     WITH gone AS (
         DELETE FROM message AS m USING unnest(q_names, places) AS g (queue, place)
-            WHERE m.queue = g.queue AND m.place = g.place AND m.state = 2 RETURNING m.queue, m.place, m.owner
+            WHERE m.queue = g.queue AND m.place = g.place AND m.state = 2
+            AND m.member = me AND m.unit IS NULL RETURNING m.queue, m.place, m.owner
     ) DELETE FROM put_key AS p USING gone WHERE gone.owner = 'cancels' AND p.queue = gone.queue AND p.place = gone.place;
 END $$;
 
--- Nobody takes what these gets have been given: it goes back as if it had not been got, and units go that had begun
--- with it. Where the transaction that gave it may be under way still, this waits for its end. How many messages that
+-- Nobody takes what these gets have been given, in this life: it goes back as if it had not been got, and units go that
+-- had begun with it and hold nothing else. What another life has been given its recovery gives back. Where the transaction that gave it may be under way still, this waits for its end. How many messages that
 -- were.
 CREATE OR REPLACE FUNCTION return_tokens(
     me text, my_epoch bigint, tokens uuid[], begun uuid[], on_lane integer, turn bigint
@@ -23,7 +24,6 @@ BEGIN
     IF on_lane IS NOT NULL THEN
         PERFORM settle_turn(on_lane, turn);
     END IF;
-    DELETE FROM unit_of_work WHERE id = ANY (begun);
     FOR touched IN
         WITH back AS (
             UPDATE message SET state = CASE WHEN not_before > now_seconds() THEN 8 ELSE 1 END,
@@ -35,6 +35,8 @@ BEGIN
         PERFORM announce(touched.queue, 0, 0);
         total := total + touched.count;
     END LOOP;
+    DELETE FROM unit_of_work AS u WHERE id = ANY (begun) AND member = me AND epoch = my_epoch
+        AND NOT EXISTS (SELECT FROM message WHERE unit = u.id);
     RETURN total;
 END $$;
 

@@ -16,17 +16,18 @@ BEGIN
     END IF;
 END $$;
 
--- The first shared call of a unit of work.
+-- The first shared call of a unit of work, or the same made again. One that was ended meanwhile does not begin.
 CREATE OR REPLACE FUNCTION begin_unit(me text, my_epoch bigint, of_unit uuid, of_tag bytea) RETURNS void LANGUAGE sql AS $$
-    INSERT INTO unit_of_work (id, member, epoch, tag) VALUES (of_unit, me, my_epoch, of_tag) ON CONFLICT (id) DO NOTHING
+    SELECT join_unit(me, my_epoch, of_unit, of_tag)
 $$;
 
--- The unit is committed, with all its effects. Whether it was still active.
+-- The unit is committed, with all its effects, in the life of the member in which it began. Whether it was still active.
 CREATE OR REPLACE FUNCTION commit_unit(of_unit uuid) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     touched record;
 BEGIN
-    UPDATE unit_of_work SET state = 'COMMITTED' WHERE id = of_unit AND state = 'ACTIVE';
+    UPDATE unit_of_work SET state = 'COMMITTED' WHERE id = of_unit AND state = 'ACTIVE'
+        AND member = current_setting('evermq.member') AND epoch = current_setting('evermq.epoch')::bigint;
     IF NOT FOUND THEN
         RETURN false;
     END IF;
@@ -74,7 +75,8 @@ BEGIN
             VALUES (of_unit, me, my_epoch, 'BACKED_OUT')
             ON CONFLICT (id) DO NOTHING;
     END IF;
-    SELECT state INTO decision FROM unit_of_work WHERE id = of_unit FOR UPDATE;
+    SELECT state INTO decision FROM unit_of_work
+        WHERE id = of_unit AND epoch <= my_epoch FOR UPDATE;
     IF decision = 'ACTIVE' THEN
         PERFORM back_out_unit(of_unit);
         decision := 'BACKED_OUT';
@@ -87,7 +89,7 @@ END $$;
 CREATE OR REPLACE FUNCTION forget_units(me text, my_epoch bigint, units uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM fence(me, my_epoch);
-    DELETE FROM unit_of_work WHERE id = ANY (units) AND state <> 'ACTIVE';
+    DELETE FROM unit_of_work WHERE id = ANY (units) AND epoch <= my_epoch AND state <> 'ACTIVE';
 END $$;
 
 -- The unit is backed out, with all its effects. Whether it was still active.
