@@ -19,6 +19,9 @@ UVLOOP: Backend = ("asyncio", {"use_uvloop": True})
 both_loops = pytest.mark.parametrize("anyio_backend", [ASYNCIO, UVLOOP], ids=["asyncio", "uvloop"])
 """Marks a test, or a class of them, that concerns what the loops do differently."""
 
+asyncio_alone = pytest.mark.parametrize("anyio_backend", [ASYNCIO], ids=["asyncio"])
+"""Marks a long random run that looks at what holds at rest: uvloop shows nobody what it is about to call."""
+
 
 @pytest.fixture
 def anyio_backend(request: pytest.FixtureRequest) -> Backend:
