@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from broker.core.calls import damage, handoff
 from broker.core.message.rows import Rows
 from broker.core.moment import Moment
+from broker.core.prepared import half as private_halves
 from broker.engine.answers import nobody
 from broker.engine.bodies import tell_damage
 from broker.engine.deliveries import DeliveryDesk
@@ -79,6 +80,8 @@ class EngineContext:
         if committed:
             for entry in gets:
                 self.bodies.gone(entry)
+        elif unit.shared is not None and unit.shared.loaded:
+            private_halves.returned(self.core, unit, self.moment())
         self.perform()
         if committed:
             for entry in puts:

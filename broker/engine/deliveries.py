@@ -44,6 +44,8 @@ logger = logging.getLogger(__name__)
 HELD_LOG_SECONDS: Final = 60.0
 """That dead letters of a queue are held is logged so often."""
 
+_SOONEST: Final = 1e-6  # seconds: a timer may come a little early for the clock
+
 
 class TakeCall(ReceivingCall[Taken]):
     """Somebody waits for deliveries. Cancelled or abandoned, what it has been given goes back at once."""
@@ -155,7 +157,7 @@ class DeliveryDesk:
                 self._context.perform()
         finally:
             self._running = False
-        self._arm()
+        self.arm()
 
     def hand_over(self, handed: HandOut, moment: Moment) -> None:
         """Messages have been taken for somebody, or for the dead-letter queue."""
@@ -255,14 +257,14 @@ class DeliveryDesk:
             made = self._triggers[queue] = (changes, self._core.triggers.message(queue))
         return made[1]
 
-    def _arm(self) -> None:
-        """Look again when a rate, or a batch that is not full, allows more."""
+    def arm(self) -> None:
+        """Look again when a rate, or a batch that is not full, allows more. To be called after each look."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
         wait = self._core.deliveries.next_look(self._context.clock.monotonic())
         if wait is not None:
-            self._timer = self._context.clock.call_later(wait, self._look_again)
+            self._timer = self._context.clock.call_later(max(wait, _SOONEST), self._look_again)
 
     def _look_again(self) -> None:
         for service in self._core.deliveries.services():

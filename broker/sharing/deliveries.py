@@ -115,6 +115,7 @@ class Deliveries:
                 await self._desk.units.undo(id)
             raise
         if not handed:
+            self._desk.context.deliveries.arm()
             return
         taken = sum(len(delivery.entries) for delivery in _deliveries(handed))
         core.triggers.count(queue, max(0, queue.pending_starts - taken))

@@ -351,6 +351,13 @@ def test_c3_messages_in_somebodys_hands_do_not_count_for_depth(world: World) -> 
 # Units of work
 
 
+@pytest.fixture
+def dead(world: World) -> LocalQueue:
+    """The dead-letter queue."""
+    world.alter_manager(DEADQ="D")
+    return world.define("D")
+
+
 @pytest.mark.parametrize(("type_", "committed", "backed_out"), [(EVERY, 3, 0), (FIRST, 1, 1), (DEPTH, 1, 1)])
 @pytest.mark.parametrize("commit", [True, False])
 def test_a_unit_of_work_brings_its_trigger_messages_when_it_is_over(
@@ -362,6 +369,23 @@ def test_a_unit_of_work_brings_its_trigger_messages_when_it_is_over(
     assert bench.written() == 0
     (access.program.commit if commit else access.program.backout)()
     assert bench.written() == (committed if commit else backed_out)
+
+
+@pytest.mark.parametrize(("type_", "committed", "backed_out"), [(EVERY, 3, 0), (FIRST, 1, 1), (DEPTH, 1, 1)])
+@pytest.mark.parametrize("commit", [True, False])
+def test_trigger_messages_of_a_unit_are_put_though_the_initiation_queue_has_put_disabled_by_then(
+    world: World, dead: LocalQueue, type_: int, committed: int, backed_out: int, *, commit: bool
+) -> None:
+    """They were put with their messages: what changes later does not matter (triggers 2.4)."""
+    bench = Bench(world, TRIGTYPE=type_, TRIGDPTH=2)
+    access = world.open("Q", OUT)
+    access.put_all([b"A", b"B", b"C"], MQPMO.SYNCPOINT)
+    world.alter("I", PUT=1)
+    (access.program.commit if commit else access.program.backout)()
+    assert bench.written() == (committed if commit else backed_out)
+    bench.put(0)
+    assert bench.written() == (committed if commit else backed_out), "C7: an event finds it inhibited"
+    assert (dead.depth, world.lost) == (0, [])
 
 
 def test_first_survives_the_backout_of_the_unit_whose_message_counted(world: World) -> None:
@@ -521,13 +545,6 @@ def test_the_descriptor_of_a_trigger_message(world: World) -> None:
 
 
 # Where it cannot be put
-
-
-@pytest.fixture
-def dead(world: World) -> LocalQueue:
-    """The dead-letter queue."""
-    world.alter_manager(DEADQ="D")
-    return world.define("D")
 
 
 def headers(world: World) -> list[tuple[int, str, str, str]]:

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
+from uuid import UUID
 
 import pytest
 
+from broker import QueueManager
+from broker.core.message.rows import Rows
+from broker.core.prepared.half import PrivateHalf
+from broker.core.queues.unit import Unit
+from broker.storage.memory import MemoryStore
 from broker.storage.store import StoreFullError
 from tests.engine.bench import opened
 from tests.engine.reader import Reader
@@ -71,3 +77,28 @@ async def test_a_decision_that_breaks_off_can_be_made_again(bench: Bench, after:
     assert bench.manager.core.objects.queues["Q"].claimed == 2500 - back
     assert await run(bench, BACKOUT) == f"{RESOLVED}0 messages removed, {2500 - back} messages back on their queues."
     assert (bench.depth, len(bench.manager.core.objects.queues["Q"].shelf.available)) == (2500, 2500)
+
+
+@pytest.mark.parametrize("commit", [True, False])
+async def test_a_half_from_before_a_start_returns_its_message_with_a_start(commit: bool) -> None:
+    """R-12 counted at the start what was available then; whoever was started for the message has ended with the queue
+    manager (queue-sharing rule 10.3.6).
+    """
+    store, id = MemoryStore(), UUID(int=7)
+    async with QueueManager.open(name="QM1", store=store) as manager, manager.connect() as connection:
+        await connection.mqsc(
+            "DEFINE PROCESS(P)\nDEFINE QLOCAL(Q) TRIGGER TRIGTYPE(EVERY) PROCESS(P) DEFPSIST(YES)", check=True
+        )
+        await connection.put1("Q", b"got by the half")
+        await connection.put1("Q", b"not")
+        first, _ = manager.core.objects.queues["Q"].shelf.entries.values()
+        half = PrivateHalf(id, manager.core.ids.next(), 0.0, Unit())
+        half.gets = [first.id]
+    await store.open()
+    await store.write(half.prepared_rows(Rows()))
+    await store.close()
+    async with QueueManager.open(name="QM1", store=store) as manager, manager.connect() as connection:
+        queue = manager.core.objects.queues["Q"]
+        assert (queue.pending_starts, len(queue.shelf.available)) == (1, 1)
+        await connection.mqsc(f"RESOLVE INDOUBT('{id}') ACTION({'COMMIT' if commit else 'BACKOUT'})", check=True)
+        assert queue.pending_starts == len(queue.shelf.available) == (1 if commit else 2)

@@ -64,9 +64,11 @@ class Desk:
 
 
 @asynccontextmanager
-async def desk(definitions: str = "", store: Store | None = None) -> AsyncIterator[Desk]:
+async def desk(
+    definitions: str = "", store: Store | None = None, clock: VirtualClock | None = None
+) -> AsyncIterator[Desk]:
     """Queues Q, served under process P, DEAD and OUT."""
-    clock = VirtualClock()
+    clock = VirtualClock() if clock is None else clock
     opened = QueueManager.open(name="QM1", clock=clock, store=store)
     async with opened as manager, manager.connect("test") as connection:
         await connection.mqsc(

@@ -10,6 +10,7 @@ import pytest
 from broker.mqi import MQGMO, MQOO, MQError
 from broker.mqi.handling import HandlingTerms, Outcome, Settlement
 from tests.handlers.floor import Chances, Floor
+from tests.handlers.loops import asyncio_alone
 from triggers.testing.harness import Harness
 
 TERMS = HandlingTerms(
@@ -17,6 +18,7 @@ TERMS = HandlingTerms(
 )
 
 
+@asyncio_alone
 @pytest.mark.parametrize("seed", range(6))
 async def test_h2_13_none_is_lost_none_comes_early_and_none_has_no_start(seed: int) -> None:
     floor = Floor(seed, TERMS, Chances(worker=0.03, restart=0.03, kill=0.03))

@@ -12,6 +12,7 @@ import pytest
 
 from broker.mqi import MQError
 from broker.testing import settle
+from tests.handlers.loops import asyncio_alone
 from triggers import App, Attempt, Reject, Retry
 from triggers.testing import AppTest, Event, NoProgressError
 
@@ -161,6 +162,7 @@ async def trace(seed: int, count: int) -> list[Event]:
         return t.events[:count]
 
 
+@asyncio_alone
 async def test_h11_3_the_same_seed_gives_the_same_thousand_events(handled: list[str]) -> None:
     first, second = await trace(4, 1000), await trace(4, 1000)
     assert len(first) == len(second) == 1000

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
 
 import pytest
 
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor, MQError
 from broker.mqi.handling import Became, HandlingTerms, Outcome
 from broker.storage.memory import MemoryStore
-from broker.testing import FaultStore
+from broker.testing import FaultStore, VirtualClock
 from tests.handlers.desk import TERMS, bodies, desk, settle
 
 
@@ -265,6 +266,58 @@ async def test_h6_6_a_rate_holds_for_all() -> None:
         for task in tasks:
             task.cancel()
         await d.clock.advance(0)
+
+
+class EarlyClock(VirtualClock):
+    """A clock whose timers fire a hair early, as those of uvloop do, and that goes on a hair with each look at it."""
+
+    async def _go_to(self, moment: float) -> None:
+        await super()._go_to(moment - 5e-5)
+
+    def _fire(self) -> None:
+        while self._timers and self._timers[0][0] <= self._now + 1e-4:
+            heapq.heappop(self._timers)[2].fire()
+
+    def monotonic(self) -> float:
+        self._now += 3e-5
+        return self._now
+
+
+@pytest.mark.parametrize("rate", [20.0, 1000.0])
+async def test_h6_6_a_rate_goes_on_where_a_timer_fires_a_hair_before_its_instant(rate: float) -> None:
+    async with desk(clock=EarlyClock()) as d, d.worker(TERMS._replace(rate=rate, burst=1)) as worker:
+        await d.put(*map(str, range(60)))
+        handled = 0
+
+        async def serve() -> None:
+            nonlocal handled
+            while True:
+                taken = await worker.take(10)
+                handled += len(taken)
+                await settle(worker, Outcome.DONE, *taken)
+
+        task = asyncio.ensure_future(serve())
+        await d.clock.advance(60 / rate + 1)
+        assert handled == 60
+        task.cancel()
+        await d.clock.advance(0)
+
+
+@pytest.mark.parametrize("ticks", [(0.0, 0.0), (0.04999, 0.0500001)], ids=["at once", "a hair early"])
+async def test_h6_6_the_look_that_a_rate_refuses_says_when_the_next_is_due(ticks: tuple[float, float]) -> None:
+    """Whoever sets the timer reads the clock once more: what was refused is due by then, and not unknown."""
+    looked, armed = ticks
+    async with desk() as d, d.worker(TERMS._replace(rate=20.0, burst=1)) as worker:
+        await d.put("a", "b")
+        deliveries = d.manager.core.deliveries
+        (service,) = deliveries.services()
+        (first,) = await worker.take()
+        take = asyncio.ensure_future(worker.take())
+        await d.clock.advance(0)
+        assert service.room(looked) == 0
+        assert deliveries.next_look(armed) == pytest.approx(max(0.05 - armed, 0.0), abs=1e-9)
+        take.cancel()
+        await settle(worker, Outcome.DONE, first)
 
 
 ORDERED = TERMS._replace(order_by="customer", attempts=2)

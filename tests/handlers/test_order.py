@@ -10,6 +10,7 @@ from broker.mqi import MQGMO, MQOO, MessageDescriptor
 from broker.mqi.handling import Outcome
 from tests.handlers.desk import TERMS, bodies, desk, settle
 from tests.handlers.floor import Chances, Floor
+from tests.handlers.loops import asyncio_alone
 
 ORDERED = TERMS._replace(order_by="customer", attempts=None, backoff=(300.0,))
 
@@ -55,6 +56,7 @@ async def test_a_message_that_was_got_while_it_waited_and_is_back_holds_its_key_
         assert bodies(await take) == ["a1"]
 
 
+@asyncio_alone
 @pytest.mark.parametrize("seed", range(4))
 async def test_h6_3_each_key_is_handled_in_order_whatever_fails_and_goes(seed: int) -> None:
     terms = TERMS._replace(order_by="customer", attempts=None, crashes=1_000_000)

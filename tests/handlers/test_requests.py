@@ -12,6 +12,7 @@ import pytest
 from broker.mqi import MQMT, MQOO, MQPMO, MQRC, MQRO, MessageDescriptor, MQError
 from broker.testing.clock import settle
 from tests.handlers.apps import Seen, Shop
+from tests.handlers.loops import asyncio_alone
 from triggers import App, Reject, RequestError, Retry, UnreadableError
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ class Missing:
     name: str
 
 
+@asyncio_alone
 @pytest.mark.parametrize(("way", "count"), [("embedded", 10_000), ("tcp", 2_000)])
 async def test_h10_1_ten_thousand_at_once_each_get_their_own(way: str, count: int) -> None:
     async with Shop(way) as shop:

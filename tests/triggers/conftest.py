@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.handlers.loops import anyio_backend
 from tests.triggers.fake import FakeManager
 
 if TYPE_CHECKING:
     from broker.testing import VirtualClock
+
+__all__ = ["anyio_backend"]
 
 
 @pytest.fixture(params=[0, 3], ids=["at once", "three turns later"])

@@ -105,6 +105,8 @@ def put(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment)
         entry = transmitted(entry, route, manager.ids, moment.wall)
     # A message that the queue manager takes, its dead-letter queue takes too, with the header before it.
     header = MQDLH.SIZE if message.md.format == _DEAD else 0
+    if not message.due:
+        route.check_put()
     _check(route, entry, manager.max_length + header)
     placing.place(manager, [entry], unit, moment)
 
@@ -113,7 +115,6 @@ def _check(route: Route, entry: Entry, max_length: int) -> None:
     queue, length = route.queue, entry.length
     if queue.deleted:
         raise MQError(MQRC.Q_DELETED, f"{queue.name} is being deleted")
-    route.check_put()
     route.check_persistence(entry.persistence)
     if length > max_length or length > queue.max_length:
         raise route.too_long(length, max_length, of_manager=length > max_length)

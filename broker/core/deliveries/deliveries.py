@@ -196,6 +196,7 @@ class Deliveries:
         found = [service for service in self._services.values() if service.stirred]
         for service in found:
             service.stirred = False
+            service.token_due = None  # until they are looked at
         return [service for service in found if service.takers]
 
     def services(self) -> list[Service]:
@@ -227,9 +228,8 @@ class Deliveries:
         for service in (*self.wanted(), *shared):
             if service.batch_due is not None:
                 waits.append(max(service.batch_due - tick, 0.0))
-            token = service.next_token(tick)
-            if token is not None:
-                waits.append(token)
+            if service.token_due is not None:
+                waits.append(max(service.token_due - tick, 0.0))
         return min(waits, default=None)
 
     def arrived(self, entries: Iterable[Entry]) -> None:

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 VIEW: Final = "deliveries"
 """Names the order by key among the views of a shelf."""
 
+_ROUNDING: Final = 1e-9
+
 
 class Taker:
     """Somebody who waits for up to `count` deliveries. `call` is whom to give them to."""
@@ -43,6 +45,7 @@ class Service:
         self.refusals: dict[int, int] = {}  # by key: how often the store refused the commit
         self.batch_due: float | None = None  # when an incomplete batch is given all the same, monotonic
         self.stirred = False  # of a shared queue: there may be more to hand out than when it was looked at last
+        self.token_due: float | None = None  # when the rate allows what it refused in the last look, monotonic
         self._tokens = 0.0
         self._filled: float | None = None  # when the tokens were counted, monotonic
 
@@ -54,25 +57,23 @@ class Service:
         return len(self.queue.shelf.available) if self.queue.shared else self.queue.pending_starts
 
     def room(self, tick: float) -> int:
-        """How many deliveries may begin now, by `total` and `rate`."""
+        """How many deliveries may begin now, by `total` and `rate`. Where the rate allows none, `token_due` is when it
+        allows the next: who sets a timer by another look at the clock may find that instant gone, and sets none.
+        """
         terms = self.terms
         room = terms.total - len(self.in_flight) if terms.total > 0 else 1 << 30
+        self.token_due = None
         if terms.rate > 0:
             self._fill(tick)
-            room = min(room, int(self._tokens + 1e-9))
+            if self._tokens < 1 - _ROUNDING:
+                self.token_due = tick + (1 - self._tokens) / terms.rate
+            room = min(room, int(self._tokens + _ROUNDING))
         return room
 
     def began(self, count: int) -> None:
         """So many deliveries have begun."""
         if self.terms.rate > 0:
             self._tokens -= count
-
-    def next_token(self, tick: float) -> float | None:
-        """In how many seconds the rate allows the next delivery; None when it allows one now."""
-        if self.terms.rate <= 0:
-            return None
-        self._fill(tick)
-        return None if self._tokens >= 1 - 1e-9 else (1 - self._tokens) / self.terms.rate
 
     def _fill(self, tick: float) -> None:
         most = max(self.terms.burst, 1)

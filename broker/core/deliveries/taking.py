@@ -49,6 +49,7 @@ def hand_out(manager: Manager, service: Service, moment: Moment) -> list[HandOut
     """Serve those who wait for deliveries of a queue, in their order, as far as there are starts and messages."""
     handed: list[HandOut] = []
     queue, triggers = service.queue, manager.triggers
+    service.token_due = None
     if not service.takers or not service.starts or queue.get_inhibited or not triggers.fast_path(queue):
         return handed
     if queue.exclusive is not None or queue.clearing:

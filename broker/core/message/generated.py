@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 class GeneratedMessage(NamedTuple):
     """A message of the queue manager's own. Its descriptor is complete, but may leave priority and persistence to the
     queue. `properties` are packed as on a queue. One without `dead_letter` is lost where it cannot be put; one without
-    `triggers` starts nothing there.
+    `triggers` starts nothing there. One that is `due` was so when its queue took messages: that this has PUT(DISABLED)
+    by now does not matter.
     """
 
     q_name: str
@@ -28,6 +29,7 @@ class GeneratedMessage(NamedTuple):
     properties: bytes = b""
     dead_letter: bool = True
     triggers: bool = True
+    due: bool = False
 
 
 def descriptor_of(entry: Entry) -> MessageDescriptor:

@@ -54,7 +54,9 @@ class TriggerMessage(NamedTuple):
             put_date=put_date,
             put_time=put_time,
         )
-        return GeneratedMessage(self.initiation_q_name, "", md, self.data, dead_letter=self.dead_letter, triggers=False)
+        return GeneratedMessage(
+            self.initiation_q_name, "", md, self.data, dead_letter=self.dead_letter, triggers=False, due=True
+        )
 
 
 class TriggerEvent(NamedTuple):

@@ -16,6 +16,7 @@ from uuid import UUID
 import msgpack
 
 from broker.core.calls import delaying, settling
+from broker.core.message.entry import AVAILABLE
 from broker.core.message.logical_order import Instant
 from broker.core.message.rows import KeyRow, ObjectRow, Rows
 from broker.core.queues import unit as units
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.message.rows import MessageRow
     from broker.core.moment import Moment
+    from broker.core.queues.message_queue import MessageQueue
 
 SPACE: Final = "HALF"
 
@@ -108,6 +110,7 @@ class PrivateHalf:
         unit.since = fields["since"]
         unit.shared = SharedPart()
         unit.shared.id = UUID(row.name)
+        unit.shared.loaded = True
         half = cls(unit.shared.id, row.number, unit.since, unit)
         half.puts, half.gets = fields["puts"], fields["gets"]
         half.keys = [KeyRow(*key) for key in fields["keys"]]
@@ -167,6 +170,19 @@ class PrivateHalves:
         self._loaded.clear()
         self.awaited.clear()
         return count
+
+
+def returned(manager: Manager, unit: Unit, moment: Moment) -> None:
+    """A half that was loaded has been backed out: for triggers the messages that it had got arrive now. Those whom they
+    started ended with the last run of the queue manager, and what was counted at this start was without them (R-12).
+    """
+    there: dict[MessageQueue, list[Entry]] = {}
+    for entry in unit.gets:
+        if entry.state == AVAILABLE and not entry.queue.shared:
+            there.setdefault(entry.queue, []).append(entry)
+    for queue, entries in there.items():
+        if queue.trigger_on:
+            manager.triggers.came(queue, entries, moment.tick)
 
 
 def doubt(unit: Unit) -> None:

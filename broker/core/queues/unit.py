@@ -44,16 +44,18 @@ class SharedPart:
 
     `id` names it in the database, from the first call there; None: it is an implicit unit, or has not got that far.
     `placed` and `taken` are its messages on shared queues that no transaction has written yet. `late` are reports that
-    it causes and for which there was no room: they are sent when it is committed.
+    it causes and for which there was no room: they are sent when it is committed. One that is `loaded` is older than
+    this start of the queue manager.
     """
 
-    __slots__ = ("id", "late", "placed", "taken")
+    __slots__ = ("id", "late", "loaded", "placed", "taken")
 
     def __init__(self) -> None:
         self.id: UUID | None = None
         self.placed: list[Entry] = []
         self.taken: list[Entry] = []
         self.late: list[Entry] = []
+        self.loaded = False
 
 
 class Unit:

@@ -12,7 +12,8 @@ from broker.core.moment import Moment
 from broker.core.prepared import half as halves
 from broker.core.prepared.half import SPACE, PrivateHalf
 from broker.core.queues.unit import COMMITTING, IN_DOUBT, PREPARED, SharedPart, Unit
-from broker.mqi.options import MQGMO, MQPMO
+from broker.mqi.options import MQGMO, MQOO, MQPMO
+from tests.core.triggered import EVERY, FIRST
 from tests.core.world import World
 
 ID = UUID(int=7)
@@ -85,6 +86,47 @@ def test_a_half_that_is_loaded_is_uncommitted_on_its_queues_and_in_doubt(world: 
     (left,) = queue.shelf.entries.values()
     assert left.backout_count == (0 if committed else 1)
     assert (queue.depth, queue.uncommitted) == (1, 0)
+    again.manager.check_invariants()
+
+
+@pytest.mark.parametrize(
+    ("attributes", "waiting", "starts", "written"),
+    [
+        ({"TRIGTYPE": EVERY}, 0, 1, 0),
+        ({"TRIGTYPE": EVERY}, 2, 3, 0),
+        ({"TRIGTYPE": FIRST}, 0, 1, 0),
+        ({"TRIGTYPE": EVERY, "TRIGMPRI": 5}, 0, 0, 0),
+        ({"TRIGTYPE": EVERY, "TRIGGER": 0}, 0, 0, 0),
+        ({"TRIGTYPE": EVERY, "INITQ": "I"}, 0, 0, 1),
+        ({"TRIGTYPE": FIRST, "INITQ": "I"}, 0, 0, 1),
+    ],
+)
+def test_what_a_loaded_half_had_got_arrives_for_triggers_when_it_is_backed_out(
+    world: World, attributes: dict[str, int | str], waiting: int, starts: int, written: int
+) -> None:
+    """R-12 counted what was available at the start, without it; who was started for it has ended."""
+    half, made, _ = prepared(world)
+    old = next(iter(half.unit.gets))
+    again = World()
+    again.define_process("P")
+    again.define("I")
+    queue = again.define(DEFPSIST=1, **{"TRIGGER": 1, "PROCESS": "P", **attributes})
+    again.manager.load_object(made.states[0])
+    for row in (old.row(), *made.inserts):
+        again.manager.halves.take(Entry.from_row(queue, row), row)
+    again.manager.halves.loaded(again.manager, NOW)
+    monitor = again.open("I", MQOO.INPUT_SHARED)
+    access = again.open("Q", MQOO.OUTPUT)
+    for _ in range(waiting):
+        access.put(b"")
+    assert queue.pending_starts == waiting
+    monitor.drain()  # E7
+    (loaded,) = again.manager.halves.by_id.values()
+    again.manager.halves.decide(again.manager, loaded, committed=False)
+    again.manager.settle(loaded.unit, committed=False)
+    halves.returned(again.manager, loaded.unit, NOW)
+    again.perform()
+    assert (queue.pending_starts, again.manager.objects.queues["I"].depth) == (starts, written)
     again.manager.check_invariants()
 
 
