@@ -67,7 +67,8 @@ def test_a_client_loads_nothing_of_the_queue_manager(
     evermq("put", "STARTING.Q", "text", "--url", daemon.url)
     found = rooms(loaded_by(*words, "--url", daemon.url, folder=tmp_path))
     assert found == {
-        "asyncio", "broker.__main__", "broker.cli", "broker.client", "broker.clock", "broker.interface", "broker.mqi", "broker.unclosed",
+        "asyncio", "broker.__main__", "broker.cli", "broker.client", "broker.clock", "broker.interface", "broker.mqi",
+        "broker.unclosed",
         "broker.wire",
     }  # fmt: skip
 
