@@ -19,6 +19,7 @@ from tests.conformance.system import System
 from tests.conformance.ways import WAYS
 from tests.rows import ROWS_IN_HALF, row_of, system_of
 from tests.stores import log_store
+from tests.tiers import is_full
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -37,8 +38,8 @@ SHARING = {"shared": ("embedded", 1), "shared-two": ("tcp", 2)}
 
 IN_MEMORY = Path("/dev/shm")
 
-LENT = 10
-"""To so many scenarios a group is lent."""
+LENT, LENT_IN_FULL = 50, 10
+"""To so many scenarios a group is lent, in a quick run and in a full one."""
 
 FAILED = pytest.StashKey[bool]()
 
@@ -94,11 +95,11 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(scope="package")
-async def kept_groups() -> AsyncIterator[KeptGroups]:
+async def kept_groups(request: pytest.FixtureRequest) -> AsyncIterator[KeptGroups]:
     """The groups that scenarios have one after the other."""
     from tests.conformance.kept import KeptGroups
 
-    groups = KeptGroups(LENT)
+    groups = KeptGroups(LENT_IN_FULL if is_full(request.config) else LENT)
     yield groups
     await groups.end()
 
