@@ -10,22 +10,21 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 
+from tests import tiers
 from tests.sharing.fixtures import durable_group, durable_postgres, group, postgres
+from tests.tries import register_profiles
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from xdist.remote import Producer
     from xdist.scheduler import LoadFileScheduling
 
 __all__ = ["durable_group", "durable_postgres", "group", "postgres"]
 
-settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("suite", settings.get_profile("search"), derandomize=True)
-settings.load_profile("suite")
-"""The suite tries the same examples each time. How long one takes says little where several processes share the
-processors.
-"""
+register_profiles()
 
 PROCESSES_MAX = 4
 
@@ -34,6 +33,28 @@ LONG = (
     "tests/durability/", "tests/examples/", "tests/disk/", "tests/cli/", "tests/engine/test_cancellation.py",
 )  # fmt: skip
 """What takes long and has few tests is begun first, so that no process is alone at the end."""
+
+OF_ALL_SOURCES = ("tests/handlers/test_cases.py", "tests/sharing/test_cases.py", "tests/test_rule_numbers.py")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--full", action="store_true", help="run what the quick tier leaves out too (tests/tiers.py)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    tiers.settle_rotation()
+    settings.load_profile("quick" if tiers.is_quick(config) else "suite")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return tiers.is_left_out(collection_path, config) or None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Tell of a quick run that it was one, and how it is done again."""
+    if tiers.is_quick(config):
+        rotation = tiers.settle_rotation()
+        terminalreporter.write_line(f"quick tier, {tiers.ROTATION}={rotation}; --full runs what it leaves out")
 
 
 @pytest.fixture
@@ -54,7 +75,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """A file's tests run in one process, in their order; all tests of Spark in one, with one session."""
+    """A file's tests run in one process, in their order; all tests of Spark in one, with one session, and those that
+    read all sources in one, which reads them once.
+    """
     from xdist.scheduler import LoadFileScheduling
 
     scheduling = LoadFileScheduling(config, log)
@@ -63,11 +86,19 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 def _scope(nodeid: str) -> str:
-    return "tests/spark" if nodeid.startswith("tests/spark/") else nodeid.partition("::")[0]
+    if nodeid.startswith("tests/spark/"):
+        return "tests/spark"
+    file = nodeid.partition("::")[0]
+    return "all sources" if file in OF_ALL_SOURCES else file
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """In the processes of a run the longest comes first."""
+    """What is left to the full run goes. In the processes of a run the longest comes first."""
+    left = tiers.left_to_full(config, items)
+    if left:
+        config.hook.pytest_deselected(items=left)
+        gone = set(left)
+        items[:] = [item for item in items if item not in gone]
     if hasattr(config, "workerinput"):
         items.sort(key=_rank)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,10 +58,16 @@ MAY_IMPORT = {
 FILES = sorted(path for package in ("broker", "triggers") for path in (ROOT / package).rglob("*.py"))
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+@cache
 def imported(path: Path) -> set[str]:
     """The dotted names that a file imports, wherever in it."""
     names = set()
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Import):
             names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -104,7 +111,7 @@ ROOMS = ("message", "selector", "queues", "names", "calls", "claims", "prepared"
 
 def imported_at_run_time(path: Path) -> set[str]:
     """The modules that a file imports when it is loaded, not for the type checker alone; a package's names as such."""
-    tree = ast.parse(path.read_text())
+    tree = parsed(path)
     loaded = [
         node for node in tree.body if not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING")
     ]

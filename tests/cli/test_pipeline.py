@@ -39,6 +39,7 @@ def test_a_usage_error_is_one_line(evermq: Evermq, words: list[str], message: st
     assert message in the_line(evermq("pipeline", *words), 20)
 
 
+@pytest.mark.spark
 def test_a_report_of_nothing_is_refused_before_spark_is_started(evermq: Evermq, tmp_path: Path) -> None:
     line = the_line(evermq("pipeline", "report", "--archive", str(tmp_path), "--to", str(tmp_path / "to")), 20)
     assert line == f"there is no archive in {tmp_path}: make one with evermq pipeline archive"

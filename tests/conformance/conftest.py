@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections import defaultdict
-from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,13 +17,16 @@ from tests.conformance.exempt import told_of_shared_queues
 from tests.conformance.expect import ALL
 from tests.conformance.system import System
 from tests.conformance.ways import WAYS
+from tests.rows import ROWS_IN_HALF, row_of, system_of
 from tests.stores import log_store
+from tests.tiers import is_full
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
     from broker import Connection, Queue
     from broker.storage.store import Store
+    from tests.conformance.kept import KeptGroups
 
 STORES: dict[str, Callable[[Path], Callable[[], Store]]] = {
     "memory": lambda path: MemoryStore,
@@ -34,10 +36,12 @@ STORES: dict[str, Callable[[Path], Callable[[], Store]]] = {
 SHARING = {"shared": ("embedded", 1), "shared-two": ("tcp", 2)}
 """The systems with shared queues: the way in which they are reached, and how many members there are."""
 
-ROWS_IN_HALF = 3
-"""A scenario that is told of so many rows of a table has each of them on half of the systems."""
-
 IN_MEMORY = Path("/dev/shm")
+
+LENT, LENT_IN_FULL = 50, 10
+"""To so many scenarios a group is lent, in a quick run and in a full one."""
+
+FAILED = pytest.StashKey[bool]()
 
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
@@ -46,16 +50,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     the two that are shared, and the next row on the others. The rest is `slow`.
     """
     left_out = [item for item in items if not _is_told(item)]
-    items[:] = [item for item in items if item not in set(left_out)]
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
     config.hook.pytest_deselected(items=left_out)
-    scenarios: dict[str, dict[tuple[tuple[str, int], ...], list[tuple[pytest.Item, str, str]]]]
-    scenarios = defaultdict(lambda: defaultdict(list))
+    scenarios: dict[str, dict[str, list[tuple[pytest.Item, str, str]]]] = defaultdict(lambda: defaultdict(list))
     for item in items:
-        called = getattr(item, "callspec", None)
-        system = called.params.get("system") if called else None
-        if called is not None and isinstance(system, tuple):
-            row = tuple((name, index) for name, index in called.indices.items() if name != "system")
-            scenarios[item.nodeid.partition("[")[0]][row].append((item, *system))
+        system = system_of(item)
+        if system is not None:
+            scenarios[item.nodeid.partition("[")[0]][row_of(item)].append((item, *system))
     for rows in scenarios.values():
         if len(rows) >= ROWS_IN_HALF:
             for number, told in enumerate(rows.values()):
@@ -66,9 +68,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_told(item: pytest.Item) -> bool:
     """Whether a test of a scenario is not one of a system with shared queues, for which the scenario is not meant."""
-    called = getattr(item, "callspec", None)
-    system = called.params.get("system") if called else None
-    if not (isinstance(system, tuple) and system[1] in SHARING):
+    system = system_of(item)
+    if system is None or system[1] not in SHARING:
         return True
     return told_of_shared_queues(item.path.stem, getattr(item, "originalname", item.name))
 
@@ -87,24 +88,45 @@ PRIVATE = [(way, store) for store in STORES for way in WAYS]
 SHARED = [pytest.param((way, store), marks=pytest.mark.postgres) for store, (way, _) in SHARING.items()]
 
 
+@pytest.fixture(scope="package")
+def anyio_backend() -> str:
+    """All scenarios share an event loop, and so groups that stay joined."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="package")
+async def kept_groups(request: pytest.FixtureRequest) -> AsyncIterator[KeptGroups]:
+    """The groups that scenarios have one after the other."""
+    from tests.conformance.kept import KeptGroups
+
+    groups = KeptGroups(LENT_IN_FULL if is_full(request.config) else LENT)
+    yield groups
+    await groups.end()
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
+    outcome = yield
+    report: pytest.TestReport = outcome.get_result()  # type: ignore[attr-defined]
+    if report.failed:
+        item.stash[FAILED] = True
+
+
 @pytest.fixture(params=[*PRIVATE, *SHARED], ids="-".join)
-async def system(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[System]:
+async def system(request: pytest.FixtureRequest, tmp_path: Path, kept_groups: KeptGroups) -> AsyncIterator[System]:
     """A queue manager without queues of ours, or a group of them. With a store on disk, and in a group of two, messages
     are persistent by default.
     """
     way, store = request.param
-    async with AsyncExitStack() as stack:
-        if store in STORES:
-            system = await stack.enter_async_context(System(STORES[store](tmp_path), way))
-        else:
-            from tests.conformance.sharing import SharedSystem
-            from tests.sharing.database import GroupDatabase
-
-            group = await stack.enter_async_context(GroupDatabase(request.getfixturevalue("postgres"), reused=True))
-            system = await stack.enter_async_context(SharedSystem(group, way, SHARING[store][1]))
-        if store in ("sqlite", "shared-two"):
-            await system.mqsc("ALTER QLOCAL(SYSTEM.DEFAULT.LOCAL.QUEUE) DEFPSIST(YES)")
-        yield system
+    if store in SHARING:
+        async with kept_groups.lend(request.getfixturevalue("postgres"), way, SHARING[store][1]) as (system, loan):
+            yield system
+            loan.failed = FAILED in request.node.stash
+    else:
+        async with System(STORES[store](tmp_path), way) as system:
+            if store == "sqlite":
+                await system.mqsc("ALTER QLOCAL(SYSTEM.DEFAULT.LOCAL.QUEUE) DEFPSIST(YES)")
+            yield system
 
 
 @pytest.fixture(params=WAYS)

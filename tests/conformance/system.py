@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from broker import MQError, QueueManager
 from broker.config import Config
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from broker import Connection
     from broker.mqi.replies import CommandReply
-    from broker.storage.store import Store
+    from broker.storage.store import MessageRow, Store
     from tests.conformance.ways import Way
 
 STEP_SECONDS = 10.0  # less than half a heartbeat: a line that is used once a step stays alive
@@ -156,25 +156,33 @@ class System:
     async def _check_end(self) -> None:
         status = self.manager.status()
         assert status["connections"] == 0
-        for queue in status["queues"]:
-            left = {key: queue[key] for key in ("uncommitted", "ipprocs", "opprocs", "getters", "trigger_running")}
-            assert not any(left.values()), (queue["name"], left)
+        check_queues(status)
         await self._store.open()
-        stored = [
-            (row.queue, row.rank, row.id, row.length, row.backout_count, row.hardened)
-            async for rows in self._store.load_messages()
-            for row in rows
-        ]
+        stored = [columns(row) async for rows in self._store.load_messages() for row in rows]
         await self._store.close()
-        assert sorted(stored) == sorted(self._kept())
+        assert sorted(stored) == sorted(kept(self.manager))
 
-    def _kept(self) -> list[tuple[int, ...]]:
-        on_queues = [
-            (queue.number, entry.row().rank, entry.id, entry.length, entry.backout_count, 0)
-            for queue in self.manager.core.objects.queues.values()
-            for entry in queue.shelf.entries.values()
-            if entry.state == CLAIMED
-            or ((entry.persistence or queue.keeps_nonpersistent) and entry.state in (AVAILABLE, DAMAGED))
-        ]
-        in_units = [entry.row() for unit in self.manager.core.sinks.units.values() for entry in unit.entries]
-        return [*on_queues, *((row.queue, row.rank, row.id, row.length, 0, 0) for row in in_units)]
+
+def check_queues(status: dict[str, Any], *, but: str = "") -> None:
+    """Raise AssertionError for a queue that somebody has open, or of which somebody has a message in hand."""
+    for queue in status["queues"]:
+        left = {key: queue[key] for key in ("uncommitted", "ipprocs", "opprocs", "getters", "trigger_running")}
+        assert queue["name"] == but or not any(left.values()), (queue["name"], left)
+
+
+def columns(row: MessageRow) -> tuple[int, ...]:
+    """What a store must have of a message, but for its data."""
+    return row.queue, row.rank, row.id, row.length, row.backout_count, row.hardened
+
+
+def kept(manager: QueueManager) -> list[tuple[int, ...]]:
+    """What the store must have of the messages of a queue manager at rest."""
+    on_queues = [
+        (queue.number, entry.row().rank, entry.id, entry.length, entry.backout_count, 0)
+        for queue in manager.core.objects.queues.values()
+        for entry in queue.shelf.entries.values()
+        if entry.state == CLAIMED
+        or ((entry.persistence or queue.keeps_nonpersistent) and entry.state in (AVAILABLE, DAMAGED))
+    ]
+    in_units = [entry.row() for unit in manager.core.sinks.units.values() for entry in unit.entries]
+    return [*on_queues, *((row.queue, row.rank, row.id, row.length, 0, 0) for row in in_units)]

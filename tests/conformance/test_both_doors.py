@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker import MQError, QueueManager
@@ -26,6 +26,7 @@ from broker.mqi.packing import unpack_md
 from broker.testing import VirtualClock
 from tests.conformance.expect import ALL
 from tests.conformance.ways import WAYS
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -130,7 +131,7 @@ async def doors() -> AsyncIterator[tuple[Door, Door]]:
 
 
 @example(calls=[("get", MessageDescriptor(version=2**70), GetMessageOptions(version=0), 0)])  # no frame can carry it
-@settings(max_examples=60, deadline=None)
+@tries(60)
 @given(calls=st.lists(st.one_of(PUTS, GETS, PUT1S), min_size=1, max_size=25))
 async def test_both_doors_give_the_same_answers(calls: list[tuple[Any, ...]]) -> None:
     async with doors() as (near, far):

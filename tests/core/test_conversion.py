@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.message.coding import Coding
@@ -14,6 +14,7 @@ from broker.core.message.conversion import convert
 from broker.mqi import MQFMT, MQRC, MQRFH2
 from broker.mqi.layouts import MQTM, MQTMC2
 from tests.core.effort import Effort
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -278,7 +279,7 @@ CODINGS = st.builds(
 CHANGES = st.lists(st.tuples(st.floats(0, 1), st.binary(min_size=1, max_size=5)), max_size=4)
 
 
-@settings(max_examples=400)
+@tries(400)
 @given(st.sampled_from(list(SAMPLES)), CHANGES, st.binary(max_size=60), CODINGS, CODINGS, st.booleans())
 def test_no_bytes_do_harm(
     format: MQFMT, changes: list[tuple[float, bytes]], other: bytes, source: Coding, target: Coding, chain: bool

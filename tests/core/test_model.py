@@ -9,11 +9,12 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from tests.core.twins import QUEUES, SLOTS, WAYS, WAYS_TO_WAIT, Description, Twins, Way
+from tests.tries import tries
 
 PRIORITIES = (4, 0, 9)
 EXPIRIES = (-1, -1, -1, 10, 30)
@@ -151,13 +152,7 @@ def step(twins: Twins, draw: Random) -> None:
         twins.restart()
 
 
-ORDINARY = settings(
-    max_examples=120,
-    stateful_step_count=50,
-    deadline=None,
-    derandomize=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+ORDINARY = settings(tries(120), stateful_step_count=50)
 LONG = settings(ORDINARY, max_examples=3000, stateful_step_count=100, derandomize=False)
 
 

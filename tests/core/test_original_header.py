@@ -6,7 +6,7 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from broker.core.message import original_header, properties
@@ -14,6 +14,7 @@ from broker.core.message.properties import FORMAT, HEADERS_MAX, PROPERTIES_MAX, 
 from broker.mqi import MQMF, MQRC, MessageDescriptor, MQError, folders
 from broker.mqi.rfh2 import FOLDERS_MAX, LENGTH_FIXED, MQRFH2, pack, unpack
 from tests.core.effort import Effort
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -157,7 +158,7 @@ CHAIN = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=300)
+@tries(300)
 @given(CHAIN, st.sampled_from(["MQSTR", "", "MYFORMAT"]))
 def test_every_chain_comes_back_as_it_was(
     chain: Sequence[tuple[int, list[str], int, bytes, int, int]], format: str
@@ -182,7 +183,7 @@ def test_every_chain_comes_back_as_it_was(
     assert (again.format, still, nothing) == (md.format, stays, b"")  # what stays is a chain that is right in itself
 
 
-@settings(max_examples=300)
+@tries(300)
 @example(b"", 135, b"\xfd", False)
 @given(st.binary(max_size=120), st.integers(0, 300), st.binary(max_size=8), st.booleans())
 def test_no_bytes_do_harm(data: bytes, where: int, change: bytes, big: bool) -> None:

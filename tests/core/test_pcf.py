@@ -6,13 +6,14 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.message.coding import Coding
 from broker.core.message.conversion import convert
 from broker.mqi import MQRC
 from tests.core.effort import Effort
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -245,7 +246,7 @@ CODINGS = st.builds(
 )
 
 
-@settings(max_examples=300)
+@tries(300)
 @given(CHANGES, CODINGS, CODINGS)
 def test_no_bytes_do_harm(changes: Iterable[tuple[int, bytes]], source: Coding, target: Coding) -> None:
     data = bytearray(message(UTF_8))

@@ -5,13 +5,14 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.message.entry import GET_PENDING, Entry, rank_of
 from broker.core.message.rows import MessageRow, Rows
 from broker.mqi import MQGMO, MQPMO, MessageDescriptor, MQError
 from tests.core.world import Access, World, name_of
+from tests.tries import tries
 
 QUEUES = {"Q": {"MSGDLVSQ": 0}, "F": {"MSGDLVSQ": 1, "DEFPRTY": 4}}
 
@@ -84,7 +85,7 @@ def begin(work: Work, accesses: dict[str, Access]) -> None:
                 accesses[step.queue].get(MQGMO.SYNCPOINT if syncpoint else 0, md)
 
 
-@settings(max_examples=150, derandomize=True, deadline=None)
+@tries(150)
 @given(story=st.lists(works, max_size=12))
 def test_a_queue_manager_started_from_the_rows_of_the_units_has_the_same_messages_in_the_same_order(
     story: list[Work],

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.core.queues.handles import Hconn
@@ -15,6 +15,7 @@ from broker.core.selector.compiling import DEPTH_MAX, LENGTH_MAX, compile_text
 from broker.mqi import MQENC, MQRC, MessageDescriptor, MQError, ObjectDescriptor
 from broker.mqi.rfh2 import MQRFH2
 from tests.core.world import ALL, Access, Program, World, fails, name_of
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from broker.mqi.folders import Value
@@ -214,7 +215,7 @@ WORDS = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=200, deadline=None)
+@tries(200)
 @given(st.lists(WORDS, max_size=20).map(" ".join) | st.text(max_size=60))
 def test_any_text_is_a_selector_or_refused(text: str) -> None:
     try:

@@ -7,13 +7,14 @@ import struct
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.mqi import MQRC, MQError
 from broker.mqi.folders import NAME_LENGTH_MAX, decode, encode, read
 from broker.mqi.rfh2 import FOLDERS_MAX, INHERIT, MQRFH2, pack, unpack, unpack_properties
 from tests.core.effort import Effort
+from tests.tries import tries
 
 if TYPE_CHECKING:
     from broker.mqi.fields import ByteOrder
@@ -83,7 +84,7 @@ def test_what_is_no_header_is_refused(data: bytes) -> None:
     assert caught.value.reason == MQRC.RFH_ERROR
 
 
-@settings(max_examples=300)
+@tries(300)
 @given(st.binary(max_size=80), st.binary(max_size=8), st.integers(0, 80))
 def test_no_bytes_do_harm(data: bytes, change: bytes, where: int) -> None:
     whole = header()

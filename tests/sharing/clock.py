@@ -11,7 +11,6 @@ from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING, Any, Final
-from unittest.mock import patch
 
 import asyncpg
 
@@ -107,23 +106,23 @@ class _Listeners:
     def __init__(self, channel: str) -> None:
         self._channel = channel
         self._heard: dict[asyncpg.Connection, int] = {}
-        self._patch: Any = None
 
     def start(self) -> None:
         """Meet those who begin to listen from now on."""
-        add = asyncpg.Connection.add_listener
-
-        async def add_listener(session: asyncpg.Connection, channel: str, callback: Callable[..., Any]) -> None:
-            if channel == self._channel:
-                self._heard[session] = 0
-                callback = self._without_markers(callback)
-            await add(session, channel, callback)
-
-        self._patch = patch.object(asyncpg.Connection, "add_listener", add_listener)
-        self._patch.start()
+        assert self._channel not in _met, self._channel
+        if not _met:
+            asyncpg.Connection.add_listener = _add_listener
+        _met[self._channel] = self
 
     def stop(self) -> None:
-        self._patch.stop()
+        del _met[self._channel]
+        if not _met:
+            asyncpg.Connection.add_listener = _ADD_LISTENER
+
+    def meet(self, session: asyncpg.Connection, callback: Callable[..., Any]) -> Callable[..., Any]:
+        """A session begins to listen. Return what is to be told instead of `callback`."""
+        self._heard[session] = 0
+        return self._without_markers(callback)
 
     def have_heard(self, marker: int) -> bool:
         """Whether all have heard this marker."""
@@ -139,6 +138,15 @@ class _Listeners:
                 callback(session, pid, channel, payload)
 
         return told
+
+
+_met: Final[dict[str, _Listeners]] = {}  # by channel: groups begin and end in any order
+_ADD_LISTENER: Final = asyncpg.Connection.add_listener
+
+
+async def _add_listener(session: asyncpg.Connection, channel: str, callback: Callable[..., Any]) -> None:
+    listeners = _met.get(channel)
+    await _ADD_LISTENER(session, channel, callback if listeners is None else listeners.meet(session, callback))
 
 
 def at_database(task: asyncio.Task[Any]) -> bool:

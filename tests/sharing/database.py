@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 import asyncpg
 
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, WAITING
+from broker.core.names.sharing_group import TRANSMISSION_QUEUE
 from broker.sharing.schema import ensure
 from tests.sharing.postgres import JUDGE, OWNER
 
@@ -23,6 +24,7 @@ _empty_ones: WeakKeyDictionary[Postgres, list[str]] = WeakKeyDictionary()
 _as_made: WeakKeyDictionary[Postgres, dict[str, str]] = WeakKeyDictionary()
 
 _SHOWN: Final = 5  # of a kind
+_PASSING: Final = ("unit_of_work", "lane")  # tables whose rows a member writes and deletes when it comes to it
 _AT_REST: Final = (AVAILABLE, DAMAGED, CLAIMED, WAITING)
 
 LEAKS: Final = {
@@ -54,6 +56,14 @@ LEAKS: Final = {
 """What is left behind, and how it is found: none of these may have a row when all members have left in order."""
 
 
+JOINED: Final = {kind: sql for kind, sql in LEAKS.items() if kind not in ("sessions", "locks")} | {
+    "units of work": "SELECT * FROM unit_of_work WHERE state = 'ACTIVE'",  # others go with the next transaction
+    "handles": f"SELECT * FROM handle WHERE queue <> '{TRANSMISSION_QUEUE}'",
+    "connection tags": "SELECT * FROM connection_tag WHERE NOT starts_with(encode(tag, 'escape'), 'SYSTEM.IGQ.')",
+}
+"""What programs have left behind that have gone, while members are there with their agents."""
+
+
 class GroupDatabase:
     """A new queue-sharing group on a server, entered with `async with`: its schema is there, and is empty.
 
@@ -71,6 +81,7 @@ class GroupDatabase:
         self._forgiven: set[str] = set()
         self._judge: asyncpg.Connection | None = None
         self._psql: Psql | None = None
+        self._counts: str | None = None
 
     async def __aenter__(self) -> Self:
         await self.make()
@@ -131,17 +142,27 @@ class GroupDatabase:
             self._psql = self.server.psql(self.schema)
         return self._psql.rows(sql)
 
-    async def leaks(self) -> dict[str, list[dict[str, Any]]]:
+    async def leaks(self, kinds: dict[str, str] = LEAKS) -> dict[str, list[dict[str, Any]]]:
         """What members have left behind that have gone, by kind."""
         looks = " UNION ALL ".join(
             f"SELECT '{kind}' AS kind, to_jsonb(found) AS row FROM ({sql} LIMIT {_SHOWN}) AS found"
-            for kind, sql in LEAKS.items()
+            for kind, sql in kinds.items()
             if kind not in self._forgiven
         )
         found: dict[str, list[dict[str, Any]]] = {}
         for row in await self.rows(looks, *([f"{self.name}/"] if "$1" in looks else [])):
             found.setdefault(row["kind"], []).append(json.loads(row["row"]))
         return found
+
+    async def standing(self) -> dict[str, object]:
+        """How many rows there are in each of its tables, and the lives of its members."""
+        if self._counts is None:
+            tables = [name for name in await self._tables() if name not in _PASSING]
+            counted = ", ".join(f"'{name}', (SELECT count(*) FROM {name})" for name in tables)
+            lives = "(SELECT jsonb_agg(jsonb_build_array(name, epoch, state) ORDER BY name) FROM member)"
+            self._counts = f"SELECT jsonb_build_object({counted}, 'lives', {lives})"
+        stands: dict[str, object] = json.loads(await self.value(self._counts))
+        return stands
 
     async def _empty(self) -> None:
         """Leave it as it was made, but for its sequences, for another test."""

@@ -6,13 +6,14 @@ import tempfile
 from pathlib import Path
 from uuid import uuid4
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.storage.log_store import LogStore
 from broker.storage.memory import MemoryStore
 from broker.storage.store import KeyRow, MessageRow, ObjectRow, Rows, Run, Store
 from tests.stores import as_killed, carried_over, log_store
+from tests.tries import tries
 
 from .samples import Contents, contents, handle, keep_keys, key, mark, reopened
 
@@ -151,13 +152,13 @@ async def compare(store: Store, steps: list[Rows | str]) -> None:
 steps_of = st.lists(st.one_of(batches(), st.sampled_from([REOPEN, CARRY, KILL])), max_size=10)
 
 
-@settings(max_examples=40, deadline=None)
+@tries(40)
 @given(steps=steps_of)
 async def test_any_batches_in_memory_equal_the_model(steps: list[Rows | str]) -> None:
     await compare(MemoryStore(), [REOPEN if step in (CARRY, KILL) else step for step in steps])
 
 
-@settings(max_examples=25, deadline=None)
+@tries(25)
 @given(steps=steps_of)
 async def test_any_batches_on_disk_equal_the_model_after_stops_kills_and_carry_overs(steps: list[Rows | str]) -> None:
     with tempfile.TemporaryDirectory() as directory:
