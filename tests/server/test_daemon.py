@@ -195,7 +195,8 @@ async def test_a_connection_that_stays_is_ended_after_the_quiesce_timeout(config
 
 
 async def test_a_connection_that_has_put_once_does_not_make_the_stop_last(config: Config) -> None:
-    patient = replace(config, queue_manager=replace(config.queue_manager, quiesce_timeout=3600.0))
+    patient = replace(config, queue_manager=replace(config.queue_manager, quiesce_timeout=60.0))
+    began = anyio.current_time()
     async with anyio.create_task_group() as tasks:
         line = await tasks.start(running, patient)
         connection = await connect(url(line))
@@ -203,6 +204,7 @@ async def test_a_connection_that_has_put_once_does_not_make_the_stop_last(config
         await connection.put1("Q", b"A")
         terminate()
     await connection.close()
+    assert anyio.current_time() - began < 50
 
 
 async def test_services_live_from_before_the_ready_line_to_the_signal(config: Config) -> None:
