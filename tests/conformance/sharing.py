@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 _ENDS_SECONDS: Final = 60.0
 """Of real time, in which all members have to end."""
 
+_DAY_SECONDS: Final = 86_400
+
 _DEFINE: Final = re.compile(r"DEFINE QLOCAL\((?!SYSTEM\.)[\w.]+\)(?!.*(QSGDISP|USAGE\(XMITQ\)))")
 
 
@@ -188,9 +190,9 @@ class SharedSystem(System):
 
     async def standing(self) -> dict[str, object]:
         """All that a scenario may have changed: definitions with their attributes, how many rows there are, which lives
-        the members are in.
+        the members are in, and the day.
         """
-        stands: dict[str, object] = {"group": await self.group.standing()}
+        stands: dict[str, object] = {"group": await self.group.standing(), "day": self.clock.time() // _DAY_SECONDS}
         for manager in self._managers:
             objects, status = manager.core.objects, manager.status()
             stands[manager.name] = (

@@ -65,6 +65,17 @@ async def test_a_restart_ends_the_group_and_the_members_leave_it_in_order(
     assert await one(groups, postgres) is not first
 
 
+async def test_a_group_is_lent_on_its_first_day_only(groups: KeptGroups, postgres: Postgres) -> None:
+    """Scenarios know the date of a put."""
+    async with groups.lend(postgres, "embedded", 1) as (first, _):
+        await first.clock.advance(3600)
+    async with groups.lend(postgres, "embedded", 1) as (second, _):
+        await second.clock.advance(86_400)
+    assert second is first
+    async with groups.lend(postgres, "embedded", 1) as (third, _):
+        assert third is not first
+
+
 async def test_a_scenario_that_failed_ends_the_group(groups: KeptGroups, postgres: Postgres) -> None:
     async with groups.lend(postgres, "embedded", 2) as (first, loan):
         loan.failed = True
