@@ -39,7 +39,7 @@ async def test_h6_6_what_a_rate_holds_back_comes_when_it_may(way: str, plain: bo
         if plain:
 
             @app.handler("ORDERS", **options)
-            def ship(order: str) -> None:
+            def ship_in_a_thread(order: str) -> None:
                 loop.call_soon_threadsafe(see)
 
         else:
