@@ -10,6 +10,7 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from broker.core.deliveries.steps import Fate
 from broker.core.message.rows import HANDLED, HANDLED_ALONE, Rows
 from broker.core.queues.effects import Grant
 from broker.engine.answers import fail, nobody, succeed
@@ -300,7 +301,13 @@ class DeliveryDesk:
                 and not delivery.unit.reports
             ):
                 own = delivery.unit.shared is None
-                ending = self._core.deliveries.settle(delivery, settlement, moment, rows if own else None)
+                before = len(rows.removals)
+                make = partial(self._core.deliveries.settle, delivery, settlement, rows=rows if own else None)
+                ending = self._ending(make, delivery, delivery.entries, moment, settlement.outcome)
+                if ending.steps[0].fate is Fate.WAITS:
+                    del rows.removals[before:]
+                    self._carry_out(ending, then)
+                    continue
                 (together if own else shared).append((ending, then))
             else:
                 self._settle_one(delivery, settlement, then)
@@ -363,15 +370,36 @@ class DeliveryDesk:
             self._with_bodies(delivery.entries, partial(self._end, delivery, settlement, then))
 
     def _end(self, delivery: Delivery, settlement: Settlement, then: Callable[[Settled], None]) -> None:
-        self._carry_out(self._core.deliveries.settle(delivery, settlement, self._context.moment()), then)
+        make = partial(self._core.deliveries.settle, delivery, settlement)
+        moment = self._context.moment()
+        self._carry_out(self._ending(make, delivery, delivery.entries, moment, settlement.outcome), then)
 
     def _bury(self, delivery: Delivery) -> None:
-        self._carry_out(self._core.deliveries.bury(delivery, self._context.moment()), _unheard)
+        make = partial(self._core.deliveries.bury, delivery)
+        self._carry_out(self._ending(make, delivery, delivery.entries, self._context.moment()), _unheard)
 
     def _bury_again(self, entry: Entry) -> None:
-        ending = self._core.deliveries.bury_again(entry, self._context.moment())
-        if ending is not None:
-            self._carry_out(ending, _unheard)
+        if not self._core.deliveries.may_be_buried(entry):
+            return
+        make = partial(self._core.deliveries.bury_again, entry)
+        self._carry_out(self._ending(make, None, [entry], self._context.moment()), _unheard)
+
+    def _ending(
+        self,
+        make: Callable[[Moment], Ending],
+        delivery: Delivery | None,
+        entries: Sequence[Entry],
+        moment: Moment,
+        outcome: int | None = None,
+    ) -> Ending:
+        """The end that `make` decides. Where a mistake of ours breaks that off nothing is held for good: the messages
+        wait, and are handed out again.
+        """
+        try:
+            return make(moment)
+        except Exception as error:
+            mistake(error, "the end of a delivery")
+            return self._core.deliveries.salvage(delivery, entries, moment, outcome)
 
     def _with_bodies(self, entries: Sequence[Entry], then: Callable[[], None]) -> None:
         """Go on when the bodies of these messages are in memory, or cannot be."""
@@ -457,7 +485,7 @@ class DeliveryDesk:
             assert isinstance(call, TakeCall)
             call.taker = None
             fail(call, reason)
-        for ending in self._core.deliveries.gone(conversation.hconn, self._context.moment(), crashed=crashed):
+        for ending in self._ends_of(conversation, crashed=crashed):
             assert ending.delivery is not None
             own = self._conversations.pop(ending.delivery.id, None)
             self._carry_out(ending, _unheard)
@@ -465,6 +493,15 @@ class DeliveryDesk:
                 own.break_(MQRC.HCONN_ERROR)
             yield
         self.run()
+
+    def _ends_of(self, conversation: Conversation, *, crashed: bool) -> list[Ending]:
+        """The ends of all that a connection has in flight."""
+        moment, deliveries = self._context.moment(), self._core.deliveries.in_hand(conversation.hconn)
+        try:
+            return self._core.deliveries.gone(conversation.hconn, moment, crashed=crashed)
+        except Exception as error:
+            mistake(error, "the end of a worker")
+            return [self._core.deliveries.salvage(each, each.entries, moment) for each in deliveries]
 
     def stop_serving(self, conversation: Conversation, service: int) -> None:
         """A connection takes no more from a queue."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Self
 from broker.interface.message import Message
 from broker.interface.port import Opened, answer
 from broker.mqi.errors import MQError
-from broker.mqi.handling import FAILURES_MAX, NO_FAILURE, SETTLE_MAX
+from broker.mqi.handling import FAILURES_MAX, NO_FAILURE, SETTLE_MAX, check_feedback
 from broker.mqi.layouts import MQTMC2
 
 if TYPE_CHECKING:
@@ -104,8 +104,11 @@ class Deliveries:
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End deliveries, each in a unit of work of its own, with all that was put and got through its own connection
         before; an answer for each, in their order. The texts of failures are cut to what is kept of them. Cancelled, it
-        settles all the same.
+        settles all the same. Raises OPTIONS_ERROR (2046) for a feedback out of its range, and settles none.
         """
+        for each in settlements:
+            if each.feedback:
+                check_feedback(each.feedback)
         for each in settlements if self._connections else ():
             connection = self._connections.pop(each.id, None)
             if connection is not None:

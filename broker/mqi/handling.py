@@ -12,6 +12,10 @@ from typing import Final, NamedTuple
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
+FEEDBACK_MIN: Final = 65536
+FEEDBACK_MAX: Final = 999_999_999
+"""The range of Feedback that MQ leaves to applications (MQFB_APPL_FIRST, MQFB_APPL_LAST): that of a rejection."""
+
 WINDOW: Final = 300.0
 """Seconds for which a key suppresses duplicates, by default."""
 
@@ -177,6 +181,14 @@ class Settled(NamedTuple):
     reason: int = 0
     attempts: int = 0
     next_at: float = 0.0
+
+
+def check_feedback(feedback: int) -> None:
+    """Raise OPTIONS_ERROR (2046) for a feedback of a rejection that is neither 0 nor in the range of applications."""
+    if feedback and not FEEDBACK_MIN <= feedback <= FEEDBACK_MAX:
+        raise MQError(
+            MQRC.OPTIONS_ERROR, f"feedback={feedback} of a settlement: {FEEDBACK_MIN} to {FEEDBACK_MAX}, or 0 for none"
+        )
 
 
 def unit_of_delivery(call: str) -> MQError:

@@ -31,6 +31,7 @@ from broker.mqi.handling import (
     PutTerms,
     Settled,
     Settlement,
+    check_feedback,
 )
 from broker.mqi.names import NAME_LENGTH
 from broker.mqi.reasons import MQRC
@@ -203,12 +204,13 @@ def _settlement(fields: Any, failures: list[Failure]) -> Settlement:
     if len(fields) == _USUAL:
         return Settlement(number(id, "the delivery"), outcome, ran=ran)
     failure, timed_out, feedback, seconds, counted, failed = fields[_USUAL:]
+    check_feedback(number(feedback, "the feedback"))
     return Settlement(
         number(id, "the delivery"),
         outcome,
         _of(failures, failure),
         _truth(timed_out, "whether the handler took too long"),
-        number(feedback, "the feedback"),
+        feedback,
         _seconds(seconds, "until when the message waits"),
         _truth(counted, "whether the attempt counts"),
         tuple([_alone(each, failures) for each in _list(failed)]),

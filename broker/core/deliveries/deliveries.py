@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgpack
 
-from broker.core.deliveries import backoff, ending, taking
+from broker.core.deliveries import backoff, ending, salvaging, taking
 from broker.core.deliveries.counts import HandlerCounts
 from broker.core.deliveries.delivery import Worker
 from broker.core.deliveries.order import Order
@@ -313,11 +313,13 @@ class Deliveries:
         """A message whose attempts are used up goes to the dead-letter queue."""
         return ending.bury(self._manager, delivery, moment)
 
-    def bury_again(self, entry: Entry, moment: Moment) -> Ending | None:
-        """A message that is held is tried again; None when others have got it meanwhile."""
+    def may_be_buried(self, entry: Entry) -> bool:
+        """Whether a message that is held for a dead-letter queue is there still; else others have got it meanwhile."""
         self.burying.discard(entry)
-        if entry.state != AVAILABLE:
-            return None
+        return entry.state == AVAILABLE
+
+    def bury_again(self, entry: Entry, moment: Moment) -> Ending:
+        """A message that is held is tried again."""
         return ending.bury_again(self._manager, entry, moment)
 
     def refuse(self, step: Step, end: Ending, moment: Moment) -> Rows:
@@ -332,8 +334,20 @@ class Deliveries:
         """The number of the last attempt of a delivery; 0: there is none."""
         return backoff.attempts(delivery.service.terms, delivery.service.queue) or 0
 
+    def in_hand(self, hconn: Hconn) -> list[Delivery]:
+        """What a connection has in flight and has not settled."""
+        worker = self._workers.get(hconn)
+        return [] if worker is None else [each for each in worker.deliveries.values() if not each.pending]
+
+    def salvage(
+        self, delivery: Delivery | None, entries: Sequence[Entry], moment: Moment, outcome: int | None = None
+    ) -> Ending:
+        """A mistake of ours has broken off the end of a delivery: its messages wait, and nobody holds them."""
+        return salvaging.salvage(self._manager, delivery, entries, moment, outcome)
+
     def gone(self, hconn: Hconn, moment: Moment, *, crashed: bool) -> list[Ending]:
         """A connection has ended: what it had in flight ends too (handlers rule 1.4)."""
+        left = self.in_hand(hconn)
         worker = self._workers.pop(hconn, None)
         if worker is None:
             return []
@@ -343,7 +357,6 @@ class Deliveries:
             service.takers = type(service.takers)(taker for taker in service.takers if taker.worker is not worker)
             self._drain_another(service, worker)
             self._forget_idle(service)
-        left = [delivery for delivery in worker.deliveries.values() if not delivery.pending]
         if crashed:
             return ending.crash(self._manager, left, moment)
         return [ending.give_back(self._manager, delivery) for delivery in left]
