@@ -143,8 +143,8 @@ class VirtualTimer:
         self._callback = None
 
 
-_settling: WeakKeyDictionary[asyncio.AbstractEventLoop, int] = WeakKeyDictionary()
-"""How many tasks of a loop are in `settle`."""
+_settling: WeakKeyDictionary[asyncio.AbstractEventLoop, set[asyncio.Task[object]]] = WeakKeyDictionary()
+"""The tasks of a loop that are in `settle`: they take turns, and none of them waits for another."""
 
 
 async def settle(turns: int = QUIET_TURNS) -> None:
@@ -156,18 +156,20 @@ async def settle(turns: int = QUIET_TURNS) -> None:
     loop = asyncio.get_running_loop()
     ready = getattr(loop, "_ready", None)  # what asyncio's own loop has to call
     quiet = waiting = 0
-    _settling[loop] = _settling.get(loop, 0) + 1
+    own = asyncio.current_task()
+    assert own is not None
+    settling = _settling.setdefault(loop, set())
+    settling.add(own)
     try:
         while quiet < turns and waiting < _CALLBACK_TURNS:
             await asyncio.sleep(0)
-            if ready is not None and len(ready) < _settling[loop]:  # others of these take turns too
+            if ready is not None and len(ready) < len(settling):  # others of these take turns too
                 quiet += 1
                 continue
-            others = asyncio.all_tasks() - {asyncio.current_task()}
-            waiting = waiting + 1 if all(map(_waits, others)) else 0
+            waiting = waiting + 1 if all(map(_waits, asyncio.all_tasks() - settling)) else 0
             quiet = quiet + 1 if ready is None and waiting else 0
     finally:
-        _settling[loop] -= 1
+        settling.discard(own)
 
 
 def _waits(task: asyncio.Task[object]) -> bool:

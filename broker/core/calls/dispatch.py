@@ -51,7 +51,10 @@ def offer_one(manager: Manager, entry: Entry, now: float) -> None:
             break
         served.append(waiter)
         try:
-            grant = _grant(manager, waiter, queue, found, now)
+            locked = waiter.handle.position.locked
+            grant = granting.grant(manager, waiter.handle, queue, waiter.request, found, now)
+            if locked:
+                _let_go(manager, waiter, grant, locked)
         except MQError as error:
             manager.effects.ended.append((waiter, int(error.reason)))
             continue
@@ -62,16 +65,10 @@ def offer_one(manager: Manager, entry: Entry, now: float) -> None:
         stop_waiting(waiter)
 
 
-def _grant(manager: Manager, waiter: Waiter, queue: LocalQueue, found: Entry, now: float) -> Grant:
-    """Give a get that waits its message. It does to what its handle has locked meanwhile what a get that did not wait
-    does (semantics 5.5).
-    """
-    handle, request = waiter.handle, waiter.request
-    locked = handle.position.locked
-    grant = granting.grant(manager, handle, queue, request, found, now)
-    if locked and granting.moves_cursor(request, grant):
-        locking.release(handle, locked, manager.effects.to_offer)
-    return grant
+def _let_go(manager: Manager, waiter: Waiter, grant: Grant, locked: tuple[Entry, ...]) -> None:
+    """A get that waited does to what its handle has locked meanwhile what one that did not wait does (semantics 5.5)."""
+    if granting.moves_cursor(waiter.request, grant):
+        locking.release(waiter.handle, locked, manager.effects.to_offer)
 
 
 class _Judge:
