@@ -52,8 +52,8 @@ END_GRACE: Final = 5.0
 
 
 def main(config: Config, services: Sequence[Service] = (), *, ready: Callable[[str], None] | None = None) -> None:
-    """Run the daemon on uvloop until SIGTERM or SIGINT. Raises what `run` raises, and KeyboardInterrupt for a start that
-    SIGINT has ended.
+    """Run the daemon on uvloop until SIGTERM or SIGINT. Raises what `run` raises, and KeyboardInterrupt for a start
+    that SIGINT has ended.
 
     Services and handlers that have not ended `quiesce_timeout` and 5 seconds after the signal are named in the log, and
     the process ends with exit code 20.

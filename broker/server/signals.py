@@ -68,7 +68,7 @@ class EndSignals:
         return self._ordered
 
     def _received(self, loop: asyncio.AbstractEventLoop, number: signal.Signals) -> None:
-        """This runs between two steps of whatever the thread of the loop does, even of what blocks the loop."""
+        """Heed a signal between two steps of whatever the thread of the loop does, even of what blocks the loop."""
         first, self._first = self._first, self._first or number
         if first is None:
             self._watch.end_within((self._timeout if self._ready else 0.0) + self._grace)
