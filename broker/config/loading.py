@@ -85,8 +85,8 @@ def _parsed(path: Path) -> dict[str, Any]:
 
 
 def _read(text: str) -> dict[str, Any]:
-    """The values of a text. An integer of more digits than Python reads is read by its first ones: that is more than any
-    setting accepts as well, and so the mistake is told with its key.
+    """The values of a text. An integer of more digits than Python reads is read by its first ones: that is more than
+    any setting accepts as well, and so the mistake is told with its key.
     """
     try:
         return tomllib.loads(text)
