@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
-from broker.mqi.handling import check_seconds
+from broker.mqi import check_seconds
 
 Backoff = float | tuple[float, float] | list[float]
 
