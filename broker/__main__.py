@@ -1,6 +1,7 @@
 """The program `evermq`, which is also `python -m broker`."""
 
 import signal
+import sys
 
 
 def main() -> None:
@@ -9,7 +10,9 @@ def main() -> None:
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from broker.cli import main as program
+    from broker.cli.terminal import show_traceback
 
+    sys.excepthook = show_traceback
     if interruptible:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     program()

@@ -55,3 +55,14 @@ def cancel_timer(timer: Timer | None) -> None:
     """Cancel a timer, if there is one; harmless when it has run out."""
     if timer is not None:
         timer.cancel()
+
+
+def asyncio_loop() -> asyncio.AbstractEventLoop:
+    """The event loop of asyncio that runs here. Raises RuntimeError where none does, as under trio."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        raise RuntimeError(
+            "EverMQ runs on asyncio, and no event loop of asyncio runs here: begin the program with "
+            "asyncio.run(main()), or anyio.run(main), whose backend is asyncio unless another is named, such as trio"
+        ) from None

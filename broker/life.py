@@ -20,6 +20,7 @@ from weakref import finalize
 
 from anyio import CancelScope
 
+from broker.clock import asyncio_loop
 from broker.unclosed import warn_unclosed
 
 if TYPE_CHECKING:
@@ -62,13 +63,13 @@ class Life:
 
     async def begin(self, *, hosted: bool) -> None:
         """Begin, and return when `until_left` is reached. Raises what `live` raises before; RuntimeError where it has
-        ended, or was begun and this is no second entering of what was awaited.
+        ended, or was begun and this is no second entering of what was awaited, or where no event loop of asyncio runs.
         """
+        loop = asyncio_loop()
         host = asyncio.current_task() if hosted else None
         if self._task is not None:
             self._adopted_by(host)
             return
-        loop = asyncio.get_running_loop()
         self._begun, self._left, self._host = loop.create_future(), loop.create_future(), host
         self._scope = CancelScope()
         self._task = loop.create_task(self._run(), name=self.name)

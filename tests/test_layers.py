@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "mqi": set(),
     "clock": set(),
     "unclosed": set(),
-    "life": {"unclosed"},
+    "life": {"clock", "unclosed"},
     "core": {"mqi"},
     "commands": {"core", "mqi"},
     "storage": {"clock", "core", "mqi"},

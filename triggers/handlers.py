@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from inspect import iscoroutinefunction, isfunction
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from triggers.process import processes_of
 
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from triggers.process import HandlerFunction
+
+_REASON_MAX: Final = 1024
+"""Characters that are told of the text of an exception."""
 
 
 class HandlerImportError(ImportError):
@@ -79,9 +82,21 @@ def imported(name: str) -> ModuleType:
     """The module of a dotted name."""
     try:
         return import_module(name)
-    except (Exception, SystemExit) as error:  # a module that ends the program has not been imported either
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
-        raise HandlerImportError(f"the handlers' module {name!r} does not import: {reason}", name=name) from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module that ends the program has not been imported either
+        raise HandlerImportError(
+            f"the handlers' module {name!r} does not import: {import_failure(error)}", name=name
+        ) from error
+
+
+def import_failure(error: BaseException) -> str:
+    """Tell in a line what a module has raised, whatever that is."""
+    try:
+        text = str(error)
+    except (Exception, SystemExit) as another:
+        text = f"its text cannot be had, {type(another).__name__}"
+    return " ".join(f"{type(error).__name__}: {text[:_REASON_MAX]}".split())
 
 
 def candidates(module: ModuleType) -> Iterator[tuple[str, HandlerFunction]]:

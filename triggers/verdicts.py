@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from asyncio import CancelledError
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Final
+
+from broker.mqi import check_seconds
 
 Backoff = float | tuple[float, float] | list[float]
 
@@ -21,7 +22,7 @@ class Retry:
 
     - `n`: retries after the first attempt; None is for ever.
     - `backoff`: seconds before a retry. A number is constant; a tuple (min, max) doubles from the one to the other; a
-      list is a table, whose last value repeats.
+      list is a table, whose last value repeats. No wait is longer than ten years.
     - `on`, `never`: the exceptions that are tried again, and those among them that are not: with them a message is a
       dead letter at once.
     - `crashes`: after how many crashes of a worker a message is given up.
@@ -50,8 +51,10 @@ class Retry:
                 raise TypeError(f"Retry({name}={kinds!r}): exception classes")
             object.__setattr__(self, name, kinds)
         waits = self.waits
-        if not waits or not all(isinstance(wait, int | float) and 0 <= wait < math.inf for wait in waits):
+        if not waits or not all(isinstance(wait, int | float) for wait in waits):
             raise ValueError(f"Retry(backoff={self.backoff!r}): seconds, 0 or more")
+        for wait in waits:
+            check_seconds("Retry(backoff=...) with a wait of {}", wait)
         if self.doubles and (len(waits) != 2 or waits[0] > waits[1]):
             raise ValueError(f"Retry(backoff={self.backoff!r}): a tuple is (min, max); a list is a table")
 
@@ -94,11 +97,12 @@ class Reject(Exception):
 
 
 class Later(Exception):
-    """Raised by a handler: this message is to be handled in so many seconds. That is no attempt, unless `counted`."""
+    """Raised by a handler: this message is to be handled in so many seconds, at most ten years. That is no attempt,
+    unless `counted`. Raises ValueError for another number.
+    """
 
     def __init__(self, seconds: float, *, counted: bool = False) -> None:
-        if not 0 <= seconds < math.inf:
-            raise ValueError(f"Later({seconds}): seconds, 0 or more")
+        check_seconds("Later({})", seconds)
         super().__init__(f"to be handled in {seconds} s")
         self.seconds = float(seconds)
         self.counted = counted

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 import click
@@ -11,13 +10,14 @@ import click
 from broker.cli.conversation import converse, with_url
 from broker.cli.identifier import identifiers
 from broker.cli.messages import data_field, printable
-from broker.cli.moment import moment
+from broker.cli.moment import instant_in_words, moment
 from broker.cli.program import DONE, SOME_FAILED
 from broker.cli.terminal import say, warn
 from broker.dead_letters import DeadLetterQueue, Wanted
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
+    from datetime import datetime
 
     from broker import Connection
     from broker.dead_letters import DeadLetter, Outcome
@@ -234,4 +234,4 @@ def _shown(data: bytes) -> str:
 
 def moment_of(instant: float) -> str | None:
     """An instant as text, in UTC; None for none."""
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if instant else None
+    return instant_in_words(instant) if instant else None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
 
 from broker.cli.conversation import converse, with_url
 from broker.cli.identifier import identifier
+from broker.cli.moment import instant_in_words
 from broker.cli.program import SomeFailedError
 from broker.cli.status import table
 from broker.cli.terminal import say
@@ -17,6 +17,7 @@ from broker.mqi import MQGMO, MQOO, MQRC, MessageDescriptor, MQError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
+    from datetime import datetime
 
     from broker import Connection, Message, Queue
 
@@ -126,10 +127,14 @@ def _told(message: Message) -> dict[str, object]:
     }
 
 
+def _in_milliseconds(at: datetime) -> str:
+    return at.isoformat(" ", "milliseconds").removesuffix("+00:00")
+
+
 def _in_rows(found: Sequence[Message]) -> list[list[str]]:
     rows = [["MSGID", "DELIVER AT", "PRIORITY", "ATTEMPTS", "BYTES"]]
     for message in found:
-        due = datetime.fromtimestamp(message.deliver_at, UTC).isoformat(" ", "milliseconds").removesuffix("+00:00")
+        due = instant_in_words(message.deliver_at, _in_milliseconds)
         told = _told(message)
         rows.append([str(told["msg_id"]), due, str(told["priority"]), str(told["attempts"]), str(told["length"])])
     return rows

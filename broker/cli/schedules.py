@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from broker.cli.conversation import converse, with_url
+from broker.cli.moment import instant_in_words
 from broker.cli.pause import switched
 from broker.cli.program import SomeFailedError
 from broker.cli.status import table
@@ -152,4 +152,4 @@ def in_rows(schedules: Sequence[Listed]) -> list[list[str]]:
 
 def moment_of(instant: float) -> str:
     """An instant as text, in UTC; a dash for none."""
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if instant else "-"
+    return instant_in_words(instant) if instant else "-"

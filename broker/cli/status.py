@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from broker.cli.conversation import converse, with_url
+from broker.cli.moment import instant_in_words
 from broker.cli.terminal import say
 
 if TYPE_CHECKING:
@@ -109,9 +109,9 @@ def _handlers(handlers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     yield from _listed(_LISTS["handlers"], rows, ())
     for each in handlers:
         if each["last_error"]:
-            at = datetime.fromtimestamp(each["last_error_at"], UTC)
+            at = instant_in_words(each["last_error_at"], "{:%Y-%m-%d %H:%M:%S} UTC".format)
             error = str(each["last_error"]).partition("\n")[0]
-            yield f"last error of {_handler(each)}, {at:%Y-%m-%d %H:%M:%S} UTC: {error}"
+            yield f"last error of {_handler(each)}, {at}: {error}"
 
 
 def _handler(figures: Mapping[str, Any]) -> str:

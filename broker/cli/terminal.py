@@ -6,9 +6,13 @@ It is escaped whether a terminal reads it or a pipe: a pipe often ends at a term
 from __future__ import annotations
 
 import sys
-from typing import Final
+from traceback import format_exception
+from typing import TYPE_CHECKING, Final
 
 from broker.cli.escaping import escaped
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 _LAYOUT: Final = "\n\t"
 
@@ -27,3 +31,8 @@ def write(text: str) -> None:
 def warn(text: str) -> None:
     """Print text as one line on standard error."""
     print(escaped(" ".join(text.split())), file=sys.stderr, flush=True)
+
+
+def show_traceback(kind: type[BaseException], error: BaseException, traceback: TracebackType | None) -> None:
+    """Print an exception that nobody has caught, as `sys.excepthook`. Its text may be anybody's."""
+    print(escaped("".join(format_exception(kind, error, traceback)), keep=_LAYOUT), end="", file=sys.stderr, flush=True)

@@ -13,6 +13,7 @@ import random
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from broker.client.line import Line
+from broker.clock import asyncio_loop
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -32,8 +33,9 @@ PLACE_SECONDS: Final = 5.0
 async def reach(address: Address, clock: Clock, begin: Callable[[Line], Awaitable[T]]) -> tuple[Line, T]:
     """A line to the first of the addresses `in_turn` at which `begin` succeeds, and what that comes to. Raises what
     `dial` and `begin` do; of several addresses HOST_NOT_AVAILABLE (2538), which says of each why it would not do, or
-    what all of them have answered.
+    what all of them have answered; RuntimeError where no event loop of asyncio runs.
     """
+    asyncio_loop()
     if not address.others:
         return await _begun(address, clock, begin)
     failed: list[tuple[Address, MQError]] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from difflib import get_close_matches
 from pathlib import Path
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
 _PREFIX: Final = "EVERMQ_"
 _NOT_IN_THIS_VERSION: Final = ("http", "security", "tls")
+_LONG_INTEGER: Final = re.compile("[0-9][0-9_]{499,}")
+_DIGITS_READ: Final = 100
 
 
 class ConfigError(ValueError):
@@ -70,8 +73,7 @@ def _of_file(path: Path) -> Iterator[tuple[str, str, object]]:
 
 def _parsed(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            return tomllib.load(file)
+        return _read(path.read_bytes().decode())
     except OSError as error:
         raise ConfigError(str(path), "", (error.strerror or str(error)).lower()) from error
     except UnicodeDecodeError as error:
@@ -80,6 +82,18 @@ def _parsed(path: Path) -> dict[str, Any]:
         raise ConfigError(str(path), "", "not a configuration: its values are nested too deep") from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError(str(path), "", f"not TOML: {error}") from error
+
+
+def _read(text: str) -> dict[str, Any]:
+    """The values of a text. An integer of more digits than Python reads is read by its first ones: that is more than
+    any setting accepts as well, and so the mistake is told with its key.
+    """
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        raise
+    except ValueError:
+        return tomllib.loads(_LONG_INTEGER.sub(lambda found: found[0][:_DIGITS_READ].rstrip("_"), text))
 
 
 def _of_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, str, object]]:
@@ -123,7 +137,10 @@ def _shown(value: object) -> str:
     """A value as TOML would write it, cut to what fits a line."""
     if isinstance(value, bool):
         return str(value).lower()
-    text = f'"{value}"' if isinstance(value, str) else str(value)
+    try:
+        text = f'"{value}"' if isinstance(value, str) else str(value)
+    except ValueError:  # hexadecimal digits may be as many as they like, until they are to be shown as decimal ones
+        text = "an integer of thousands of digits"
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from broker.core.deliveries import backoff
 from broker.engine.deliveries import TakeCall
 from broker.engine.releases import release_early
 from broker.engine.unit_of_work import DeliveryUnit
@@ -82,6 +83,7 @@ class HandlingCalls:
         call.set_result(0)
 
     def _settle(self, call: Call[list[Settled]], settlements: Sequence[Settlement]) -> None:
+        backoff.check_settlements(settlements)
         self.context.deliveries.settle(self, call, settlements)  # type: ignore[arg-type]
 
     def _delivery_connection(self, call: Call[Any], number: int, appl_name: str) -> None:

@@ -6,15 +6,14 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from itertools import repeat
-from typing import TYPE_CHECKING, Final, TypedDict
+from math import inf
+from typing import TYPE_CHECKING, TypedDict
 
 from broker.clock import Clock
-from broker.mqi.handling import KEY_BYTES, NO_TERMS, SECONDS_MAX, WINDOW, PutTerms
+from broker.mqi.handling import KEY_BYTES, NO_TERMS, SECONDS_MAX, WINDOW, PutTerms, check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-_YEARS: Final = "more than ten years"
 
 
 class Terms(TypedDict, total=False):
@@ -60,9 +59,10 @@ def _delay(delay: float | timedelta | None) -> float:
     if delay is None:
         return 0.0
     seconds = delay.total_seconds() if isinstance(delay, timedelta) else _number(delay, "delay")
-    if not seconds <= SECONDS_MAX:
-        raise ValueError(f"delay={delay}: {_YEARS}")
-    return max(seconds, 0.0)
+    if seconds <= 0:
+        return 0.0
+    check_seconds("delay={}", seconds)
+    return seconds
 
 
 def _instant(deliver_at: float | datetime | None) -> float:
@@ -75,14 +75,19 @@ def _instant(deliver_at: float | datetime | None) -> float:
     else:
         seconds = _number(deliver_at, "deliver_at")
     if not seconds <= Clock.time() + SECONDS_MAX:
-        raise ValueError(f"deliver_at={deliver_at}: {_YEARS} from now")
+        raise ValueError(
+            f"deliver_at={seconds}: an instant, as a datetime or in seconds since 1970, at most ten years from now"
+        )
     return max(seconds, 0.0)
 
 
 def _number(value: object, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError(f"{name} is a number of seconds, not {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:  # an integer that is longer than any float
+        return inf if value > 0 else -inf
 
 
 def _key(key: str | bytes | None) -> bytes:

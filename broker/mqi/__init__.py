@@ -95,6 +95,7 @@ if TYPE_CHECKING:
     from broker.mqi.handling import PutTerms as PutTerms
     from broker.mqi.handling import Settled as Settled
     from broker.mqi.handling import Settlement as Settlement
+    from broker.mqi.handling import check_seconds as check_seconds
     from broker.mqi.identifiers import MQACT_NONE as MQACT_NONE
     from broker.mqi.identifiers import MQACTT as MQACTT
     from broker.mqi.identifiers import MQCI_NEW_SESSION as MQCI_NEW_SESSION
@@ -259,6 +260,7 @@ _NAMES = {
         "PutTerms",
         "Settled",
         "Settlement",
+        "check_seconds",
     ),
     "identifiers": (
         "MQACT_NONE",

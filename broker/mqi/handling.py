@@ -23,7 +23,7 @@ KEY_BYTES: Final = 255
 """The longest key."""
 
 SECONDS_MAX: Final = 10 * 366 * 86400.0
-"""The longest delay, and the longest window of a key: ten years."""
+"""The longest delay, the longest wait before another attempt, and the longest window of a key: ten years."""
 
 BATCH_MAX: Final = 1000
 """The most messages of one delivery of a batch."""
@@ -189,6 +189,22 @@ def check_feedback(feedback: int) -> None:
         raise MQError(
             MQRC.OPTIONS_ERROR, f"feedback={feedback} of a settlement: {FEEDBACK_MIN} to {FEEDBACK_MAX}, or 0 for none"
         )
+
+
+def check_seconds(form: str, seconds: float) -> None:
+    """Raise ValueError for what is no number of seconds that a message can wait: 0 or more, and at most ten years.
+    `form` has `{}` for the value: `delay={}`.
+    """
+    if not 0 <= seconds <= SECONDS_MAX:
+        said = form.format(_shown(seconds))
+        raise ValueError(f"{said}: a number of seconds, 0 or more and at most {SECONDS_MAX:.0f}, which is ten years")
+
+
+def _shown(number: float) -> str:
+    """A number for people, be it too long to be written."""
+    if isinstance(number, int) and number.bit_length() > 256:
+        return f"an integer of {number.bit_length()} bits"
+    return str(number)
 
 
 def unit_of_delivery(call: str) -> MQError:

@@ -4,9 +4,9 @@ What a service is, it does not know: a callable that takes the manager and gives
 trigger monitor. The command line composes them.
 
 SIGTERM and SIGINT quiesce it: idle connections end at once, those with a unit of work, a delivery or a trigger start
-have `quiesce_timeout` to end by themselves. SIGHUP is ignored: the configuration is read at the start. What does not
-end with the services, be it that it swallows its cancellation or blocks the event loop, is left behind
-(`broker.server.watch`).
+have `quiesce_timeout` to end by themselves. While it starts they give the start up (`broker.server.signals`). SIGHUP is
+ignored: the configuration is read at the start. What does not end with the services, be it that it swallows its
+cancellation or blocks the event loop, is left behind (`broker.server.watch`).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from broker.engine.shared_desk import GroupError
 from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
 from broker.server.server import Server
+from broker.server.signals import EndSignals
 from broker.server.watch import LoopWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
-    from types import FrameType
     from typing import Any
 
     from anyio.abc import TaskStatus
@@ -47,31 +47,32 @@ Service: TypeAlias = "Callable[[QueueManager], AbstractAsyncContextManager[Any]]
 COMMAND_SHOWN_MAX: Final = 120
 """Characters of a startup command that an error shows."""
 
-_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
-
 END_GRACE: Final = 5.0
 """Seconds for what was cancelled to end: after `quiesce_timeout`, and after everything else has ended."""
 
 
 def main(config: Config, services: Sequence[Service] = (), *, ready: Callable[[str], None] | None = None) -> None:
-    """Run the daemon on uvloop until SIGTERM or SIGINT. Raises what `run` raises.
+    """Run the daemon on uvloop until SIGTERM or SIGINT. Raises what `run` raises, and KeyboardInterrupt for a start
+    that SIGINT has ended.
 
     Services and handlers that have not ended `quiesce_timeout` and 5 seconds after the signal are named in the log, and
     the process ends with exit code 20.
     """
     watch = LoopWatch()
     try:
-        anyio.run(_run, config, services, ready, watch, backend_options={"use_uvloop": True})
+        given_up = anyio.run(_run, config, services, ready, watch, backend_options={"use_uvloop": True})
     finally:
         watch.stop()
+    if given_up == signal.SIGINT:
+        raise KeyboardInterrupt
 
 
 async def _run(
     config: Config, services: Sequence[Service], ready: Callable[[str], None] | None, watch: LoopWatch
-) -> None:
+) -> signal.Signals | None:
     watch.start(asyncio.get_running_loop())
     try:
-        await run(config, services, ready=ready, watch=watch)
+        return await run(config, services, ready=ready, watch=watch)
     finally:
         watch.end_within(END_GRACE)  # tasks of a handler's own, which the event loop cancels when it closes
 
@@ -82,27 +83,29 @@ async def run(
     *,
     ready: Callable[[str], None] | None = None,
     watch: LoopWatch | None = None,
-) -> None:
+) -> signal.Signals | None:
     """Run the daemon until SIGTERM or SIGINT, which quiesce it: it returns when the connections have gone, or after
-    `quiesce_timeout` seconds.
+    `quiesce_timeout` seconds. Where the signal came before it was ready, it returns that signal.
 
     `ready` is called with the ready line once clients can connect. `watch` is told when services have to end. Raises
     StartError when it cannot start, StoreUnusableError when the data cannot be used, StoreLostError when the store
     fails while it runs, GroupError when the queue-sharing group cannot be joined or is lost, and what a service raises.
     """
     watch = watch or LoopWatch()
-    with _hangups_ignored():
+    signals = EndSignals(watch, config.queue_manager.quiesce_timeout, END_GRACE)
+    with _hangups_ignored(), signals.heeded():
         async with _open(config) as manager:
             done = 0
             for path in config.queue_manager.startup:
                 done += await _run_commands(manager, path, done)
             async with Server(manager, config.listener, config.limits) as server:
                 try:
-                    await _serve(manager, server, services, ready, watch)
+                    await _serve(manager, server, services, ready, watch, signals)
                 except BaseExceptionGroup as group:
                     raise _lone(group) from None
                 finally:
                     watch.has_ended()
+    return signals.given_up
 
 
 def _open(config: Config) -> QueueManager:
@@ -149,41 +152,27 @@ async def _serve(
     services: Sequence[Service],
     ready: Callable[[str], None] | None,
     watch: LoopWatch,
+    signals: EndSignals,
 ) -> None:
     """Run the services, say that all is ready, wait for a signal and quiesce; a store that fails ends all this."""
     timeout = manager.config.queue_manager.quiesce_timeout
-    with anyio.open_signal_receiver(*_SIGNALS) as signals:
-        _on_signals(lambda: watch.end_within(timeout + END_GRACE))
-        async with anyio.create_task_group() as store_watch:
-            store_watch.start_soon(_watch_store, manager, watch, name=f"store watch of {manager.name}")
-            async with anyio.create_task_group() as tasks:
-                stop = anyio.Event()
-                for number, service in enumerate(services, 1):
-                    await tasks.start(_host, service, manager, stop, watch, name=f"service {number} of {manager.name}")
-                line = f"EverMQ {manager.name} ready on {', '.join(server.addresses)}"
-                logger.info("%s", line)
-                if ready is not None:
-                    ready(line)
-                received = await anext(signals)
-                logger.info("signal received signal=%s", signal.Signals(received).name)
-                tasks.cancel_scope.deadline = anyio.current_time() + timeout
-                stop.set()  # the services end while the connections do, theirs among them
-                asyncio.get_running_loop().call_soon(server.end_idle)  # when their waits have been told of it
-                await manager.quiesce(timeout)
-            store_watch.cancel_scope.cancel()
-
-
-def _on_signals(tell: Callable[[], None]) -> None:
-    """Have `tell` called at a signal even while the event loop, which receives it too, is blocked by Python code."""
-    for number in _SIGNALS:
-        received = signal.getsignal(number)
-
-        def heed(number: int, frame: FrameType | None, received: Any = received) -> None:
-            tell()
-            if callable(received):
-                received(number, frame)
-
-        signal.signal(number, heed)
+    async with anyio.create_task_group() as store_watch:
+        store_watch.start_soon(_watch_store, manager, watch, name=f"store watch of {manager.name}")
+        async with anyio.create_task_group() as tasks:
+            stop = anyio.Event()
+            for number, service in enumerate(services, 1):
+                await tasks.start(_host, service, manager, stop, watch, name=f"service {number} of {manager.name}")
+            ordered = signals.ready()
+            line = f"EverMQ {manager.name} ready on {', '.join(server.addresses)}"
+            logger.info("%s", line)
+            if ready is not None:
+                ready(line)
+            await ordered
+            tasks.cancel_scope.deadline = anyio.current_time() + timeout
+            stop.set()  # the services end while the connections do, theirs among them
+            asyncio.get_running_loop().call_soon(server.end_idle)  # when their waits have been told of it
+            await manager.quiesce(timeout)
+        store_watch.cancel_scope.cancel()
 
 
 @contextmanager

@@ -66,6 +66,7 @@ class LoopWatch:
         self._give_up = give_up
         self._clock = Clock()
         self._deadline: float | None = None
+        self._order = ""
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -85,6 +86,12 @@ class LoopWatch:
         """What runs now has to end within so many seconds, or as told before if that is sooner."""
         deadline = self._clock.monotonic() + seconds
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
+
+    def end_now(self, why: str) -> None:
+        """The process has to end, for this reason. This may be called where a signal has interrupted anything: it takes
+        no lock.
+        """
+        self._order = why
 
     def has_ended(self) -> None:
         """It has ended in time."""
@@ -112,6 +119,10 @@ class LoopWatch:
                 _tell_who_blocks(watched)
 
     def _check_deadline(self, watched: _Watched) -> None:
+        if self._order:
+            logger.error("%s", self._order)
+            self._order = ""
+            self._give_up()
         if self._deadline is None or self._clock.monotonic() < self._deadline:
             return
         self._deadline = None

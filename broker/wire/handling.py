@@ -146,8 +146,10 @@ def _attempts(value: Any, what: str) -> int | None:
 
 
 def _seconds(value: Any, what: str) -> float:
-    if type(value) not in (int, float) or not (isfinite(value) and value >= 0):
+    if type(value) not in (int, float):
         raise MQError(MQRC.OPTIONS_ERROR, f"{what} is no number of seconds")
+    if not (isfinite(value) and value >= 0):
+        raise MQError(MQRC.OPTIONS_ERROR, f"{what} is {value}: a number of seconds is 0 or more, and finite")
     return float(value)
 
 

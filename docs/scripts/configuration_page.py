@@ -39,6 +39,9 @@ _PAGE_TAIL = """
 - SIGTERM and SIGINT (Ctrl-C): the daemon quiesces. New connections are refused, connections and handlers have
   `quiesce_timeout` seconds to end. Then handlers are cancelled and connections cut, and their units of work backed out.
   Exit code 0.
+- The same signals while it starts: the start is given up, and what has begun ends in order, with exit code 130 after
+  Ctrl-C and 0 after SIGTERM. A second one ends the process at once, with exit code 20: nothing that was acknowledged is
+  lost, and the next start goes on with what is on the disk.
 - SIGHUP: nothing but a line in the log. The configuration is read at the start only: restart the daemon to change it.
 
 A handler that goes on although it was cancelled, or that blocks the event loop, keeps the daemon from ending in order.

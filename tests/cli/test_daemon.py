@@ -206,3 +206,64 @@ def until_it_runs(evermq: Callable[..., Result], url: str) -> None:
         (quiet,) = [queue for queue in figures["queues"] if queue["name"] == "QUIET"]
         if (quiet["depth"], quiet["trigger_running"]) == (0, 1):
             return
+
+
+# Ctrl-C during the start
+
+_CTRL_C_AT = """\
+import logging, os, signal, sys
+from broker.cli import logs, main
+
+class CtrlC(logging.Handler):
+    def emit(self, record):
+        if record.getMessage().startswith(sys.argv[1]):
+            logging.getLogger().removeHandler(self)
+            for _ in range(int(sys.argv[2])):
+                os.kill(os.getpid(), signal.SIGINT)
+
+def set_up(config, before=logs.set_up):
+    before(config)
+    logging.getLogger().addHandler(CtrlC())
+
+logs.set_up = set_up
+main(sys.argv[3:])
+"""
+
+
+@pytest.mark.parametrize("moment", ["messages loaded", "queue manager started", "startup commands complete"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_ctrl_c_gives_the_start_up_and_a_second_one_ends_it_in_words(guests: Path, moment: str, times: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _CTRL_C_AT, moment, str(times), "run", "--config", "broker.toml"],
+        capture_output=True,
+        text=True,
+        cwd=guests,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
+    told = [json.loads(line) for line in done.stderr.splitlines()]  # no traceback, nothing that is no line of the log
+    ended = [line["message"] for line in told if "daemon ends at once" in line["message"]]
+    assert (done.returncode, len(ended)) in {(130, 0), *([(20, 1)] if times == 2 else [])}  # it may end in order first
+    assert ended or "signal=SIGINT: the start is given up" in done.stderr
+    assert "look at the disk" not in done.stderr
+    assert "store failed" not in done.stderr
+
+
+def test_a_second_ctrl_c_ends_a_start_that_the_import_of_a_handler_blocks(guests: Path) -> None:
+    twice = "import os, signal, time\nfor _ in range(2):\n    os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(30)\n"
+    (guests / "shout.py").write_text(twice, "utf-8")
+    done = subprocess.run(
+        command("run", "--config", "broker.toml"),
+        capture_output=True,
+        text=True,
+        cwd=guests,
+        env=environment(),
+        timeout=60,
+        check=False,
+    )
+    last = json.loads(done.stderr.splitlines()[-1])["message"]
+    assert (done.returncode, last.partition(";")[0]) == (
+        20,
+        "a second signal, SIGINT, during the start: the daemon ends at once",
+    )

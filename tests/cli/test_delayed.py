@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import broker
+from broker.cli.moment import instant_in_words
+from broker.core.calls import delaying
+from broker.mqi import handling
+from tests.cli.conftest import running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from click.testing import Result
 
@@ -82,3 +88,51 @@ def test_what_waits_is_released(on: Evermq, ids: list[str]) -> None:
 def test_it_is_one_message_or_all(on: Evermq, words: tuple[str, ...]) -> None:
     result = on("delayed", *words)
     assert (result.exit_code, result.stderr.count("\n")) == (20, 1)
+
+
+def test_an_instant_that_no_calendar_has_is_told_in_words(
+    evermq: Evermq, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def put_long_ago() -> str:
+        async with (
+            broker.QueueManager.open(name="QM1", data=tmp_path / "evermq-data") as manager,
+            manager.connect() as connection,
+        ):
+            await connection.mqsc("DEFINE QLOCAL(LATER)")
+            return (await connection.put1("LATER", "a", delay=1e12)).md.msg_id.hex()
+
+    with monkeypatch.context() as unbounded:
+        for module in (handling, delaying):
+            unbounded.setattr(module, "SECONDS_MAX", 1e15)
+        msg_id = asyncio.run(put_long_ago())
+    (tmp_path / "broker.toml").write_text("[listener]\nport = 0\n", "utf-8")
+    with running("--config", "broker.toml", folder=tmp_path) as daemon:
+        listed = evermq("delayed", "list", "LATER", "--url", daemon.url)
+        assert (listed.exit_code, listed.stderr) == (0, "")
+        assert listed.stdout.splitlines()[1].split("  ")[:2] == [msg_id, "after the year 9999"]
+        for words in (
+            ("delayed", "list", "LATER", "--json"),
+            ("status",),
+            ("status", "--json"),
+            ("explain", "LATER"),
+            ("browse", "LATER"),
+        ):
+            done = evermq(*words, "--url", daemon.url)
+            assert (done.exit_code, done.exception) in {(0, None), (10, None)}
+        assert evermq("delayed", "release", "LATER", "--id", msg_id, "--url", daemon.url).exit_code == 0
+        assert evermq("get", "LATER", "--url", daemon.url).stdout == "a\n"
+
+
+@pytest.mark.parametrize(
+    ("instant", "words"),
+    [
+        (0.5, "1970-01-01T00:00:00Z"),
+        (1e12, "after the year 9999"),
+        (1e300, "after the year 9999"),
+        (math.inf, "after the year 9999"),
+        (math.nan, "no instant"),
+        (-1e15, "no instant"),
+    ],
+)
+def test_every_instant_has_words(instant: float, words: str) -> None:
+    assert instant_in_words(instant) == words

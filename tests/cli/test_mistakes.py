@@ -6,10 +6,13 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
+from broker.cli.escaping import escaped
+from broker.cli.terminal import show_traceback
 from tests.cli.conftest import ROOT, command, environment
 
 if TYPE_CHECKING:
@@ -177,3 +180,53 @@ def test_handlers_that_do_not_import_are_one_line(
     line = the_line(evermq("run", "--config", str(file)), 20)
     assert name in line
     assert reason in line
+
+
+_RAISED = {
+    "an exception": "raise RuntimeError({text!r})\n",
+    "an exit": "raise SystemExit({text!r})\n",
+    "a bare one": "class Bare(BaseException): pass\nraise Bare({text!r})\n",
+    "one without a text": "class Mute(Exception):\n    def __str__(self): raise ValueError({text!r})\nraise Mute\n",
+    "one whose text exits": "class Mute(Exception):\n    def __str__(self): raise SystemExit({text!r})\nraise Mute\n",
+}
+
+
+@pytest.mark.parametrize("kind", _RAISED)
+@pytest.mark.parametrize("words", [("run", "--config", "broker.toml"), ("worker", "bad", "--url", "mq://127.0.0.1:1")])
+def test_what_a_module_raises_at_its_import_is_one_line_without_control_characters(
+    tmp_path: Path, words: tuple[str, ...], kind: str
+) -> None:
+    (tmp_path / "bad.py").write_text(_RAISED[kind].format(text="\x1b[31mred\x07\r\u202e"), "utf-8")
+    (tmp_path / "broker.toml").write_text(
+        "[listener]\nport = 0\n[trigger_monitor]\nhandlers = ['bad']\n[logging]\nlevel = 'ERROR'\n", "utf-8"
+    )
+    done = subprocess.run(
+        command(*words), capture_output=True, cwd=tmp_path, env=environment(), timeout=60, check=False
+    )
+    told = done.stderr.decode()
+    assert (done.returncode, told.count("\n")) == (20, 1)
+    assert "does not import: " in told
+    assert escaped(told, keep="\n") == told
+
+
+def test_a_mistake_of_our_own_has_a_traceback_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        raise RuntimeError("\x1b[31mred\n")
+    except RuntimeError as error:
+        show_traceback(type(error), error, error.__traceback__)
+    told = capsys.readouterr().err
+    assert told.startswith("Traceback (most recent call last):\n")
+    assert told.endswith("RuntimeError: \\x1b[31mred\n\n")
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys\nfrom broker.__main__ import main\nfrom broker.cli import terminal\n"
+            "sys.argv[1:] = ['--version']\ntry:\n    main()\nexcept SystemExit:\n    pass\n"
+            "assert sys.excepthook is terminal.show_traceback",
+        ],
+        env=environment(),
+        capture_output=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, b"")

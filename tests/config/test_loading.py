@@ -141,6 +141,38 @@ def test_a_mistake_is_one_line_that_names_its_place_and_the_nearest_right_name(
     assert mistake(file, text) == message
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"[listener]\n# {'9' * 5000}\nport = {'9' * 5000}\n",
+            f"broker.toml: [listener] port: wants a whole number from 0 to 65535, not {'9' * 57}...",
+        ),
+        (
+            f"[listener]\nport = -{'1_' * 5000}0\n",
+            f"broker.toml: [listener] port: wants a whole number from 0 to 65535, not -{'1' * 50}",
+        ),
+        (
+            f"[listener]\nport = 0x{'f' * 5000}\n",
+            "broker.toml: [listener] port: wants a whole number from 0 to 65535, not an integer of thousands of digits",
+        ),
+        (
+            f"[queue_manager]\nquiesce_timeout = {'9' * 5000}\n",
+            f"broker.toml: [queue_manager] quiesce_timeout: wants a number from 0 to 86400, not {'9' * 57}...",
+        ),
+        (
+            f"[queue_manager]\nstartup = [\n  'a.mqsc',\n  {'9' * 5000}]\n",
+            f"broker.toml: [queue_manager] startup: wants a list of paths, not ['a.mqsc', {'9' * 46}...",
+        ),
+        (f"[listener]\nprot = {'9' * 5000}\n", "broker.toml: [listener] prot: unknown key; did you mean port?"),
+        (f"port = {'9' * 5000}\n", "broker.toml: port: a key outside every section; did you mean [listener] port?"),
+    ],
+    ids=["decimal", "with underscores", "hexadecimal", "seconds", "in a list", "unknown key", "no section"],
+)
+def test_an_integer_of_thousands_of_digits_is_a_mistake_with_its_key(file: Path, text: str, message: str) -> None:
+    assert mistake(file, text) == message
+
+
 def test_an_error_carries_its_place_and_the_nearest_right_name(file: Path) -> None:
     with pytest.raises(ConfigError) as caught:
         loaded(file, "[listener]\nprot = 1\n")

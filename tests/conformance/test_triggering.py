@@ -239,6 +239,23 @@ async def test_e1_depth_fires_once_and_reads_off(system: System, connection: Con
     assert (await taken(system, initq), await control(connection, "DEPTH")) == (["DEPTH"], 0)
 
 
+async def test_e4_a_change_of_trigdpth_is_an_event_under_depth_alone(
+    system: System, connection: Connection, initq: Queue
+) -> None:
+    for name in ("FIRST", "EVERY", "DEPTH"):
+        await system.mqsc(f"ALTER QLOCAL({name}) TRIGDPTH(9)")
+        await put(system, connection, name, 2)
+    assert await taken(system, initq) == ["FIRST", "EVERY", "EVERY"]
+    for name in ("FIRST", "EVERY", "DEPTH"):
+        await system.mqsc(f"ALTER QLOCAL({name}) TRIGDPTH(3)")
+        assert await taken(system, initq) == []
+    for name in ("FIRST", "EVERY", "DEPTH"):
+        await system.mqsc(f"ALTER QLOCAL({name}) TRIGDPTH(2)")
+    assert (await taken(system, initq), await control(connection, "DEPTH")) == (["DEPTH"], 0)
+    await system.mqsc("ALTER QLOCAL(DEPTH) TRIGDPTH(1)")
+    assert (await taken(system, initq), await control(connection, "DEPTH")) == ([], 0)
+
+
 async def test_depth_is_off_before_the_commit_and_after_the_backout(
     system: System, connection: Connection, initq: Queue
 ) -> None:

@@ -202,6 +202,29 @@ def test_each_event_brings_as_many_trigger_messages_as_the_type_says(
     play(world, type_, steps)
 
 
+@pytest.mark.parametrize(("type_", "written"), [(FIRST, 1), (EVERY, 3)])
+def test_e4_a_change_of_trigdpth_brings_nothing_under_first_and_every(world: World, type_: int, written: int) -> None:
+    bench = Bench(world, TRIGTYPE=type_, TRIGDPTH=9)
+    bench.put(0, 0, 0)
+    for depth in (4, 3, 2, 1):
+        world.alter(TRIGDPTH=depth)
+    assert (bench.written(), bench.q.trigger_on) == (written, True)
+
+
+def test_e4_a_change_of_trigdpth_is_judged_under_depth(world: World) -> None:
+    bench = Bench(world, TRIGTYPE=DEPTH, TRIGDPTH=9)
+    bench.put(0, 0, 0)
+    world.alter(TRIGDPTH=4)
+    assert (bench.written(), bench.q.trigger_on) == (0, True)
+    world.alter(TRIGDPTH=2)  # with more than enough
+    assert (bench.written(), bench.q.trigger_on) == (1, False)
+    world.alter(TRIGDPTH=3)
+    world.alter(TRIGDPTH=1)
+    assert (bench.written(), bench.q.trigger_on) == (1, False)  # it stays off
+    world.alter(TRIGGER=1, TRIGDPTH=3)
+    assert (bench.written(), bench.q.trigger_on) == (2, False)
+
+
 # TRIGINT
 
 

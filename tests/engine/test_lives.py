@@ -8,10 +8,10 @@ import logging
 import subprocess
 import sys
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 import pytest
@@ -21,6 +21,7 @@ from broker.config import LimitsConfig, ListenerConfig
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC
 from broker.server import Server
 from broker.storage.memory import MemoryStore
+from triggers import App
 
 T = TypeVar("T")
 
@@ -403,3 +404,24 @@ async def test_a_get_that_waits_when_its_queue_manager_is_closed_ends_with_2162(
         await waiting
     assert caught.value.reason == MQRC.Q_MGR_STOPPING
     await connection.close()
+
+
+# Without an event loop of asyncio, as under trio
+
+
+@pytest.mark.parametrize("door", ["manager", "awaited manager", "address", "addresses", "app", "app at an address"])
+def test_without_an_event_loop_of_asyncio_one_line_says_what_there_must_be(door: str, tmp_path: Path) -> None:
+    opened: dict[str, Callable[[], Coroutine[Any, Any, object]]] = {
+        "manager": lambda: QueueManager.open(name="QM1", data=tmp_path).__aenter__(),
+        "awaited manager": lambda: awaited(QueueManager.open(name="QM1", data=tmp_path)),
+        "address": lambda: connect("mq://127.0.0.1:1").__aenter__(),
+        "addresses": lambda: connect("mq://127.0.0.1:1,127.0.0.1:2").__aenter__(),
+        "app": lambda: App(tmp_path).start(),
+        "app at an address": lambda: App("mq://127.0.0.1:1").start(),
+    }
+    with pytest.raises(RuntimeError, match=r"^EverMQ runs on asyncio, and no event loop of asyncio runs here: .*trio$"):
+        opened[door]().send(None)  # as a loop that is not asyncio's begins a task
+
+
+async def awaited(opened: Awaitable[T]) -> T:
+    return await opened

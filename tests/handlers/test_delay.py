@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import math
+import re
 import sys
 import time
 import tracemalloc
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -283,6 +285,22 @@ async def test_h3_11_what_cannot_be_an_instant_is_refused_and_what_is_past_is_at
         assert (await d.put("a", delay=timedelta(minutes=1))).deliver_at == d.now + 60
         when = datetime.fromtimestamp(d.now + 30, UTC)
         assert (await d.put("b", deliver_at=when)).deliver_at == d.now + 30
+
+
+@pytest.mark.parametrize(
+    ("terms", "words"),
+    [
+        ({"delay": math.nan}, "delay=nan: a number of seconds, 0 or more and at most 316224000, which is ten years"),
+        ({"delay": 1e12}, "delay=1000000000000.0: a number of seconds, 0 or more and at most 316224000, "),
+        ({"delay": 10**5000}, "delay=inf: a number of seconds, "),
+        ({"deliver_at": math.nan}, "deliver_at=nan: an instant, as a datetime or in seconds since 1970, at most ten "),
+        ({"deliver_at": 1e12}, "deliver_at=1000000000000.0: an instant, "),
+    ],
+)
+async def test_h3_11_the_refusal_has_the_name_the_value_and_what_there_may_be(terms: Any, words: str) -> None:
+    async with delayed() as d:
+        with pytest.raises(ValueError, match=f"^{re.escape(words)}"):
+            await d.put("", **terms)
 
 
 async def test_h3_12_a_group_comes_as_a_whole() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import math
+import re
 
 import pytest
 
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor, MQError
-from broker.mqi.handling import Became, HandlingTerms, Outcome
+from broker.mqi.handling import Became, HandlingTerms, Outcome, Settlement
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock
 from tests.handlers.desk import TERMS, bodies, desk, settle
@@ -200,6 +202,29 @@ async def test_later_waits_uncharged_unless_it_says_counted() -> None:
         (settled,) = await settle(worker, Outcome.LATER, again, seconds=1.0, counted=True)
         await d.clock.advance(1)
         assert [each.attempt for each in await worker.take()] == [2]
+
+
+@pytest.mark.parametrize("seconds", [1e12, math.nan, math.inf, -1.0])
+async def test_a_later_that_nobody_can_live_to_see_is_refused_and_the_delivery_stays(seconds: float) -> None:
+    async with desk() as d, d.worker() as worker:
+        await d.put("a", "b")
+        (first,), (second,) = await worker.take(), await worker.take()
+        with pytest.raises(MQError, match=re.escape(f"Later({seconds}): a number of seconds, ")) as caught:
+            await worker.settle(
+                [Settlement(second.id, Outcome.DONE), Settlement(first.id, Outcome.LATER, seconds=seconds)]
+            )
+        assert caught.value.reason == MQRC.OPTIONS_ERROR
+        settled = await settle(worker, Outcome.DONE, first, second)
+        assert [each.became for each in settled] == [Became.GONE, Became.GONE]
+
+
+@pytest.mark.parametrize("wait", [1e12, math.nan])
+async def test_a_backoff_that_nobody_can_wait_for_is_refused(wait: float) -> None:
+    async with desk() as d, d.manager.connect() as connection:
+        with pytest.raises(MQError, match=re.escape(f"backoff={wait}: a number of seconds, ")) as caught:
+            async with connection.deliveries("Q", terms=TERMS._replace(backoff=(1.0, wait))):
+                pass
+        assert caught.value.reason == MQRC.OPTIONS_ERROR
 
 
 async def test_a_failed_put_that_nobody_awaited_fails_the_attempt() -> None:

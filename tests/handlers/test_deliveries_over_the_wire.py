@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from contextlib import suppress
 
 import pytest
@@ -249,3 +250,22 @@ async def test_a_take_whose_answer_is_lost_was_in_the_hands_of_who_is_gone() -> 
                 await take
         await until(lambda: r.desk.counts()["crashed"])
         assert r.desk.depth() == 1
+
+
+async def test_waits_that_nobody_can_live_to_see_are_refused_over_the_wire() -> None:
+    async with remote() as r, r.worker() as (connection, worker):
+        await r.desk.put("a")
+        (taken,) = await worker.take()
+        with pytest.raises(MQError, match=r"Later\(1000000000000\.0\): a number of seconds, ") as caught:
+            await worker.settle([Settlement(taken.id, Outcome.LATER, seconds=1e12)])
+        assert caught.value.reason == MQRC.OPTIONS_ERROR
+        with pytest.raises(MQError, match=r"backoff=1000000000000\.0: a number of seconds, ") as caught:
+            async with connection.deliveries("Q", terms=TERMS._replace(backoff=(1e12,))):
+                pass
+        assert caught.value.reason == MQRC.OPTIONS_ERROR
+        with pytest.raises(MQError, match=r"backoff .* is nan: a number of seconds is 0 or more") as caught:
+            async with connection.deliveries("Q", terms=TERMS._replace(backoff=(math.nan,))):
+                pass
+        assert caught.value.reason == MQRC.OPTIONS_ERROR
+        await settle(worker, Outcome.DONE, taken)
+        assert r.desk.depth() == 0

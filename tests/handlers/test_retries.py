@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 
 from broker.core.deliveries import backoff
 from broker.mqi import MQMF, MQPMO, MQRO, MessageDescriptor
-from broker.mqi.handling import ATTEMPTS, Became, HandlingTerms, Outcome
+from broker.mqi.handling import ATTEMPTS, SECONDS_MAX, Became, HandlingTerms, Outcome
 from tests.handlers.desk import FAILURE, TERMS, bodies, desk, settle
-from triggers.verdicts import DEFAULT_RETRY
+from triggers.verdicts import DEFAULT_RETRY, Later, Retry
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from broker import Message
 
 FOR_EVER = TERMS._replace(attempts=None)
@@ -219,3 +223,27 @@ async def test_h12_5_maxumsgs_is_of_the_delivery_alone() -> None:
         settled = await settle(worker, Outcome.DONE, *taken)
         assert [each.became for each in settled] == [Became.GONE] * 10  # who catches the error, keeps what it has put
         assert d.depth("OUT") == 3
+
+
+_BOUND = "a number of seconds, 0 or more and at most 316224000, which is ten years"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Later(1e12), f"Later(1000000000000.0): {_BOUND}"),
+        (lambda: Later(10**5000), f"Later(an integer of 16610 bits): {_BOUND}"),
+        (lambda: Later(math.nan), f"Later(nan): {_BOUND}"),
+        (lambda: Later(-1), f"Later(-1): {_BOUND}"),
+        (lambda: Retry(5, backoff=1e12), f"Retry(backoff=...) with a wait of 1000000000000.0: {_BOUND}"),
+        (lambda: Retry(5, backoff=(1, 1e12)), f"Retry(backoff=...) with a wait of 1000000000000.0: {_BOUND}"),
+        (lambda: Retry(5, backoff=[math.nan]), f"Retry(backoff=...) with a wait of nan: {_BOUND}"),
+    ],
+)
+def test_a_wait_that_nobody_can_live_to_see_is_refused_in_words(make: Callable[[], object], words: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
+        make()
+
+
+def test_ten_years_are_a_wait() -> None:
+    assert Later(SECONDS_MAX).seconds == Retry(5, backoff=SECONDS_MAX).waits[0] == SECONDS_MAX

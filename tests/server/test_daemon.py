@@ -20,6 +20,7 @@ from broker.engine import manager as engine
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, GetMessageOptions
 from broker.server import StartError, daemon
 from broker.server.errors import StoreLostError
+from broker.server.watch import LoopWatch
 from broker.storage.memory import MemoryStore
 from broker.storage.store import StoreFailedError
 from broker.testing import FaultStore
@@ -70,6 +71,56 @@ async def test_the_daemon_serves_from_its_ready_line_to_a_signal(config: Config,
         async with connect(url(line)) as connection:
             assert connection.q_mgr_name == "QM1"
         os.kill(os.getpid(), number)
+
+
+class Watch(LoopWatch):
+    """Is told when to end the process, and does not."""
+
+    why = ""
+
+    def end_now(self, why: str) -> None:
+        self.why = why
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_during_the_start_gives_it_up_and_a_second_one_ends_the_process(
+    config: Config, number: signal.Signals, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    watch = Watch()
+    ended_after: list[str] = []
+
+    @asynccontextmanager
+    async def service(manager: QueueManager) -> AsyncIterator[None]:
+        try:
+            signal.raise_signal(number)
+            await anyio.sleep_forever()
+        finally:
+            ended_after.append(watch.why)
+            signal.raise_signal(number)
+            ended_after.append(watch.why)
+        yield
+
+    with anyio.fail_after(30):
+        assert await daemon.run(config, [service], watch=watch) == number
+    assert ended_after[0] == ""
+    assert ended_after[1].startswith(f"a second signal, {number.name}, during the start: the daemon ends at once; ")
+    assert f"signal={number.name}: the start is given up" in caplog.text
+    assert "queue manager ended name=QM1" in caplog.text
+    assert "store failed" not in caplog.text
+
+
+async def test_a_second_signal_changes_nothing_once_the_daemon_is_ready(config: Config) -> None:
+    watch = Watch()
+    async with anyio.create_task_group() as tasks:
+
+        async def run(task_status: TaskStatus[str]) -> None:
+            assert await daemon.run(config, ready=task_status.started, watch=watch) is None
+
+        await tasks.start(run)
+        terminate()
+        terminate()
+    assert watch.why == ""
 
 
 def test_main_runs_the_daemon_on_uvloop(config: Config) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.cli.program import CannotRunError
 from triggers import App
-from triggers.handlers import candidates
+from triggers.handlers import candidates, import_failure
 from triggers.process import processes_of
 from triggers.source import source_of
 
@@ -85,13 +85,15 @@ def _imported(name: str) -> ModuleType:
                 f"there is no module {name} in {os.getcwd()}, nor where Python looks for modules"
             ) from error
         raise CannotRunError(_reason(name, error)) from error
-    except (Exception, SystemExit) as error:  # a module that ends the program has not been imported either
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a module that ends the program has not been imported either
         raise CannotRunError(_reason(name, error)) from error
 
 
 def _reason(name: str, error: BaseException) -> str:
     """Why a module does not import, with the place in the user's code."""
-    text = " ".join(f"{type(error).__name__}: {error}".split())
+    text = import_failure(error)
     if isinstance(error, SyntaxError) and error.filename:
         return f"{name} does not import: {text}"
     places = [each for each in traceback.extract_tb(error.__traceback__) if not _is_ours(each.filename)]

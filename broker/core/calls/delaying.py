@@ -29,7 +29,8 @@ def check(put: Put) -> None:
     delay, deliver_at, key, window = terms
     if not (0 <= delay <= SECONDS_MAX and 0 <= deliver_at < _FOREVER) or (delay and deliver_at):
         raise MQError(
-            MQRC.OPTIONS_ERROR, f"delay={delay}, deliver_at={deliver_at}: one of them, and at most ten years from now"
+            MQRC.OPTIONS_ERROR,
+            f"delay={delay}, deliver_at={deliver_at}: one of them, in seconds, and at most ten years from now",
         )
     if len(key) > KEY_BYTES or not (window is None or 0 < window <= SECONDS_MAX):
         raise MQError(MQRC.OPTIONS_ERROR, f"a key of {len(key)} bytes for {window} seconds: 1 to {KEY_BYTES} bytes")

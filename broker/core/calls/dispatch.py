@@ -66,7 +66,7 @@ def offer_one(manager: Manager, entry: Entry, now: float) -> None:
 
 
 def _let_go(manager: Manager, waiter: Waiter, grant: Grant, locked: tuple[Entry, ...]) -> None:
-    """A get that waited does to what its handle has locked meanwhile what one that did not wait does (semantics 5.5)."""
+    """A get that waited does to what its handle has locked since what one that did not wait does (semantics 5.5)."""
     if granting.moves_cursor(waiter.request, grant):
         locking.release(waiter.handle, locked, manager.effects.to_offer)
 

@@ -5,15 +5,39 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from broker.mqi.handling import ATTEMPTS
+from broker.mqi.errors import MQError
+from broker.mqi.handling import ATTEMPTS, Outcome, check_seconds
+from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from broker.core.queues.message_queue import MessageQueue
-    from broker.mqi.handling import HandlingTerms
+    from broker.mqi.handling import HandlingTerms, Settlement
 
 REFUSED_MIN: Final = 1.0
 REFUSED_MAX: Final = 60.0
 """Seconds that a message waits which the store, or the dead-letter queue, has refused: the first time, and at most."""
+
+
+def check(terms: HandlingTerms) -> None:
+    """Raise OPTIONS_ERROR (2046) for a backoff that nobody can wait for."""
+    for wait in terms.backoff:
+        _check_wait("backoff={}", wait)
+
+
+def check_settlements(settlements: Iterable[Settlement]) -> None:
+    """Raise OPTIONS_ERROR (2046) where a handler wants a message later than anybody can wait."""
+    for each in settlements:
+        if each.outcome == Outcome.LATER:
+            _check_wait("Later({})", each.seconds)
+
+
+def _check_wait(form: str, seconds: float) -> None:
+    try:
+        check_seconds(form, seconds)
+    except ValueError as error:
+        raise MQError(MQRC.OPTIONS_ERROR, str(error)) from error
 
 
 def attempts(terms: HandlingTerms, queue: MessageQueue) -> int | None:

@@ -58,8 +58,9 @@ class Deliveries:
 
     def check(self, queue: LocalQueue | None, q_name: str, terms: HandlingTerms) -> None:
         """Raise why a queue cannot be served: UNKNOWN_OBJECT_NAME (2085), OPTION_NOT_VALID_FOR_TYPE (2045),
-        OBJECT_IN_USE (2042) for another order.
+        OPTIONS_ERROR (2046) for a backoff that nobody can wait for, OBJECT_IN_USE (2042) for another order.
         """
+        backoff.check(terms)
         if queue is None or queue.deleted:
             raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no local queue {q_name}")
         wrong = _unfit(queue, queue.process_name in self._manager.objects.processes)
