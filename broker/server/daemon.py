@@ -161,7 +161,9 @@ async def _serve(
                 for number, service in enumerate(services, 1):
                     await tasks.start(_host, service, manager, stop, watch, name=f"service {number} of {manager.name}")
                 line = f"EverMQ {manager.name} ready on {', '.join(server.addresses)}"
-                logger.info("%s", line)
+                logger.info(
+                    "%s", line, extra={"event": "ready", "queue_manager": manager.name, "addresses": server.addresses}
+                )
                 if ready is not None:
                     ready(line)
                 received = await anext(signals)

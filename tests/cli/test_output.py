@@ -237,5 +237,44 @@ def test_the_log_in_json_is_one_object_a_line() -> None:
         "time": "2026-11-21T10:00:00.123Z",
         "level": "WARNING",
         "logger": "broker.server",
+        "event": "line refused",
+        "peer": "[::1]:99",
         "message": "line refused peer=[::1]:99",
     }
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "fields"),
+    [
+        ("quiesces name=%s connections=%d", ("QM1", 3), {"event": "quiesces", "name": "QM1", "connections": 3}),
+        (
+            "store full units=%d refused=%d: %s",
+            (2, 1, OSError("no room")),
+            {"event": "store full", "units": 2, "refused": 1, "reason": "no room"},
+        ),
+        ("defined: %s", ("DEFINE X=%s",), {"event": "defined", "detail": "DEFINE X=%s"}),
+        ("after %.1f s: queue=%s x=%r", (1.25, "Q", b"x"), {"event": "after ... s", "queue": "Q", "x": "b'x'"}),
+        ("line refused peer=%s", ("a level=ERROR event=forged",), {"peer": "a level=ERROR event=forged"}),
+        ("100 % full", (), {"event": "100 % full"}),
+        ("%d %% full", (5,), {"event": "... % full"}),
+        ("%s", ("prose",), {}),
+        ("at=%s", (float("inf"),), {"at": "inf"}),
+    ],
+)
+def test_the_log_in_json_has_the_fields_of_a_record(
+    template: str, values: tuple[object, ...], fields: dict[str, Any]
+) -> None:
+    made = record()
+    made.msg, made.args = template, values
+    told = json.loads(JsonLines().format(made))
+    assert {**told, **fields} == told
+    assert (told["level"], told["message"]) == ("WARNING", template % values if values else template)
+    assert told.keys() - fields.keys() - {"event"} == {"time", "level", "logger", "message"}
+
+
+def test_the_log_in_json_has_what_a_call_gives_besides_and_hides_nothing_of_its_own() -> None:
+    made = record()
+    made.__dict__.update(event="handled", queue="ORDERS", attempt=2, level="none", addresses=["a", "b"])
+    told = json.loads(JsonLines().format(made))
+    assert (told["event"], told["queue"], told["attempt"], told["level"]) == ("handled", "ORDERS", 2, "WARNING")
+    assert told["addresses"] == ["a", "b"]
