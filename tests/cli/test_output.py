@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from broker.cli.headers import HEADERS_MAX, headers
+from broker.cli.hexadecimal import in_full
 from broker.cli.logs import JsonLines, TextLines
 from broker.cli.messages import as_json, as_line
 from broker.cli.status import in_words
 from broker.cli.terminal import say, warn, write
 from broker.interface import Delivery, Message
-from broker.mqi import MessageDescriptor
+from broker.mqi import MQENC, MessageDescriptor
+from broker.mqi.layouts import MQDLH, MQTM, MQXQH
 from broker.mqi.packing import pack_md
+from broker.mqi.rfh2 import MQRFH2
 
 
 def message(data: bytes, **fields: Any) -> Message:
@@ -68,6 +72,50 @@ def test_json_holds_data_that_is_no_text_in_base64() -> None:
     fields = json.loads(as_json(message(b"\xff\x00")))
     assert fields["data_base64"] == "/wA="
     assert "data" not in fields
+
+
+def test_a_message_in_full_is_its_descriptor_and_its_data_in_digits_and_characters() -> None:
+    lines = list(in_full(message(b"hello, \x1b[2J world\xff", reply_to_q="ANSWERS"), 7))
+    assert lines[:2] == ["message number 7, reason 0", "****   Message descriptor ****"]
+    assert "  ReplyToQ          : 'ANSWERS'" in lines
+    assert f"  MsgId             : X'{'4D' * 24}'" in lines
+    assert lines[-4:] == [
+        "****   Message      ****",
+        " length - 18 of 18 bytes",
+        "00000000:  6865 6C6C 6F2C 201B 5B32 4A20 776F 726C 'hello, .[2J worl'",
+        "00000010:  64FF                                    'd.              '",
+    ]
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_headers_are_shown_by_their_fields_in_their_order(order: Literal["little", "big"]) -> None:
+    encoding = MQENC.NATIVE if order == "little" else 273
+    rfh2 = MQRFH2(("<usr><a>1</a></usr>", "<mcd><Msd>jms_text</Msd></mcd>"), "MQSTR", encoding)
+    xqh = MQXQH("Q2", "QM2", MessageDescriptor(format="MQHRF2", encoding=encoding, priority=7))
+    dlh = MQDLH(2053, "ORDERS", "QM1", encoding, 1208, "MQXMIT", 6, "amqsput")
+    data = dlh.to_bytes(order) + xqh.to_bytes(order) + rfh2.to_bytes(order) + b"body"
+    found = list(headers(MessageDescriptor(format="MQDEAD", encoding=encoding), data))
+    assert [each.name for each in found] == ["MQDLH", "MQXQH", "MQRFH2"]
+    assert sum(each.size for each in found) == len(data) - 4
+    assert (found[0].fields["reason"], found[0].fields["dest_q_name"]) == ("2053 MQRC_Q_FULL", "ORDERS")
+    assert (found[1].fields["remote_q_mgr_name"], found[1].fields["priority"]) == ("QM2", 7)
+    assert found[2].fields["name_value_data 2"] == "<mcd><Msd>jms_text</Msd></mcd>"
+    made = message(data)
+    made.md.format, made.md.encoding = "MQDEAD", encoding
+    lines = list(in_full(made, 1))
+    assert "****   MQDLH        ****" in lines
+    assert "  Reason            : '2053 MQRC_Q_FULL'" in lines
+    assert "  NameValueData 1   : '<usr><a>1</a></usr>'" in lines
+
+
+def test_a_trigger_message_is_shown_by_its_fields_and_what_is_none_is_no_header() -> None:
+    trigger = MQTM("ORDERS", "SHIPPING", user_data="x")
+    [found] = headers(MessageDescriptor(format="MQTRIG"), trigger.to_bytes())
+    assert (found.name, found.fields["process_name"], found.fields["user_data"]) == ("MQTM", "SHIPPING", "x")
+    for format in ("MQTRIG", "MQDEAD", "MQXMIT", "MQHRF2", "MQSTR"):
+        assert list(headers(MessageDescriptor(format=format), b"no such thing")) == []
+    chain = MQRFH2((), "MQHRF2").to_bytes() * 5000
+    assert len(list(headers(MessageDescriptor(format="MQHRF2"), chain))) == HEADERS_MAX
 
 
 def test_status_tells_single_figures_first_and_then_the_queues_of_users_and_the_busy_ones() -> None:
