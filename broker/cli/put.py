@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from broker.cli import streams
 from broker.cli.bulk_put import BulkPut
 from broker.cli.conversation import converse, with_url
 from broker.cli.lines import LINE_BYTES_MAX, GroupLines, Lines
@@ -79,7 +80,7 @@ async def _put_one(connection: Connection, name: str, data: bytes, options: Mess
         raise click.UsageError(str(error)) from error
     if result.duplicate:
         warn(f"a message with key {options['key']} was put before: nothing is put")
-    if not quiet:
+    if not (quiet or streams.output_is_closed()):  # it is put: who closed it does not want to know more
         say(result.md.msg_id.hex())
     return DONE
 

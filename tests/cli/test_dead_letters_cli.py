@@ -84,6 +84,7 @@ def bury(
 def test_without_a_queue_the_letters_on_all_dead_letter_queues_are_listed(
     on: Evermq, daemon: RunningDaemon, queues: str
 ) -> None:
+    assert f"DESCR('{DESCRIPTION}" in definitions._DEFINE_DEAD
     on(
         "mqsc",
         input=b"""DEFINE QLOCAL(OWN) BOQNAME(OWN.SIDE)
