@@ -18,3 +18,8 @@ def moment(context: click.Context, parameter: click.Parameter, text: str | None)
     except ValueError:
         raise click.BadParameter(f"{text!r} is no moment: write 2026-01-31, or 2026-01-31T12:00+01:00") from None
     return given if given.tzinfo is not None else given.replace(tzinfo=UTC)
+
+
+def in_utc(instant: float) -> str:
+    """An instant, in seconds since 1970, as people read it: `2026-05-01 09:00:00 UTC`."""
+    return f"{datetime.fromtimestamp(instant, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -171,6 +171,12 @@ def test_status_shows_the_queues(on: Evermq, queue: str) -> None:
     assert f"\n{queue}" in on("status").stdout
     figures = json.loads(on("status", "--json").stdout)
     assert [each["depth"] for each in figures["queues"] if each["name"] == queue] == [1]
+    assert on("status", queue).stdout.startswith(f"queue {queue}\n  depth              1\n")
+    assert json.loads(on("status", queue, "--json").stdout)["queue"]["depth"] == 1
+    unknown = on("status", "NO.SUCH.QUEUE")
+    assert (unknown.exit_code, unknown.stderr) == (
+        10, "evermq: MQRC_UNKNOWN_OBJECT_NAME (2085): NO.SUCH.QUEUE is no local queue of QM1\n"
+    )  # fmt: skip
 
 
 def test_a_script_is_a_session_of_runmqsc(on: Evermq, queue: str) -> None:

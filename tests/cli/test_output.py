@@ -13,7 +13,7 @@ from broker.cli.headers import HEADERS_MAX, headers
 from broker.cli.hexadecimal import in_full
 from broker.cli.logs import JsonLines, TextLines
 from broker.cli.messages import as_json, as_line
-from broker.cli.status import in_words
+from broker.cli.status import about_queue, in_words
 from broker.cli.terminal import say, warn, write
 from broker.interface import Delivery, Message
 from broker.mqi import MQENC, MessageDescriptor
@@ -151,6 +151,60 @@ def test_status_tells_what_waits_and_what_keys_are_kept_where_there_are_any() ->
         "queue   depth  waiting  keys",
         "ORDERS      5        0     0",
         "MAIL        1        1     2",
+    ]
+
+
+HANDLER = {
+    "queue": "ORDERS", "handler": "shop:ship", "process": "ORDERS", "workers": 2, "started": 9, "succeeded": 7,
+    "failed": 1, "running": 0, "crashed": 1, "last_error": "ValueError: fog\nsecond line",
+    "last_error_at": 1_777_626_000.0, "waited": {"count": 9, "sum": 4.5, "buckets": []},
+    "ran": {"count": 9, "sum": 9.0, "buckets": []},
+}  # fmt: skip
+
+
+def test_status_tells_instants_as_times_what_crashed_and_how_many_dead_letter_queues_are_empty() -> None:
+    queues = [
+        {"name": "ORDERS", "depth": 1, "waiting": 1, "next_release": 1_777_626_000.25},
+        {"name": "ORDERS.DEAD", "depth": 2, "waiting": 0, "next_release": None},
+        {"name": "MAIL.DEAD", "depth": 0, "waiting": 0, "next_release": None},
+        {"name": "SYSTEM.DEAD.LETTER.QUEUE", "depth": 0, "waiting": 0, "next_release": None},
+    ]
+    dead = ["MAIL.DEAD", "ORDERS.DEAD", "SYSTEM.DEAD.LETTER.QUEUE"]
+    assert list(in_words({"queues": queues, "handlers": [HANDLER]}, dead))[2:] == [
+        "queue        depth  waiting             next release",
+        "ORDERS           1        1  2026-05-01 09:00:00 UTC",
+        "ORDERS.DEAD      2        0                    never",
+        "1 dead-letter queue is empty",
+        "",
+        "handler           workers  started  succeeded  failed  running  crashed     wait      run",
+        "ORDERS shop:ship        2        9          7       1        0        1  0.500 s  1.000 s",
+        "last error of ORDERS shop:ship, 2026-05-01 09:00:00 UTC: ValueError: fog",
+        "crashed: 1 message of ORDERS shop:ship, whose worker ended or lost its line while it handled them",
+    ]
+
+
+def test_status_of_one_queue_is_all_of_its_figures_and_its_handlers() -> None:
+    queue = {"name": "ORDERS", "depth": 1, "waiting": 1, "next_release": 1_777_626_000.25, "bytes": 2048}
+    assert list(about_queue({"queue": queue, "handlers": [HANDLER], "consumers": []})) == [
+        "queue ORDERS",
+        "  depth              1",
+        "  waiting            1",
+        "  next release       2026-05-01 09:00:00 UTC",
+        "  bytes              2.0 KiB",
+        "",
+        "handler shop:ship",
+        "  process            ORDERS",
+        "  workers            2",
+        "  started            9",
+        "  succeeded          7",
+        "  failed             1",
+        "  running            0",
+        "  crashed            1",
+        "  last error         ValueError: fog\n                     second line",
+        "  last error at      2026-05-01 09:00:00 UTC",
+        "  wait               0.500 s",
+        "  run                1.000 s",
+        "crashed: 1 message of ORDERS shop:ship, whose worker ended or lost its line while it handled them",
     ]
 
 
