@@ -63,16 +63,20 @@ async def define_targets(connection: Connection, q_names: Iterable[str], app_nam
             await _define_missing(connection, "QUEUE", name, _DEFINE_QUEUE.format(name, described))
 
 
-async def unserved(connection: Connection, q_names: Sequence[str]) -> list[str]:
-    """Return those of these queues that no worker serves and no program has open for input, as far as this queue
-    manager knows: not those that lie elsewhere.
+async def unserved(connection: Connection, q_names: Sequence[str]) -> dict[str, int]:
+    """Return those of these queues that no worker serves, no program has open for input and no trigger's handler runs
+    for, with the starts that are pending, as far as this queue manager knows: not those that lie elsewhere.
     """
     if not q_names:
-        return []
+        return {}
     figures = await connection.status()
-    idle = {str(queue["name"]) for queue in figures["queues"] if not queue["ipprocs"]}
     served = {str(each["queue"]) for each in figures["handlers"] if each.get("workers")}
-    return [name for name in q_names if name in idle - served]
+    idle = {
+        str(queue["name"]): int(queue["trigger_pending"])
+        for queue in figures["queues"]
+        if not (queue["ipprocs"] or queue["trigger_running"] or queue["name"] in served)
+    }
+    return {name: idle[name] for name in q_names if name in idle}
 
 
 async def _queue(connection: Connection, handler: Handler) -> Mapping[str, Any]:

@@ -19,8 +19,7 @@ No start is lost, none is made twice:
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from anyio import CancelScope
@@ -41,8 +40,7 @@ if TYPE_CHECKING:
     from triggers.process import HandlerFunction
     from triggers.retries import Retries
     from triggers.servers import Servers
-
-logger = logging.getLogger(__name__)
+    from triggers.unserved import Unserved
 
 _GONE: Final = frozenset({MQRC.UNKNOWN_OBJECT_NAME, MQRC.Q_DELETED})
 
@@ -60,16 +58,12 @@ class Shared:
     clock: Clock
     batch_size: int
     throttle_delay: float
+    unserved: Unserved
     cuir: HandlerFunction | None = None
     """What serves queues that name no process."""
     stopping: bool = False
     last_q_name: str = ""
     """The queue that started something last. A pass begins behind it: else caps would favour the first names."""
-    unserved: dict[str, str] = field(default_factory=dict)
-    """The queues with starts pending that nobody serves, and the processes they name."""
-    reported: set[tuple[str, str]] = field(default_factory=set)
-    """The process definitions, by name and APPLICID, that were logged as served by nobody. Queues that name none are
-    here with a blank and their own name."""
 
 
 class Generation:
@@ -131,17 +125,16 @@ class Generation:
     def _served(self, queues: Iterable[PendingQueue]) -> list[tuple[PendingQueue, HandlerFunction]]:
         """The queues whose processes have handlers, in the order of this pass."""
         served = []
-        unserved = {}
+        unserved = []
         for queue in queues:
             handler = self._find(queue)
             if handler is None:
-                unserved[queue.q_name] = queue.process_name
-                self._report(queue)
+                unserved.append(queue)
             elif delivery := delivery_of(handler, queue.process_name):
                 self._deliver(queue, delivery)
             else:
                 served.append((queue, handler))
-        self._shared.unserved = unserved
+        self._report(unserved)
         last = self._shared.last_q_name
         return sorted(served, key=lambda pair: (pair[0].q_name <= last, pair[0].q_name))
 
@@ -155,23 +148,11 @@ class Generation:
         if not self.retired and not self._shared.stopping:
             self._shared.servers.serve(self._shared.tasks, queue, delivery)
 
-    def _report(self, queue: PendingQueue) -> None:
-        """Log a process that nobody serves, once; a queue that names none, likewise."""
-        definition = (queue.process_name, queue.appl_id if queue.process_name else queue.q_name)
-        if definition in self._shared.reported:
-            return
-        self._shared.reported.add(definition)
-        if not queue.process_name:
-            logger.warning(
-                "queue %s names no process, and there is no CUIR exit: its start stays pending", queue.q_name
-            )
-        else:
-            logger.warning(
-                "no handler serves process %s (APPLICID %s), which queue %s names: "
-                "its starts stay pending; processes served here: %s",
-                queue.process_name, queue.appl_id or "blank", queue.q_name,
-                ", ".join(self._handlers.process_names) or "none",
-            )  # fmt: skip
+    def _report(self, queues: list[PendingQueue]) -> None:
+        """Have told which of the queues that nobody here serves are served by nobody."""
+        news = self._shared.unserved.news(queues)
+        if news:
+            self._shared.tasks.start_soon(self._shared.unserved.report, news, self._handlers.process_names)
 
     async def _start_batch(self, queue: PendingQueue, handler: HandlerFunction) -> int:
         """Take up to a batch of starts of one queue and start their handlers; tell how many.

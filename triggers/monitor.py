@@ -25,6 +25,7 @@ from triggers.lifetime import Lifetime, check_least
 from triggers.loadset import Loadset
 from triggers.retries import Retries
 from triggers.servers import Servers
+from triggers.unserved import Unserved
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -161,7 +162,7 @@ class TriggerMonitor(Lifetime):
             started=self._launcher.started,
             failed=self._launcher.failed,
             running_by_queue=dict(self._capacity.by_queue),
-            unserved=dict(self._shared.unserved) if self._shared else {},
+            unserved=dict(self._shared.unserved.queues) if self._shared else {},
             held_back=self._retries.held_back,
             delivering=self._servers.running,
             swept=self._swept,
@@ -179,14 +180,14 @@ class TriggerMonitor(Lifetime):
             connection = await connected(self._source, APPL_NAME)
             # `Capacity` bounds what runs. Starts held back are leases too, and must not keep others from running.
             async with connection, connection.trigger_starts(limit=sys.maxsize) as starts:
-                await self._serve(starts, task_status)
+                await self._serve(connection, starts, task_status)
         except MQError as error:
             if self._shared is None or isinstance(self._source, Connection) or error.reason not in ENDED:
                 raise
             logger.info("the trigger monitor ends with its queue manager: %s", error)
         self._ended.set()  # after an error, the task group cancels those who wait
 
-    async def _serve(self, starts: TriggerStarts, task_status: TaskStatus[None]) -> None:
+    async def _serve(self, connection: Connection, starts: TriggerStarts, task_status: TaskStatus[None]) -> None:
         """Run generations until told to stop or until the connection has ended; then see the handlers out."""
         async with anyio.create_task_group() as tasks:
             self._shared = Shared(
@@ -199,6 +200,7 @@ class TriggerMonitor(Lifetime):
                 self._clock,
                 self._batch_size,
                 self._throttle_delay,
+                Unserved(connection, self._clock),
                 self._cuir,
             )
             tasks.start_soon(self._sweep, starts, name=f"{APPL_NAME} sweep")

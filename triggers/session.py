@@ -291,6 +291,7 @@ class Session:
                 "%s puts to %s, which nobody serves now: its messages wait for a worker that does",
                 self.app.name,
                 q_name,
+                extra={"event": "nobody serves", "app": self.app.name, "queue": q_name},
             )
 
     def _comes_again(self, error: MQError | NotServableError) -> bool:

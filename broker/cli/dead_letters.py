@@ -13,7 +13,7 @@ from broker.cli.messages import data_field, printable
 from broker.cli.moment import instant_in_words, moment
 from broker.cli.program import DONE, SOME_FAILED
 from broker.cli.terminal import say, warn
-from broker.dead_letters import DeadLetterQueue, Wanted
+from broker.dead_letters import DeadLetterQueue, Wanted, dead_letter_queues
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -63,12 +63,15 @@ def dead_letters() -> None:
 
 
 @dead_letters.command("list")
-@click.argument("queue")
+@click.argument("queue", required=False)
 @with_filters
 @click.option("--json", "in_json", is_flag=True, help="One JSON object a letter.")
 @with_url
-def list_letters(queue: str, *, in_json: bool, url: str, **filters: Unpack[Filters]) -> int:
-    """List the letters on QUEUE, a line for each."""
+def list_letters(queue: str | None, *, in_json: bool, url: str, **filters: Unpack[Filters]) -> int:
+    """List the letters on QUEUE, a line for each; without QUEUE those on all dead-letter queues, by queue.
+
+    These are the queue manager's own (DEADQ), those that queues name (BOQNAME), and those defined for handlers.
+    """
     return converse(url, lambda connection: _list(connection, queue, _wanted(filters), in_json=in_json))
 
 
@@ -136,13 +139,19 @@ def _meant(filters: Filters, *, everything: bool) -> Wanted:
     return _wanted(filters)
 
 
-async def _list(connection: Connection, queue: str, wanted: Wanted, *, in_json: bool) -> int:
-    async with DeadLetterQueue(connection, queue) as letters:
-        async for letter in letters.browse(wanted):
-            if in_json:
-                print(json.dumps(told(letter)))
-            else:
-                say(line_of(letter))
+async def _list(connection: Connection, queue: str | None, wanted: Wanted, *, in_json: bool) -> int:
+    for name in await dead_letter_queues(connection) if queue is None else [queue]:
+        on = {} if queue else {"dead_letter_queue": name}
+        title = "" if queue else name
+        async with DeadLetterQueue(connection, name) as letters:
+            async for letter in letters.browse(wanted):
+                if in_json:
+                    print(json.dumps({**on, **told(letter)}))
+                    continue
+                if title:
+                    say(title)
+                say(("" if queue else "  ") + line_of(letter))
+                title = ""
     return DONE
 
 

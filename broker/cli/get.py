@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from broker.cli.conversation import converse, with_url
+from broker.cli.escaping import escaped
+from broker.cli.hexadecimal import in_full
 from broker.cli.messages import as_json, as_line
 from broker.cli.program import DONE
 from broker.cli.seconds import Seconds
@@ -41,19 +43,27 @@ def get(queue: str, *, wait: float, everything: bool, in_json: bool, url: str) -
 @click.argument("queue")
 @click.option("--logical", is_flag=True, help="In logical order: each group whole, its messages and segments in order.")
 @click.option("--json", "in_json", is_flag=True, help="One JSON object a message, with its descriptor.")
+@click.option(
+    "--hex", "in_hex", is_flag=True, help="In full, as amqsbcg: descriptor, headers by fields, data in hexadecimal."
+)
+@click.option("-n", "--count", type=click.IntRange(1), metavar="N", help="Only the first N messages.")
 @with_url
-def browse(queue: str, *, logical: bool, in_json: bool, url: str) -> int:
+def browse(queue: str, *, logical: bool, in_json: bool, in_hex: bool, count: int | None, url: str) -> int:
     """Print the messages of QUEUE and leave them there."""
-    return converse(url, lambda connection: _browse(connection, queue, logical=logical, in_json=in_json))
+    if in_hex and in_json:
+        raise click.UsageError("--hex and --json: one of them")
+    show = _Shown(in_json=in_json, in_hex=in_hex)
+    return converse(url, lambda connection: _browse(connection, queue, show, count, logical=logical))
 
 
 async def _get(connection: Connection, name: str, wait: float, *, everything: bool, in_json: bool) -> int:
+    show = _Shown(in_json=in_json)
     async with connection.open(name, MQOO.INPUT_AS_Q_DEF | MQOO.FAIL_IF_QUIESCING) as queue:
         messages = await gathered(queue, UNIT_MESSAGES_MAX if everything else 1, wait)
         if not messages and not everything:
             raise MQError(MQRC.NO_MSG_AVAILABLE, f"{name} is empty")
         while messages:
-            _write(messages, in_json=in_json)
+            show(messages)
             sys.stdout.flush()
             await connection.commit()
             messages = await gathered(queue, UNIT_MESSAGES_MAX, wait) if everything else []
@@ -66,15 +76,19 @@ async def gathered(queue: Queue, limit: int, wait: float, *, options: int = MQGM
     return await _there(queue.get_many(limit, options=options, wait=wait or None))
 
 
-async def _browse(connection: Connection, name: str, *, logical: bool, in_json: bool) -> int:
-    step = MQGMO.BROWSE_NEXT | MQGMO.FAIL_IF_QUIESCING
+async def _browse(connection: Connection, name: str, show: _Shown, count: int | None, *, logical: bool) -> int:
+    step = MQGMO.BROWSE_NEXT | MQGMO.FAIL_IF_QUIESCING | show.options
     options = GetMessageOptions(options=step | MQGMO.LOGICAL_ORDER if logical else step, match_options=MQMO.NONE)
     last: Message | None = None
     async with connection.open(name, MQOO.BROWSE | MQOO.FAIL_IF_QUIESCING) as queue:
-        while messages := await _there(queue.get_many(UNIT_MESSAGES_MAX, options=options)):
-            _write(messages, in_json=in_json)
+        while count is None or show.number < count:
+            most = UNIT_MESSAGES_MAX if count is None else min(UNIT_MESSAGES_MAX, count - show.number)
+            messages = await _there(queue.get_many(most, options=options))
+            if not messages:
+                break
+            show(messages)
             last = messages[-1]
-    if logical and last is not None and _unfinished(last):
+    if logical and count is None and last is not None and _unfinished(last):
         group = last.md.group_id.hex()
         warn(f"group {group} goes no further: evermq explain {name} --group-id {group}")
     return DONE
@@ -95,9 +109,24 @@ def _unfinished(message: Message) -> bool:
     return message.group_status == MQGS.MSG_IN_GROUP or message.segment_status == MQSS.SEGMENT
 
 
-def _write(messages: Sequence[Message], *, in_json: bool) -> None:
-    terminal = sys.stdout.isatty()
-    for message in messages:
-        left = memoryview(as_json(message) if in_json else as_line(message, terminal=terminal))
-        while left:  # one write may take a part, where PYTHONUNBUFFERED is set
-            left = left[sys.stdout.buffer.write(left) :]
+class _Shown:
+    """Writes messages to standard output, in the form asked for. `number` is how many it has written."""
+
+    def __init__(self, *, in_json: bool, in_hex: bool = False) -> None:
+        self.number = 0
+        self.options = MQGMO.PROPERTIES_FORCE_MQRFH2 if in_hex else MQGMO.NONE
+        self._in_json = in_json
+        self._in_hex = in_hex
+        self._terminal = sys.stdout.isatty()
+
+    def __call__(self, messages: Sequence[Message]) -> None:
+        for message in messages:
+            self.number += 1
+            left = memoryview(self._written(message))
+            while left:  # one write may take a part, where PYTHONUNBUFFERED is set
+                left = left[sys.stdout.buffer.write(left) :]
+
+    def _written(self, message: Message) -> bytes:
+        if self._in_hex:
+            return "".join(f"{escaped(line)}\n" for line in [*in_full(message, self.number), ""]).encode()
+        return as_json(message) if self._in_json else as_line(message, terminal=self._terminal)

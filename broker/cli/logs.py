@@ -10,6 +10,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING
 
 from broker.cli.escaping import escaped
+from broker.cli.log_fields import fields_of
 
 if TYPE_CHECKING:
     from broker.config import LoggingConfig
@@ -32,7 +33,9 @@ class TextLines(logging.Formatter):
 
 
 class JsonLines(logging.Formatter):
-    """One object a line, with time, level, logger, message and, where there is one, exception."""
+    """One object a line: time, level, logger, the fields of the record (`log_fields`), the message in words and, where
+    there is one, the exception.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """The line for a record."""
@@ -40,6 +43,7 @@ class JsonLines(logging.Formatter):
             "time": _moment(record),
             "level": record.levelname,
             "logger": record.name,
+            **fields_of(record),
             "message": record.getMessage(),
         }
         if record.exc_info:

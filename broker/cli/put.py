@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
+from broker.cli import streams
 from broker.cli.bulk_put import BulkPut
 from broker.cli.conversation import NO_QUEUE_MANAGER, converse, with_url
-from broker.cli.identifier import identifier
 from broker.cli.lines import LINE_BYTES_MAX, GroupLines, Lines
 from broker.cli.program import COULD_NOT_RUN, DONE, SOME_FAILED
-from broker.cli.terminal import warn
-from broker.mqi import MQFMT, MQMF, MQOO, MQPER, MQPMO, MQPRI, MessageDescriptor, MQError
-from broker.mqi.descriptor import UTF_8
+from broker.cli.put_options import MessageOptions, about_one, descriptor, with_message_options
+from broker.cli.terminal import say, warn
+from broker.mqi import MQMF, MQOO, MQPMO, MQError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker import Connection
     from broker.cli.lines import Line
+    from broker.mqi import MessageDescriptor
 
 
 @click.command()
@@ -29,25 +31,21 @@ if TYPE_CHECKING:
 @click.option("--lines", "by_line", is_flag=True, help="Put each line of standard input as a message of its own.")
 @click.option("--group", is_flag=True, help="With --lines: one message group, put in one unit of work.")
 @click.option("--ack", is_flag=True, help="With --lines: print the number of each line once it is acknowledged.")
-@click.option("--nonpersistent", is_flag=True, help="Do not keep the messages over a restart.")
-@click.option("--priority", type=click.IntRange(0, 9), help="Priority of the messages, instead of the queue's DEFPRTY.")
-@click.option(
-    "--correl-id", callback=identifier, default="", metavar="HEX", help="CorrelId of the messages, hexadecimal."
-)
+@click.option("--quiet", is_flag=True, help="Do not print the MsgId.")
+@with_message_options
 @with_url
-def put(  # noqa: PLR0913  # an option each
+def put(
     queue: str,
     text: str | None,
     *,
     by_line: bool,
     group: bool,
     ack: bool,
-    nonpersistent: bool,
-    priority: int | None,
-    correl_id: bytes,
+    quiet: bool,
     url: str,
+    **options: Unpack[MessageOptions],
 ) -> int:
-    """Put a message on QUEUE: TEXT, or standard input as it is.
+    """Put a message on QUEUE: TEXT, or standard input as it is; print its MsgId.
 
     Messages are persistent: they are acknowledged when they are on disk.
     """
@@ -55,30 +53,14 @@ def put(  # noqa: PLR0913  # an option each
         raise click.UsageError(f"{'--ack' if ack else '--group'} goes with --lines")
     if by_line and text is not None:
         raise click.UsageError("--lines reads standard input: leave TEXT out")
-
-    def descriptor(data: bytes) -> MessageDescriptor:
-        md = MessageDescriptor(
-            persistence=MQPER.NOT_PERSISTENT if nonpersistent else MQPER.PERSISTENT,
-            priority=MQPRI.PRIORITY_AS_Q_DEF if priority is None else priority,
-            correl_id=correl_id,
-        )
-        if _is_text(data):
-            md.format, md.coded_char_set_id = MQFMT.STRING, UTF_8
-        return md
-
+    if by_line and (alone := about_one(options)):
+        raise click.UsageError(f"{alone[0]} is for one message, and --lines puts many")
     if by_line:
         put_lines = _put_group if group else _put_lines
-        return converse(url, lambda connection: put_lines(connection, queue, descriptor, ack=ack))
+        describe = partial(descriptor, options)
+        return converse(url, lambda connection: put_lines(connection, queue, describe, ack=ack))
     data = _standard_input() if text is None else text.encode("utf-8", "surrogateescape")
-    return converse(url, lambda connection: _put_one(connection, queue, data, descriptor(data)))
-
-
-def _is_text(data: bytes) -> bool:
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+    return converse(url, lambda connection: _put_one(connection, queue, data, options, quiet=quiet))
 
 
 def _standard_input() -> bytes:
@@ -88,22 +70,32 @@ def _standard_input() -> bytes:
     return data
 
 
-async def _put_one(connection: Connection, name: str, data: bytes, md: MessageDescriptor) -> int:
-    await connection.put1(name, data, md)
+async def _put_one(connection: Connection, name: str, data: bytes, options: MessageOptions, *, quiet: bool) -> int:
+    md = descriptor(options, data)
+    try:
+        result = await connection.put1(
+            name, data, md, properties=options["properties"], delay=options["delay"], key=options["key"]
+        )
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
+    if result.duplicate:
+        warn(f"a message with key {options['key']} was put before: nothing is put")
+    if not (quiet or streams.output_is_closed()):  # it is put: who closed it does not want to know more
+        say(result.md.msg_id.hex())
     return DONE
 
 
 async def _put_lines(
-    connection: Connection, name: str, descriptor: Callable[[bytes], MessageDescriptor], *, ack: bool
+    connection: Connection, name: str, describe: Callable[[bytes], MessageDescriptor], *, ack: bool
 ) -> int:
     outcome = _Outcome(ack=ack)
     async with connection.open(name, MQOO.OUTPUT | MQOO.FAIL_IF_QUIESCING) as queue:
-        await BulkPut(queue, lambda line: descriptor(line.data or b""), outcome.settled).put(Lines(sys.stdin.fileno()))
+        await BulkPut(queue, lambda line: describe(line.data or b""), outcome.settled).put(Lines(sys.stdin.fileno()))
     return outcome.in_words(name)
 
 
 async def _put_group(
-    connection: Connection, name: str, descriptor: Callable[[bytes], MessageDescriptor], *, ack: bool
+    connection: Connection, name: str, describe: Callable[[bytes], MessageDescriptor], *, ack: bool
 ) -> int:
     """All lines or none: a line counts as put when the unit of work is committed."""
     outcome = _Outcome(ack=ack)
@@ -111,7 +103,7 @@ async def _put_group(
     put: list[Line] = []
 
     def member(line: Line) -> MessageDescriptor:
-        md = descriptor(line.data or b"")
+        md = describe(line.data or b"")
         md.msg_flags = MQMF.LAST_MSG_IN_GROUP if line.number == lines.last else MQMF.MSG_IN_GROUP
         return md
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from broker.cli.conversation import converse, with_url
-from broker.cli.moment import instant_in_words
+from broker.cli.moment import in_utc
 from broker.cli.terminal import say
+from broker.dead_letters import dead_letter_queues
+from broker.mqi import MQRC, MQError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from broker import Connection
 
@@ -31,6 +33,12 @@ _SELDOM: Final = (
 )  # fmt: skip
 """Columns of the queues that are shown only where one of them has a figure."""
 
+_OWN_SECTION: Final = ("queue", "handler", "waited", "ran")
+"""What the section of a handler has in its title, or as a mean."""
+
+_INSTANTS: Final = frozenset({"next_release", "last_error_at"})
+"""The figures that are seconds since 1970."""
+
 _IN_JSON_ONLY: Final = ("queues",)
 _IF_ANY: Final = ("passed_over",)
 """Columns of other lists that are too wide for a page."""
@@ -40,33 +48,58 @@ _HEADS: Final = {
     "opprocs": "outputs",
     "trigger_pending": "starts",
     "trigger_running": "running",
+    "dead_lettered": "dead",
 }
 """Of the columns, what is not said by the name of the figure, or not as briefly."""
 
 
 @click.command()
+@click.argument("queue", required=False)
 @click.option("--json", "in_json", is_flag=True, help="Everything, as one JSON object.")
 @with_url
-def status(*, in_json: bool, url: str) -> None:
-    """Show the queue manager in figures.
+def status(queue: str | None, *, in_json: bool, url: str) -> None:
+    """Show the queue manager in figures, or QUEUE alone: all of its figures, and its handlers and consumers.
 
-    Connections, journal, queues, and the starts that their triggers have pending; consumers with their claims and how
-    far they are behind; prepared units.
+    Connections, journal, queues, and the starts that their triggers have pending; handlers, with their last errors and
+    what crashed; consumers with their claims and how far they are behind; prepared units. Empty dead-letter queues are
+    counted, not listed.
     """
-    figures = converse(url, _figures)
+    figures, dead = converse(url, lambda connection: _figures(connection, queue))
     if in_json:
         print(json.dumps(figures))
     else:
-        say("\n".join(in_words(figures)))
+        say("\n".join(in_words(figures, dead) if queue is None else about_queue(figures)))
 
 
-async def _figures(connection: Connection) -> dict[str, Any]:
-    return await connection.status()
+async def _figures(connection: Connection, queue: str | None) -> tuple[dict[str, Any], list[str]]:
+    """The status, or what it has about one queue; and the names of the dead-letter queues."""
+    figures = await connection.status()
+    if queue is None:
+        return figures, await dead_letter_queues(connection)
+    [found] = [each for each in figures["queues"] if each["name"] == queue] or [None]
+    if found is None:
+        raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"{queue} is no local queue of {figures['name']}")
+    consumers = [each for each in figures["consumers"] if queue in each["queues"].split(", ")]
+    handlers = [each for each in figures["handlers"] if each["queue"] == queue]
+    return {"queue": found, "handlers": handlers, "consumers": consumers}, []
 
 
-def in_words(figures: Mapping[str, Any]) -> Iterator[str]:
+def about_queue(figures: Mapping[str, Any]) -> Iterator[str]:
+    """The figures about one queue as lines: its own, a section for each of its handlers, its consumers as a table."""
+    own = dict(figures["queue"])
+    yield from _section(f"queue {own.pop('name')}", own)
+    for each in figures["handlers"]:
+        told = {name: value for name, value in each.items() if name not in _OWN_SECTION and value != ""}
+        yield ""
+        yield from _section(f"handler {each['handler']}".rstrip(), {**told, **_means(each)})
+        yield from _crashes([each])
+    yield from _consumers(figures["consumers"])
+
+
+def in_words(figures: Mapping[str, Any], dead: Collection[str] = ()) -> Iterator[str]:
     """The figures as lines: the queue manager, a section for each of its parts, then as tables the queues that hold,
-    did or await something, the handlers with their last errors, the consumers and the prepared units.
+    did or await something, the handlers with their last errors, the consumers and the prepared units. Of the queues in
+    `dead`, which are for dead letters, those that are empty are only counted.
     """
     parts = {name: value for name, value in figures.items() if isinstance(value, dict)}
     yield from _section(
@@ -75,14 +108,20 @@ def in_words(figures: Mapping[str, Any]) -> Iterator[str]:
     for name, values in parts.items():
         yield ""
         yield from _section(name, values)
-    queues = [queue for queue in figures.get("queues", ()) if _worth_showing(queue)]
+    worth = [queue for queue in figures.get("queues", ()) if _worth_showing(queue)]
+    queues = [queue for queue in worth if queue["name"] not in dead or _busy(queue)]
     empty = [name for name in _SELDOM if not any(queue.get(name) for queue in queues)]
     yield from _listed(_LISTS["queues"], queues, empty)
+    if folded := len(worth) - len(queues):
+        yield f"{folded} dead-letter queue{' is' if folded == 1 else 's are'} empty"
     yield from _handlers(figures.get("handlers", ()))
-    for list_name in ("consumers", "prepared_units"):
-        elements = figures.get(list_name, ())
-        nothing = [name for name in _IF_ANY if not any(each.get(name) for each in elements)]
-        yield from _listed(_LISTS[list_name], elements, [*_IN_JSON_ONLY, *nothing])
+    yield from _consumers(figures.get("consumers", ()))
+    yield from _listed(_LISTS["prepared_units"], figures.get("prepared_units", ()), _IN_JSON_ONLY)
+
+
+def _consumers(consumers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    nothing = [name for name in _IF_ANY if not any(each.get(name) for each in consumers)]
+    yield from _listed(_LISTS["consumers"], consumers, [*_IN_JSON_ONLY, *nothing])
 
 
 def _listed(what: str, elements: Iterable[Mapping[str, Any]], without: Sequence[str]) -> Iterator[str]:
@@ -97,25 +136,30 @@ def _handlers(handlers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     """What has become of the messages of each queue under each handler, and what went wrong last."""
     counted = [name for name, value in (handlers[0] if handlers else {}).items() if isinstance(value, int)]
     shown = [name for name in counted if name in _OF_HANDLERS or any(each.get(name) for each in handlers)]
-    times = {"waited": "wait", "ran": "run"}
-    rows = [
-        {
-            "name": _handler(each),
-            **{name: each[name] for name in shown},
-            **{times[name]: _mean(each[name]) for name in times},
-        }
-        for each in handlers
-    ]
+    rows = [{"name": _handler(each), **{name: each[name] for name in shown}, **_means(each)} for each in handlers]
     yield from _listed(_LISTS["handlers"], rows, ())
     for each in handlers:
         if each["last_error"]:
-            at = instant_in_words(each["last_error_at"], "{:%Y-%m-%d %H:%M:%S} UTC".format)
             error = str(each["last_error"]).partition("\n")[0]
-            yield f"last error of {_handler(each)}, {at}: {error}"
+            yield f"last error of {_handler(each)}, {in_utc(each['last_error_at'])}: {error}"
+    yield from _crashes(handlers)
+
+
+def _crashes(handlers: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What took its worker with it, or was held when the worker was gone."""
+    for each in handlers:
+        if count := each.get("crashed"):
+            many = "1 message" if count == 1 else f"{count:,} messages"
+            yield f"crashed: {many} of {_handler(each)}, whose worker ended or lost its line while it handled them"
 
 
 def _handler(figures: Mapping[str, Any]) -> str:
     return f"{figures['queue']} {figures['handler']}".rstrip()
+
+
+def _means(figures: Mapping[str, Any]) -> dict[str, float]:
+    """How long messages waited for their handlers, and how long these ran."""
+    return {"wait": _mean(figures["waited"]), "run": _mean(figures["ran"])}
 
 
 def _mean(duration: Mapping[str, Any]) -> float:
@@ -141,12 +185,16 @@ def _shown(name: str, value: object) -> str:
             return size(value)
         case int():
             return f"{value:,}"
+        case float() if name in _INSTANTS:
+            return in_utc(value) if value else "never"
         case float():
             return f"{value:,.3f} s"
+        case list():
+            return ", ".join(map(str, value)) or "none"
         case dict():
             return ", ".join(f"{key} {_shown(key, each)}" for key, each in value.items()) or "none"
         case _:
-            return str(value)
+            return str(value).replace("\n", f"\n{'':<21}")
 
 
 def size(count: int) -> str:
@@ -163,7 +211,11 @@ def size(count: int) -> str:
 
 def _worth_showing(queue: Mapping[str, Any]) -> bool:
     """Whether a queue is a user's, or one of the system's that something happens on."""
-    return not str(queue.get("name", "")).startswith("SYSTEM.") or any(value for value in list(queue.values())[1:])
+    return not str(queue.get("name", "")).startswith("SYSTEM.") or _busy(queue)
+
+
+def _busy(queue: Mapping[str, Any]) -> bool:
+    return any(list(queue.values())[1:])
 
 
 def _heads(what: str, element: Mapping[str, Any]) -> list[str]:

@@ -17,6 +17,8 @@ from broker.storage.store import StoreUnusableError
 def verify(directory: str) -> int:
     """Look at every byte that counts of the data in DIR: of a queue manager that is stopped, or a backup.
 
+    It tells how many messages a start would find there. A store of an older release is looked at too.
+
     Nothing is changed. A database that was not closed in order is read in a copy, in the folder for temporary files
     (TMPDIR). The exit code is 0 when all is whole, 10 when something is damaged, with a line for each thing found, 20
     when it could not be looked at.
@@ -34,6 +36,10 @@ def verify(directory: str) -> int:
         say(f"note: {note}")
     if found.findings:
         return SOME_FAILED
-    held = f"{found.messages} messages and {found.definitions} definitions in the database"
-    say(f"{directory} is whole: {held}, batches up to {found.batches} there and in the log")
+    held = f"a start finds {_many(found.messages, 'message')} and {_many(found.definitions, 'definition')}"
+    say(f"{directory} is whole: {held}" + (f", batches up to {found.batches}" if found.batches else ""))
     return DONE
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"

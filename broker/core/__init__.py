@@ -123,5 +123,6 @@ order in which a put and a get meet it:
     explain.incomplete, explain.gaps, explain.passed_over
                         ... for what its group lacks, or is
     explain.holders     who has claimed it
+    explain.serving     who serves it with handlers
     explain.triggering  why it starts nothing
 """

@@ -4,6 +4,8 @@
         async for letter in letters.browse(Wanted(why="crashed")): ...
         async for outcome in letters.retry(Wanted()): ...
 
+`dead_letter_queues(connection)` says which queues there are for them.
+
 A dead letter is a message with an MQDLH before its data, from whatever queue manager, or one that bears properties of
 the folder `evermq`, with which this one tells what handlers have done to it (handlers rules 7.1 and 7.5). Retries and
 purges are recorded on SYSTEM.ADMIN.AUDIT.QUEUE, each in the unit of work that does it.
@@ -15,4 +17,5 @@ from broker.dead_letters.letter import DeadLetter as DeadLetter
 from broker.dead_letters.outcome import Outcome as Outcome
 from broker.dead_letters.queue import AUDIT_QUEUE as AUDIT_QUEUE
 from broker.dead_letters.queue import DeadLetterQueue as DeadLetterQueue
+from broker.dead_letters.queues import dead_letter_queues as dead_letter_queues
 from broker.dead_letters.wanted import Wanted as Wanted

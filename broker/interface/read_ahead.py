@@ -27,6 +27,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Self
 
 from broker.interface.message import Message
+from broker.interface.portal import running_loop
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQGMO, MQOO, MQWI
 from broker.mqi.reasons import MQRC
@@ -74,7 +75,7 @@ class Loop:
         """The loop is left. Python may notice that late, and in another thread."""
         if not self._ahead.begun:
             return
-        if _running_loop() is self._loop:
+        if running_loop() is self._loop:
             self._ahead.leave()
         elif not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._ahead.leave)
@@ -169,10 +170,3 @@ class ReadAhead:
         self._messages.extend(Message(each, opened) for each in call.result())
         call.take()
         self._window = min(2 * window, WINDOW_MAX) if len(self._messages) == window else window
-
-
-def _running_loop() -> asyncio.AbstractEventLoop | None:
-    try:
-        return asyncio.get_running_loop()
-    except RuntimeError:
-        return None

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 
 class Cause(StrEnum):
-    """What a finding is about. All but AVAILABLE and GETTERS_WAITING keep messages from getters."""
+    """What a finding is about. All but AVAILABLE, GETTERS_WAITING and SERVED keep messages from getters."""
 
     GET_INHIBITED = "GET_INHIBITED"
     """The queue has GET(DISABLED)."""
@@ -56,6 +56,10 @@ class Cause(StrEnum):
     """No program has the queue open for input."""
     CANNOT_TRIGGER = "CANNOT_TRIGGER"
     """The queue is meant to trigger, and a condition for that is not met: its messages start nothing."""
+    NOT_SERVED = "NOT_SERVED"
+    """Starts are pending that nobody takes: no worker serves the queue, and no trigger's handler runs."""
+    SERVED = "SERVED"
+    """Workers serve the queue: its messages are for their handlers."""
     GETTERS_WAITING = "GETTERS_WAITING"
     """Gets wait for something that has not come."""
     AVAILABLE = "AVAILABLE"
@@ -74,7 +78,7 @@ class Finding:
     figures: dict[str, Any] = field(default_factory=dict)
 
 
-_HARMLESS: Final = frozenset({Cause.AVAILABLE, Cause.GETTERS_WAITING})
+_HARMLESS: Final = frozenset({Cause.AVAILABLE, Cause.GETTERS_WAITING, Cause.SERVED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

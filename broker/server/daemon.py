@@ -164,7 +164,9 @@ async def _serve(
                 await tasks.start(_host, service, manager, stop, watch, name=f"service {number} of {manager.name}")
             ordered = signals.ready()
             line = f"EverMQ {manager.name} ready on {', '.join(server.addresses)}"
-            logger.info("%s", line)
+            logger.info(
+                "%s", line, extra={"event": "ready", "queue_manager": manager.name, "addresses": server.addresses}
+            )
             if ready is not None:
                 ready(line)
             await ordered

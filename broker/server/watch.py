@@ -149,7 +149,10 @@ def _tell_who_blocks(watched: _Watched) -> None:
     task = asyncio.current_task(watched.loop)
     told = _told(task, watched.frames(task)) if task is not None else ""
     if told:
-        logger.warning("the event loop is blocked, nobody is served for %.1f s by now: %s", BLOCKED_SECONDS, told)
+        fields = {"event": "the event loop is blocked", "seconds": BLOCKED_SECONDS, "by": told}
+        logger.warning(
+            "the event loop is blocked, nobody is served for %.1f s by now: %s", BLOCKED_SECONDS, told, extra=fields
+        )
 
 
 def _told(task: asyncio.Task[Any], frames: Iterator[FrameType]) -> str:

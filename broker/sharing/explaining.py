@@ -53,7 +53,7 @@ async def explained(desk: Desk, route: Route, queue: SharedQueue, wanted: Wanted
                 if row["consumer"] is not None:
                     _note_claim(desk, row, entry)
                 shelf.entries[entry.key] = locked.get(entry.key, entry)
-                entry.unit = _unit(row, units)
+                entry.unit = _unit(row, units, desk.manager.name)
                 if entry.state == WAITING:
                     shelf.postpone(entry)
         most = desk.manager.config.limits.claim_bytes
@@ -78,10 +78,12 @@ def _note_prepared(desk: Desk, row: Any, entry: Entry) -> None:
         unit.entries.append(PreparedEntry.of(entry))
 
 
-def _unit(row: Any, units: dict[UUID | str, Unit]) -> Unit | None:
+def _unit(row: Any, units: dict[UUID | str, Unit], here: str) -> Unit | None:
     """The unit of work in which a message is, or that stands for those who have locked it at another member: one of
-    these, or a new one.
+    these, or a new one. Who has locked it here are handles, if they have not gone.
     """
+    if row["state"] == LOCKED and row["member"] == here:
+        return None
     known = row["member"] if row["state"] == LOCKED else row["unit"]
     if known is None:
         return None

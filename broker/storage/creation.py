@@ -56,7 +56,7 @@ def create(disk: Disk, name: str, settings: LogSettings) -> None:
     if upgrade:
         logger.warning("store upgraded path=%s: %s is kept until you remove it", disk.path, disk.path / KEPT_FILE)
     elif disk.made:
-        logger.warning("new store path=%s: the directory was not there; is a volume not mounted?", disk.path)
+        logger.info("new store path=%s: the directory was not there and was made", disk.path)
 
 
 def finish_upgrade(disk: Disk) -> None:

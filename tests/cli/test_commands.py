@@ -80,6 +80,54 @@ def test_options_of_put_arrive_in_the_descriptor(on: Evermq, queue: str) -> None
     assert (fields["correl_id"], fields["format"]) == ("c0ffee".ljust(48, "0"), "MQSTR")
 
 
+def test_put_of_one_message_prints_its_msg_id(on: Evermq, queue: str) -> None:
+    said = on("put", queue, "x").stdout
+    assert said == json.loads(on("get", queue, "--json").stdout)["msg_id"] + "\n"
+    assert on("put", queue, "x", "--quiet").stdout == ""
+
+
+def test_put_says_what_the_message_is(on: Evermq, daemon: RunningDaemon, queue: str) -> None:
+    words = "--expiry 60.01 --reply-to ANSWERS --format MYFMT --property n=5 --property x=1.5 --property ok=true"
+    assert on("put", queue, "x", *words.split(), "--property", 'zip="05"', "--property", "who=me=you").exit_code == 0
+
+    async def got() -> tuple[broker.mqi.MessageDescriptor, dict[str, object]]:
+        async with broker.connect(daemon.url) as connection, connection.open(queue, broker.mqi.MQOO.INPUT_SHARED) as q:
+            message = await q.get()
+            return message.md, dict(message.properties)
+
+    md, properties = asyncio.run(got())
+    assert 500 < md.expiry <= 601
+    assert (md.reply_to_q, md.msg_type, md.format) == ("ANSWERS", broker.mqi.MQMT.REQUEST, "MYFMT")
+    assert properties == {"n": 5, "x": 1.5, "ok": True, "zip": "05", "who": "me=you"}
+
+
+def test_put_with_a_delay_or_a_key(on: Evermq, queue: str) -> None:
+    first = on("put", queue, "x", "--delay", "600", "--key", "one")
+    again = on("put", queue, "x", "--key", "one")
+    assert (again.exit_code, again.stderr) == (0, "a message with key one was put before: nothing is put\n")
+    assert again.stdout == first.stdout
+    assert on("get", queue).exit_code == 10
+    assert on("delayed", "list", queue).stdout.splitlines()[1].split()[0] == first.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--property", "n"), "'n' is no property: write NAME=VALUE"),
+        (("--property", "n=1", "--property", "n=2"), "n is given twice"),
+        (("--format", "NINECHARS"), "'NINECHARS' is longer than 8 characters"),
+        (("--expiry", "nan"), "nan is not a number of seconds"),
+        (("--delay", "nan"), "delay"),
+        (("--delay", "1", "--lines"), "--delay is for one message, and --lines puts many"),
+        (("--key", "k", "--lines"), "--key is for one message"),
+        (("--property", "n=1", "--lines"), "--property is for one message"),
+    ],
+)
+def test_what_put_cannot_mean_is_told(on: Evermq, words: tuple[str, ...], told: str) -> None:
+    result = on("put", "ANY", *words, *(() if "--lines" in words else ("x",)))
+    assert (result.exit_code, told in result.stderr) == (20, True), result.stderr
+
+
 def test_browse_leaves_the_messages_there_and_get_all_takes_them(on: Evermq, queue: str) -> None:
     for text in ("one", "two"):
         on("put", queue, text)
@@ -87,6 +135,21 @@ def test_browse_leaves_the_messages_there_and_get_all_takes_them(on: Evermq, que
     assert [json.loads(line)["data"] for line in on("browse", queue, "--json").stdout.splitlines()] == ["one", "two"]
     assert on("get", queue, "--all").stdout == "one\ntwo\n"
     assert (on("get", queue, "--all").exit_code, on("browse", queue).exit_code) == (0, 0)
+
+
+def test_browse_in_hexadecimal_shows_all_of_the_first_messages(on: Evermq, queue: str) -> None:
+    msg_id = on("put", queue, "Zürich\tis a city", "--property", "n=5").stdout.strip()
+    on("put", queue, "two")
+    lines = on("browse", queue, "--hex", "-n", "1").stdout.splitlines()
+    assert lines[0] == "message number 1, reason 0"
+    assert f"  MsgId             : X'{msg_id.upper()}'" in lines
+    assert "  Format            : 'MQHRF2'" in lines
+    assert lines.index("****   MQRFH2       ****") < lines.index("  NameValueData 1   : '<usr><n dt='i4'>5</n></usr>'")
+    assert lines[-1] == ""
+    assert len([line for line in lines if line.startswith("message number")]) == 1
+    assert on("browse", queue, "-n", "1").stdout == "Zürich\tis a city\n"
+    assert on("browse", queue, "-n", "3").stdout == "Zürich\tis a city\ntwo\n"
+    assert on("browse", queue, "--hex", "--json").exit_code == 20
 
 
 def test_get_waits_for_a_message_that_does_not_come(on: Evermq, queue: str) -> None:
@@ -108,6 +171,12 @@ def test_status_shows_the_queues(on: Evermq, queue: str) -> None:
     assert f"\n{queue}" in on("status").stdout
     figures = json.loads(on("status", "--json").stdout)
     assert [each["depth"] for each in figures["queues"] if each["name"] == queue] == [1]
+    assert on("status", queue).stdout.startswith(f"queue {queue}\n  depth              1\n")
+    assert json.loads(on("status", queue, "--json").stdout)["queue"]["depth"] == 1
+    unknown = on("status", "NO.SUCH.QUEUE")
+    assert (unknown.exit_code, unknown.stderr) == (
+        10, "evermq: MQRC_UNKNOWN_OBJECT_NAME (2085): NO.SUCH.QUEUE is no local queue of QM1\n"
+    )  # fmt: skip
 
 
 def test_a_script_is_a_session_of_runmqsc(on: Evermq, queue: str) -> None:

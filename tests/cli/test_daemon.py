@@ -60,7 +60,12 @@ def test_a_handler_of_the_current_folder_serves_a_queue_defined_at_the_start(
         assert evermq("put", "QUIET", "hello", "--url", daemon.url).exit_code == 0
         assert evermq("get", "LOUD", "--wait", "10", "--url", daemon.url).stdout == "HELLO\n"
     lines = [json.loads(line) for line in daemon.log]
-    assert [line["message"] for line in lines if line["level"] != "INFO" and "new store" not in line["message"]] == []
+    assert [line["message"] for line in lines if line["level"] != "INFO"] == []
+    by_event = {line["event"]: line for line in lines}
+    assert by_event["new store"]["path"] == "evermq-data"
+    assert by_event["startup commands complete"]["commands"] == 3
+    assert by_event["ready"]["queue_manager"] == "SHOP"
+    assert by_event["ready"]["addresses"] == [daemon.url.removeprefix("mq://")]
     assert (tmp_path / "evermq-data").is_dir()
 
 

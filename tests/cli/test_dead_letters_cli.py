@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import broker
+from broker.dead_letters.queues import DESCRIPTION
 from broker.mqi import MQPMO, MessageDescriptor
 from broker.mqi.layouts import MQDLH
+from triggers import definitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -77,6 +79,33 @@ def bury(
             await connection.put1("LETTERS.DEAD", header.to_bytes() + data, md, options, properties=properties)
 
     asyncio.run(put())
+
+
+def test_without_a_queue_the_letters_on_all_dead_letter_queues_are_listed(
+    on: Evermq, daemon: RunningDaemon, queues: str
+) -> None:
+    assert f"DESCR('{DESCRIPTION}" in definitions._DEFINE_DEAD
+    on(
+        "mqsc",
+        input=b"""DEFINE QLOCAL(OWN) BOQNAME(OWN.SIDE)
+        DEFINE QLOCAL(OWN.SIDE)
+        DEFINE QLOCAL(NO.SUCH) BOQNAME(NOT.THERE)
+        ALTER QLOCAL(LETTERS.DEAD) DESCR('Dead letters of LETTERS')""",
+    )
+    bury(daemon)
+    on("put", "OWN.SIDE", "foreign")
+    on("put", "OWN", "no letter")
+    said = on("dead-letters", "list").stdout.splitlines()
+    assert said[0] == "LETTERS.DEAD"
+    assert said[1].startswith("  ")
+    assert ID in said[1]
+    assert said[2] == "OWN.SIDE"
+    assert len(said) == 4
+    told = [json.loads(line) for line in on("dead-letters", "list", "--json").stdout.splitlines()]
+    assert [each["dead_letter_queue"] for each in told] == ["LETTERS.DEAD", "OWN.SIDE"]
+    assert told[0]["msg_id"] == ID
+    assert on("dead-letters", "list", "--why", "crashed").stdout.splitlines() == said[:2]
+    on("mqsc", input=b"CLEAR QLOCAL(OWN.SIDE)\nCLEAR QLOCAL(LETTERS.DEAD)\nALTER QLOCAL(LETTERS.DEAD) DESCR(' ')")
 
 
 def test_a_letter_is_a_line(daemon: RunningDaemon, on: Evermq, queues: str) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
+from broker.cli.headers import HEADERS_MAX, headers
+from broker.cli.hexadecimal import in_full
 from broker.cli.logs import JsonLines, TextLines
 from broker.cli.messages import as_json, as_line
-from broker.cli.status import in_words
+from broker.cli.status import about_queue, in_words
 from broker.cli.terminal import say, warn, write
 from broker.interface import Delivery, Message
-from broker.mqi import MessageDescriptor
+from broker.mqi import MQENC, MessageDescriptor
+from broker.mqi.layouts import MQDLH, MQTM, MQXQH
 from broker.mqi.packing import pack_md
+from broker.mqi.rfh2 import MQRFH2
 
 
 def message(data: bytes, **fields: Any) -> Message:
@@ -70,6 +74,50 @@ def test_json_holds_data_that_is_no_text_in_base64() -> None:
     assert "data" not in fields
 
 
+def test_a_message_in_full_is_its_descriptor_and_its_data_in_digits_and_characters() -> None:
+    lines = list(in_full(message(b"hello, \x1b[2J world\xff", reply_to_q="ANSWERS"), 7))
+    assert lines[:2] == ["message number 7, reason 0", "****   Message descriptor ****"]
+    assert "  ReplyToQ          : 'ANSWERS'" in lines
+    assert f"  MsgId             : X'{'4D' * 24}'" in lines
+    assert lines[-4:] == [
+        "****   Message      ****",
+        " length - 18 of 18 bytes",
+        "00000000:  6865 6C6C 6F2C 201B 5B32 4A20 776F 726C 'hello, .[2J worl'",
+        "00000010:  64FF                                    'd.              '",
+    ]
+
+
+@pytest.mark.parametrize("order", ["little", "big"])
+def test_headers_are_shown_by_their_fields_in_their_order(order: Literal["little", "big"]) -> None:
+    encoding = MQENC.NATIVE if order == "little" else 273
+    rfh2 = MQRFH2(("<usr><a>1</a></usr>", "<mcd><Msd>jms_text</Msd></mcd>"), "MQSTR", encoding)
+    xqh = MQXQH("Q2", "QM2", MessageDescriptor(format="MQHRF2", encoding=encoding, priority=7))
+    dlh = MQDLH(2053, "ORDERS", "QM1", encoding, 1208, "MQXMIT", 6, "amqsput")
+    data = dlh.to_bytes(order) + xqh.to_bytes(order) + rfh2.to_bytes(order) + b"body"
+    found = list(headers(MessageDescriptor(format="MQDEAD", encoding=encoding), data))
+    assert [each.name for each in found] == ["MQDLH", "MQXQH", "MQRFH2"]
+    assert sum(each.size for each in found) == len(data) - 4
+    assert (found[0].fields["reason"], found[0].fields["dest_q_name"]) == ("2053 MQRC_Q_FULL", "ORDERS")
+    assert (found[1].fields["remote_q_mgr_name"], found[1].fields["priority"]) == ("QM2", 7)
+    assert found[2].fields["name_value_data 2"] == "<mcd><Msd>jms_text</Msd></mcd>"
+    made = message(data)
+    made.md.format, made.md.encoding = "MQDEAD", encoding
+    lines = list(in_full(made, 1))
+    assert "****   MQDLH        ****" in lines
+    assert "  Reason            : '2053 MQRC_Q_FULL'" in lines
+    assert "  NameValueData 1   : '<usr><a>1</a></usr>'" in lines
+
+
+def test_a_trigger_message_is_shown_by_its_fields_and_what_is_none_is_no_header() -> None:
+    trigger = MQTM("ORDERS", "SHIPPING", user_data="x")
+    [found] = headers(MessageDescriptor(format="MQTRIG"), trigger.to_bytes())
+    assert (found.name, found.fields["process_name"], found.fields["user_data"]) == ("MQTM", "SHIPPING", "x")
+    for format in ("MQTRIG", "MQDEAD", "MQXMIT", "MQHRF2", "MQSTR"):
+        assert list(headers(MessageDescriptor(format=format), b"no such thing")) == []
+    chain = MQRFH2((), "MQHRF2").to_bytes() * 5000
+    assert len(list(headers(MessageDescriptor(format="MQHRF2"), chain))) == HEADERS_MAX
+
+
 def test_status_tells_single_figures_first_and_then_the_queues_of_users_and_the_busy_ones() -> None:
     figures = {
         "name": "QM1",
@@ -103,6 +151,60 @@ def test_status_tells_what_waits_and_what_keys_are_kept_where_there_are_any() ->
         "queue   depth  waiting  keys",
         "ORDERS      5        0     0",
         "MAIL        1        1     2",
+    ]
+
+
+HANDLER = {
+    "queue": "ORDERS", "handler": "shop:ship", "process": "ORDERS", "workers": 2, "started": 9, "succeeded": 7,
+    "failed": 1, "running": 0, "crashed": 1, "last_error": "ValueError: fog\nsecond line",
+    "last_error_at": 1_777_626_000.0, "waited": {"count": 9, "sum": 4.5, "buckets": []},
+    "ran": {"count": 9, "sum": 9.0, "buckets": []},
+}  # fmt: skip
+
+
+def test_status_tells_instants_as_times_what_crashed_and_how_many_dead_letter_queues_are_empty() -> None:
+    queues = [
+        {"name": "ORDERS", "depth": 1, "waiting": 1, "next_release": 1_777_626_000.25},
+        {"name": "ORDERS.DEAD", "depth": 2, "waiting": 0, "next_release": None},
+        {"name": "MAIL.DEAD", "depth": 0, "waiting": 0, "next_release": None},
+        {"name": "SYSTEM.DEAD.LETTER.QUEUE", "depth": 0, "waiting": 0, "next_release": None},
+    ]
+    dead = ["MAIL.DEAD", "ORDERS.DEAD", "SYSTEM.DEAD.LETTER.QUEUE"]
+    assert list(in_words({"queues": queues, "handlers": [HANDLER]}, dead))[2:] == [
+        "queue        depth  waiting             next release",
+        "ORDERS           1        1  2026-05-01 09:00:00 UTC",
+        "ORDERS.DEAD      2        0                    never",
+        "1 dead-letter queue is empty",
+        "",
+        "handler           workers  started  succeeded  failed  running  crashed     wait      run",
+        "ORDERS shop:ship        2        9          7       1        0        1  0.500 s  1.000 s",
+        "last error of ORDERS shop:ship, 2026-05-01 09:00:00 UTC: ValueError: fog",
+        "crashed: 1 message of ORDERS shop:ship, whose worker ended or lost its line while it handled them",
+    ]
+
+
+def test_status_of_one_queue_is_all_of_its_figures_and_its_handlers() -> None:
+    queue = {"name": "ORDERS", "depth": 1, "waiting": 1, "next_release": 1_777_626_000.25, "bytes": 2048}
+    assert list(about_queue({"queue": queue, "handlers": [HANDLER], "consumers": []})) == [
+        "queue ORDERS",
+        "  depth              1",
+        "  waiting            1",
+        "  next release       2026-05-01 09:00:00 UTC",
+        "  bytes              2.0 KiB",
+        "",
+        "handler shop:ship",
+        "  process            ORDERS",
+        "  workers            2",
+        "  started            9",
+        "  succeeded          7",
+        "  failed             1",
+        "  running            0",
+        "  crashed            1",
+        "  last error         ValueError: fog\n                     second line",
+        "  last error at      2026-05-01 09:00:00 UTC",
+        "  wait               0.500 s",
+        "  run                1.000 s",
+        "crashed: 1 message of ORDERS shop:ship, whose worker ended or lost its line while it handled them",
     ]
 
 
@@ -237,5 +339,44 @@ def test_the_log_in_json_is_one_object_a_line() -> None:
         "time": "2026-11-21T10:00:00.123Z",
         "level": "WARNING",
         "logger": "broker.server",
+        "event": "line refused",
+        "peer": "[::1]:99",
         "message": "line refused peer=[::1]:99",
     }
+
+
+@pytest.mark.parametrize(
+    ("template", "values", "fields"),
+    [
+        ("quiesces name=%s connections=%d", ("QM1", 3), {"event": "quiesces", "name": "QM1", "connections": 3}),
+        (
+            "store full units=%d refused=%d: %s",
+            (2, 1, OSError("no room")),
+            {"event": "store full", "units": 2, "refused": 1, "reason": "no room"},
+        ),
+        ("defined: %s", ("DEFINE X=%s",), {"event": "defined", "detail": "DEFINE X=%s"}),
+        ("after %.1f s: queue=%s x=%r", (1.25, "Q", b"x"), {"event": "after ... s", "queue": "Q", "x": "b'x'"}),
+        ("line refused peer=%s", ("a level=ERROR event=forged",), {"peer": "a level=ERROR event=forged"}),
+        ("100 % full", (), {"event": "100 % full"}),
+        ("%d %% full", (5,), {"event": "... % full"}),
+        ("%s", ("prose",), {}),
+        ("at=%s", (float("inf"),), {"at": "inf"}),
+    ],
+)
+def test_the_log_in_json_has_the_fields_of_a_record(
+    template: str, values: tuple[object, ...], fields: dict[str, Any]
+) -> None:
+    made = record()
+    made.msg, made.args = template, values
+    told = json.loads(JsonLines().format(made))
+    assert {**told, **fields} == told
+    assert (told["level"], told["message"]) == ("WARNING", template % values if values else template)
+    assert told.keys() - fields.keys() - {"event"} == {"time", "level", "logger", "message"}
+
+
+def test_the_log_in_json_has_what_a_call_gives_besides_and_hides_nothing_of_its_own() -> None:
+    made = record()
+    made.__dict__.update(event="handled", queue="ORDERS", attempt=2, level="none", addresses=["a", "b"])
+    told = json.loads(JsonLines().format(made))
+    assert (told["event"], told["queue"], told["attempt"], told["level"]) == ("handled", "ORDERS", 2, "WARNING")
+    assert told["addresses"] == ["a", "b"]

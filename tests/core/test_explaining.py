@@ -159,6 +159,17 @@ def test_a_lock_is_told_by_its_holder(world: World, queue: LocalQueue, access: A
     assert the(findings, Cause.AVAILABLE).figures == {"messages": 1}
 
 
+def test_a_lock_whose_handle_is_gone_is_told_as_such(world: World, queue: LocalQueue, access: Access) -> None:
+    access.put_all([b"A", b"B"])
+    access.get(MQGMO.BROWSE_FIRST | MQGMO.LOCK)
+    handles, queue.handles = queue.handles, set()  # as a mistake of the queue manager would leave it
+    finding = the(found(world, queue), Cause.LOCKED)
+    assert finding.figures == {"messages": 1, "handle_gone": True}
+    assert finding.text.startswith("1 message is locked by a browse whose handle is gone")
+    queue.handles = handles
+    assert "handle_gone" not in figures(world, queue, Cause.LOCKED)
+
+
 def test_expired_messages_are_found_and_left_there(world: World, queue: LocalQueue, access: Access) -> None:
     access.put(b"A", 0, MessageDescriptor(expiry=10))
     access.put(b"B")

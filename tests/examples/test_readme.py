@@ -119,6 +119,15 @@ def test_the_first_lines_show_what_happens(shell: Shell) -> None:
             newcomer.follow(block)
 
 
+def test_the_first_lines_print_no_warning(shell: Shell) -> None:
+    """Nor anything else on standard error: Python prints warnings there where nobody has set up logging."""
+    (shell.folder / "program.py").write_text(blocks(section("Fifteen lines"))[0].text, "utf-8")
+    said = shell.run("python program.py 2>&1 >/dev/null")
+    assert [
+        line for line in said.splitlines() if not line.startswith("file system path=")
+    ] == []  # /tmp may be anything
+
+
 def test_the_first_lines_are_as_many_as_their_title_says() -> None:
     program = blocks(section("Fifteen lines"))[0].text
     assert len([line for line in program.splitlines() if line]) <= 15

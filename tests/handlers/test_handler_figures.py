@@ -12,6 +12,7 @@ from broker.cli.status import in_words
 from broker.interface.deliveries import Deliveries
 from broker.mqi.handling import Failure, HandlingTerms, Outcome, Settlement
 from broker.testing import VirtualClock
+from tests.handlers.desk import desk as at_the_desk
 
 DEFINITIONS = """
 DEFINE PROCESS(SHIPPING)
@@ -137,11 +138,33 @@ async def test_the_status_has_a_line_for_each(connection: Connection) -> None:
     async with connection.deliveries("ORDERS", terms=TERMS) as deliveries:
         await handle(connection, deliveries, "done", "done", "unreadable", "rejected")
         lines = list(in_words(await connection.status()))
-    at = lines.index("handler")
-    assert lines[at : at + 5] == [
-        "handler",
-        "  workers  started  succeeded  failed  rejected  unreadable  running  dead lettered     wait      run",
+    at = next(number for number, line in enumerate(lines) if line.startswith("handler"))
+    assert lines[at : at + 4] == [
+        "handler  workers  started  succeeded  failed  rejected  unreadable  running  dead     wait      run",
         "ORDERS shop:ship",
-        "        1        4          2       0         1           1        0              2  0.000 s  0.125 s",
+        "               1        4          2       0         1           1        0     2  0.000 s  0.125 s",
         "last error of ORDERS shop:ship, 2026-01-01 00:00:00 UTC: Reject: no",
     ]
+
+
+async def test_explain_tells_who_serves_and_which_starts_nobody_takes() -> None:
+    async with at_the_desk() as desk:
+        await desk.put("one", "two")
+        told = {each.code: each for each in (await desk.connection.explain("Q")).findings}
+        assert told["NOT_SERVED"].figures == {"starts": 2, "process": "P"}
+        assert told["NOT_SERVED"].text == (
+            "2 starts are pending and nobody takes them: no worker serves Q, "
+            "and no trigger monitor has taken a start of process P"
+        )
+        async with desk.worker() as deliveries:
+            await deliveries.take(1)
+            explanation = await desk.connection.explain("Q")
+            told = {each.code: each for each in explanation.findings}
+            assert "NOT_SERVED" not in told
+            assert "NOT_OPEN_FOR_INPUT" not in told
+            served = told["SERVED"]
+            assert served not in explanation.causes
+            assert (served.figures["workers"], served.figures["running"], served.figures["starts"]) == (1, 1, 1)
+            assert [each["appl_name"] for each in served.figures["first"]] == ["worker"]
+            assert served.text == ("1 worker serves Q with tests:handler: worker; 1 under handlers, 1 start is pending")
+        assert "NOT_SERVED" in (await desk.connection.explain("Q")).codes

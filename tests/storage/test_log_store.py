@@ -47,12 +47,14 @@ def batch(number: int, count: int = 10, size: int = 2000) -> Rows:
 
 
 async def test_open_makes_missing_directories_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     store = log_store(tmp_path / "a" / "b")
     await store.open()
     await store.close()
     assert names(tmp_path / "a" / "b") == FILES
-    (warning,) = [each for each in caplog.records if each.levelno == logging.WARNING]
-    assert warning.getMessage().startswith(f"new store path={tmp_path / 'a' / 'b'}: the directory was not there")
+    (said,) = [each for each in caplog.records if each.getMessage().startswith("new store")]
+    assert said.getMessage() == f"new store path={tmp_path / 'a' / 'b'}: the directory was not there and was made"
+    assert said.levelno == logging.INFO
 
 
 async def test_a_directory_that_is_there_is_no_reason_to_warn(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -23,6 +23,7 @@ from broker.storage.store import ObjectRow, Rows, Run, StoreUnusableError
 from broker.storage.tools import reading
 from broker.storage.tools.naming import Naming
 from broker.storage.tools.verify import verify
+from tests.storage.old_stores import old_store
 from tests.storage.ruins import change, change_data, content, place_of, started, stored
 from tests.storage.samples import ORDERS, message
 from tests.stores import log_store
@@ -51,6 +52,56 @@ def test_a_whole_store_is_whole_and_no_byte_of_it_is_changed(history: History, t
     assert (found.findings, found.definitions, found.batches) == ([], 4, 250)
     assert content(tmp_path / "data") == before
     assert started(tmp_path / "data") == history.after(250)
+
+
+def test_it_counts_what_a_start_finds_wherever_that_is(history: History, tmp_path: Path) -> None:
+    """In the snapshot, in the log, in both, and in neither any more."""
+    found = verify(SystemDisk(tmp_path / "data"))
+    messages, objects, *_ = started(tmp_path / "data")
+    assert (found.messages, found.definitions) == (len(messages), len(objects))
+
+
+def test_messages_that_are_in_the_log_alone_are_counted(tmp_path: Path) -> None:
+    async def write() -> None:
+        async with QueueManager.open(name="QM1", data=tmp_path / "written") as manager, manager.connect() as connection:
+            await connection.mqsc("DEFINE QLOCAL(ORDERS)")
+            for _ in range(200):
+                await connection.put1("ORDERS", b"5 chairs")
+            shutil.copytree(tmp_path / "written", tmp_path / "data")
+
+    asyncio.run(write())
+    assert verify(SystemDisk(tmp_path / "data")).messages == 200
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_store_of_version_1_is_looked_at(tmp_path: Path, killed: bool) -> None:
+    old_store(tmp_path, [message(number, b"x" * 3000) for number in (1, 2)], [ORDERS], 2, killed=killed)
+    before = content(tmp_path)
+    found = verify(SystemDisk(tmp_path))
+    assert (found.findings, found.messages, found.definitions, found.batches) == ([], 2, 1, 0)
+    assert found.notes == [f"{tmp_path} has a store of an older release; a start upgrades it"]
+    assert content(tmp_path) == before
+
+
+def test_damage_of_a_store_of_version_1_is_found(tmp_path: Path) -> None:
+    old_store(tmp_path, [message(1, b"x" * 3000)], [ORDERS], 2, killed=False)
+    with closing(sqlite3.connect(tmp_path / "evermq.db")) as db:
+        db.execute("DELETE FROM body")
+        db.commit()
+    assert findings(tmp_path) == [f"{tmp_path / 'evermq.db'}: 1 messages have no data"]
+    (tmp_path / "evermq.db").write_bytes((tmp_path / "evermq.db").read_bytes()[:-8192])
+    assert findings(tmp_path)
+
+
+def test_what_stands_in_the_place_of_the_old_store_is_looked_at(history: History, tmp_path: Path) -> None:
+    file = tmp_path / "data" / "evermq.db"
+    before = verify(SystemDisk(tmp_path / "data")).notes
+    file.write_bytes(b"no database")
+    found = verify(SystemDisk(tmp_path / "data"))
+    assert found.findings == []
+    assert next(each for each in found.notes if each not in before).startswith("an older release would not see")
+    file.unlink()
+    assert verify(SystemDisk(tmp_path / "data")).notes == before
 
 
 def test_a_store_that_was_never_written_is_whole(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 from types import ModuleType
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from broker import Connection
 from broker.interface import Call, Lease, PendingQueue, PendingStarts
@@ -47,6 +47,8 @@ class FakeManager:
         self.failures: list[Exception] = []
         self.stranded: list[str] = []
         self.sweeps: list[float] = []
+        self.served: set[str] = set()
+        self.asked = 0
 
     def define(self, q_name: str, process_name: str = "P", appl_id: str = "", pending: int = 0) -> None:
         self.queues[q_name] = FakeQueue(process_name, appl_id, pending)
@@ -106,6 +108,16 @@ class FakePort:
             if queue.pending
         ]
         return self._answer(Call(), PendingStarts(self.manager.posts, queues))
+
+    def status(self) -> Call[dict[str, Any]]:
+        """Who serves: `served` has the queues that workers do."""
+        queues = [
+            {"name": name, "ipprocs": 0, "trigger_running": 0, "trigger_pending": queue.pending}
+            for name, queue in self.manager.queues.items()
+        ]
+        handlers = [{"queue": name, "workers": 1} for name in self.manager.served]
+        self.manager.asked += 1
+        return self._answer(Call(), {"queues": queues, "handlers": handlers})
 
     def trigger_wait(self, posts: int) -> Call[int]:
         call: Call[int] = Call()

@@ -307,6 +307,35 @@ async def test_a_process_that_nobody_serves_stays_pending_and_is_logged_once(
     ]
 
 
+async def test_a_queue_that_a_worker_serves_is_no_warning(
+    manager: FakeManager, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager.define("ORDERS", "ORDERS", pending=1)
+    manager.served.add("ORDERS")
+    async with TriggerMonitor(manager) as monitor:
+        await clock.advance(59)
+        assert (monitor.statistics().unserved, manager.asked) == ({"ORDERS": "ORDERS"}, 1)
+        assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == []
+        manager.served.clear()
+        await clock.advance(12)
+    [told] = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert told.getMessage().startswith("no handler serves process ORDERS ")
+    assert (told.__dict__["queue"], told.__dict__["process_name"], told.__dict__["starts"]) == ("ORDERS", "ORDERS", 1)
+
+
+async def test_starts_that_another_monitor_takes_are_no_warning(
+    manager: FakeManager, clock: VirtualClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager.define("ORDERS", "ORDERS")
+    async with TriggerMonitor(manager):
+        for _ in range(20):
+            manager.post("ORDERS")
+            await clock.advance(0)
+            manager.queues["ORDERS"].pending = 0
+            await clock.advance(1)
+    assert [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING] == []
+
+
 async def test_a_process_that_nobody_serves_does_not_make_the_loop_spin(
     manager: FakeManager, clock: VirtualClock
 ) -> None:

@@ -145,7 +145,8 @@ class Parent:
             if asyncio.get_running_loop().time() - since > STEADY:
                 wait = RESTART_MIN
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
-            logger.error("worker process ended by itself %s, another starts in %g s", how, wait)
+            fields = {"event": "worker process ended by itself", "pid": child.process.pid, "code": code, "wait_s": wait}
+            logger.error("worker process ended by itself %s, another starts in %g s", how, wait, extra=fields)
             with anyio.move_on_after(wait):
                 await self._stopping.wait()
             wait = min(2 * wait, RESTART_MAX)

@@ -394,6 +394,11 @@ class Deliveries:
         service = self._services.get(queue)
         return 0 if service is None or service.counts is not counts else len(service.workers)
 
+    def served_by(self, queue: LocalQueue) -> tuple[str, list[Worker]]:
+        """The handler under which a queue is served now, and the connections that do; "" and none where nobody does."""
+        service = self._services.get(queue)
+        return ("", []) if service is None else (service.terms.handler, list(service.workers))
+
     def in_flight(self, queue: LocalQueue) -> int:
         """How many messages of a queue are under handlers now."""
         service = self._services.get(queue)

@@ -13,6 +13,7 @@ from broker.core.explain.findings import are, finding, in_steps
 from broker.core.explain.holders import claims, prepared_units
 from broker.core.explain.incomplete import incomplete
 from broker.core.explain.passed_over import passed_over
+from broker.core.explain.serving import serving
 from broker.core.explain.triggering import triggering
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, LOCKED, PUT_PENDING, WAITING, rank_of
 from broker.core.message.logical_order import GROUPED, SEGMENTS
@@ -90,7 +91,8 @@ def explain(route: Route, shelf: Shelf, wanted: Wanted, now: float, core: Manage
         yield from _ahead(entries, seen.first, wanted)
         yield from _hidden_by_selectors(queue, seen.tried)
         yield from _marked(seen)
-    yield from _getters(queue)
+    yield from _getters(queue, served=bool(core.deliveries.served_by(queue)[1]))
+    yield from serving(core, queue)
     yield from triggering(core, queue)
     if seen.available and not any(level.get_inhibited for level in route.levels):
         yield finding(Cause.AVAILABLE, f"{are(seen.available)} available to a get", messages=seen.available)
@@ -196,7 +198,9 @@ def _who(hconn: Hconn) -> dict[str, str]:
 
 
 def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
-    """Who has locked messages: handles on the queue, and programs of other members, which their units stand for."""
+    """Who has locked messages: handles on the queue, and programs of other members, which their units stand for. A lock
+    that neither has is left over: its handle is gone.
+    """
     if not locked:
         return
     owners = [(handle.hconn, len(locked.intersection(handle.position.locked))) for handle in queue.handles]
@@ -205,6 +209,10 @@ def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
         if count:
             text = f"{are(count)} locked by {_name(owner)}, which browses with LOCK"
             yield finding(Cause.LOCKED, text, messages=count, **_who(owner))
+    left = len(locked) - sum(count for _, count in owners)
+    if left > 0:
+        text = f"{are(left)} locked by a browse whose handle is gone: a restart of the queue manager ends the lock"
+        yield finding(Cause.LOCKED, text, messages=left, handle_gone=True)
 
 
 def _waiting(seen: _Seen, now: float) -> Iterator[Finding]:
@@ -301,8 +309,8 @@ def _marked(seen: _Seen) -> Iterator[Finding]:
 # Who gets
 
 
-def _getters(queue: LocalQueue) -> Iterator[Finding]:
-    if not queue.input_count:
+def _getters(queue: LocalQueue, *, served: bool) -> Iterator[Finding]:
+    if not (queue.input_count or served):
         yield finding(Cause.NOT_OPEN_FOR_INPUT, f"no program has {queue.name} open for input")
     if not queue.waiters.count:
         return

@@ -65,8 +65,11 @@ class Inspection:
         self.keys: dict[tuple[int, bytes], KeyRow] = {}  # of puts, likewise
         self.lost_objects = 0
         self.database_whole = False
-        self.messages = 0
+        self.messages = 0  # that a start finds: of the snapshot and of the log
+        self.definitions = 0  # likewise
         self.naming = Naming(())
+        self._removed: Set[int] = set()  # messages that the log removes, or brings itself
+        self._brought = 0  # messages that the log brings, and that are left
         self._changed: Set[int] = set()  # messages that the log changes or removes, and does not bring
         self._stack = ExitStack()
 
@@ -96,6 +99,7 @@ class Inspection:
     def look_at_messages(self) -> None:
         """Read the messages of the snapshot, after `look`: the findings are then complete."""
         database = self.database
+        self.messages = self._brought
         if database is None:
             return
         before, unreadable = len(self.findings), database.unreadable
@@ -104,8 +108,8 @@ class Inspection:
         for each, data in self.stored_messages():
             count, total = count + 1, total + each.check
             awaited.discard(each.row.id)
+            self.messages += each.row.id not in self._removed
             self._judge(each, data)
-        self.messages = count
         path = self.disk.path / self.kept.database
         if database.unreadable > unreadable:
             self.findings.append(f"{path}: at {database.unreadable - unreadable} places messages cannot be read")
@@ -244,6 +248,7 @@ class Inspection:
         self.naming = Naming(self.objects.values())
 
     def _look_at_chain(self) -> None:
+        self.definitions = len(self.objects)
         if self.tally is None:
             return
         if self.rebuilt:
@@ -258,6 +263,9 @@ class Inspection:
         for each in self.chain.records:
             delta.apply(unpack(each.payload))
         self._changed = delta.removals.keys() | delta.changed()
+        self._removed, self._brought = delta.removals.keys() | delta.inserts.keys(), len(delta.inserts)
+        left = {**self.objects, **delta.objects}
+        self.definitions = sum(row is not None for row in left.values())
         self.naming = Naming([*self.objects.values(), *(row for row in delta.objects.values() if row is not None)])
 
     def _judge(self, each: FoundMessage, body: bytes | None) -> None:

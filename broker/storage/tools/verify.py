@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.storage.tools.inspection import Inspection
+from broker.storage.tools.old_file import old_store, placeholder_note
 from broker.storage.tools.reading import stopped
 
 if TYPE_CHECKING:
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
 class Verdict(NamedTuple):
     """What is wrong with a store, a line each: none when it is whole. `notes` are what a crash may leave, and no
-    damage; `messages` and `definitions` are those of the snapshot, `batches` the number that the log reaches.
+    damage; `messages` and `definitions` are those that a start finds, in the snapshot and in the log; `batches` is the
+    number that the log reaches, 0 in a store of version 1, which has none.
     """
 
     findings: list[str]
@@ -28,8 +30,14 @@ def verify(disk: Disk) -> Verdict:
     when it is in use or of a newer format, and when a copy that is needed finds no room, OSError.
     """
     with stopped(disk.path), Inspection(disk) as inspection:
+        old = old_store(disk)
+        if old is not None:
+            note = f"{disk.path} has a store of an older release; a start upgrades it"
+            return Verdict(old.findings, [note], old.messages, old.definitions, 0)
         inspection.look()
         inspection.look_at_messages()
+        if note := placeholder_note(disk):
+            inspection.notes.append(note)
         return verdict(inspection)
 
 
@@ -39,6 +47,6 @@ def verdict(inspection: Inspection) -> Verdict:
         inspection.findings,
         inspection.notes,
         inspection.messages,
-        len(inspection.objects),
+        inspection.definitions,
         inspection.chain.end if inspection.chain is not None else 0,
     )
