@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.core.message.entry import GONE, WAITING, Entry
-from broker.core.message.handling import Handling
+from broker.core.calls import releasing
+from broker.core.message.entry import AVAILABLE, GONE, WAITING, Entry
+from broker.core.message.handling import FailureRecord, Handling
 from broker.core.moment import Moment
 from broker.core.queues.waits import STALE_MAX, Waits
 from broker.core.queues.wheel import CUT_AT_ONCE, Wheel
+from broker.mqi import MQGMO
 
 if TYPE_CHECKING:
     from tests.core.world import World
@@ -166,3 +168,23 @@ def test_records_of_messages_that_left_are_swept_before_they_are_many(world: Wor
     assert (waits.littered, len(waits)) == (False, 11)
     assert due(waits, YEAR + 10) == kept
     assert due(waits, 2 * YEAR) == [back]
+
+
+def test_one_that_was_released_does_not_wait_again_when_a_get_of_it_is_backed_out(world: World) -> None:
+    """handlers rule 2.3: its instant is over, and what its last attempt has left with it is kept."""
+    world.define()
+    access = world.open()
+    access.put(b"A")
+    entry = access.get(MQGMO.SYNCPOINT).entry
+    failure = FailureRecord(why="error")
+    entry.handling = Handling(world.now + 5, failure)
+    access.program.backout()
+    assert entry.state == WAITING
+    assert releasing.release_early(world.manager, [entry], world.moment) == 1
+    world.perform()
+    assert (entry.state, entry.delayed) == (AVAILABLE, False)
+    assert access.get(MQGMO.SYNCPOINT).entry is entry
+    access.program.backout()
+    world.manager.check_invariants()
+    assert (entry.state, entry.backout_count, entry.handling.failure) == (AVAILABLE, 2, failure)
+    assert access.drain() == [b"A"]

@@ -770,6 +770,20 @@ async def test_rule_8_a_message_found_marked_counts_one_backout_more() -> None:
             assert await bench.stored() == [(b"A", 1, 0), (b"B", 1, 0), (b"C", 0, 0)]
 
 
+async def test_rule_8_of_a_mark_that_found_no_room_nothing_is_taken_back(bench: Bench) -> None:
+    """Also journal rule 6: the message is there again at once, and no count is written."""
+    await bench.queue.put(b"A")
+    before = bench.transactions
+    bench.store.fail_next(StoreFullError("full"))
+    assert await reason_of(bench.queue.get(options=MQGMO.SYNCPOINT)) == MQRC.STORAGE_MEDIUM_FULL
+    bench.store.hold()
+    assert (await bench.queue.get(options=MQGMO.BROWSE_FIRST)).data == b"A"
+    bench.store.release()
+    await bench.idle()
+    assert bench.transactions == before
+    assert await bench.stored() == [(b"A", 0, 0)]
+
+
 async def test_rule_8_nonpersistent_and_unhardened_gets_are_not_marked(bench: Bench) -> None:
     await bench.queue.put(b"A", persistence=0)
     await bench.queue.get(options=MQGMO.SYNCPOINT)
