@@ -159,10 +159,10 @@ async def test_a_retired_generation_starts_what_it_had_asked_for(caplog: pytest.
     manager = FakeManager()
     runs = Runs(manager)
     manager.define("Q", pending=1)
+    manager.latency = 1.0  # asked at 1, answered at 2
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(manager.clock.advance, 20)
         async with TriggerMonitor(manager, serving(runs), generation_interval=1.5) as monitor:
-            manager.latency = 1.0  # asked at 1, answered at 2
             await manager.clock.sleep(1.8)
             assert (manager.queues["Q"].pending, runs.starts, monitor.statistics().generation) == (0, [], 2)
             await manager.clock.sleep(0.5)
