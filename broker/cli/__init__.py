@@ -48,7 +48,7 @@ COMMANDS = (
     Listed(
         "pipeline", "broker.cli.pipeline", "Archive queues, report on them, put archived messages back: jobs on Spark."
     ),
-    Listed("put", "broker.cli.put", "Put a message on QUEUE: TEXT, or standard input as it is."),
+    Listed("put", "broker.cli.put", "Put a message on QUEUE: TEXT, or standard input as it is; print its MsgId."),
     Listed(
         "recover",
         "broker.cli.recover",
@@ -65,7 +65,11 @@ COMMANDS = (
         "broker.cli.schedules",
         "List schedules of periodic work, pause and resume them, run them at once, remove them.",
     ),
-    Listed("status", "broker.cli.status", "Show the queue manager in figures."),
+    Listed(
+        "status",
+        "broker.cli.status",
+        "Show the queue manager in figures, or QUEUE alone: all of its figures, and its handlers and consumers.",
+    ),
     Listed(
         "verify",
         "broker.cli.verify",

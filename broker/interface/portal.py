@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from broker.clock import asyncio_loop
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -45,7 +46,7 @@ class Portal:
     """
 
     def __init__(self, check: Callable[[], None] | None = None, *, awaitable: bool = False) -> None:
-        self.loop = asyncio.get_running_loop()
+        self.loop = asyncio_loop()
         self._loop_thread = get_ident()
         self._check = check
         self.awaitable = awaitable
