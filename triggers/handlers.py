@@ -8,14 +8,18 @@ from __future__ import annotations
 from importlib import import_module
 from inspect import iscoroutinefunction, isfunction
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from broker.mqi import text_of
 from triggers.process import processes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from triggers.process import HandlerFunction
+
+
+_REASON_BYTES: Final = 1024
 
 
 class HandlerImportError(ImportError):
@@ -80,7 +84,7 @@ def imported(name: str) -> ModuleType:
     try:
         return import_module(name)
     except (Exception, SystemExit) as error:  # a module that ends the program has not been imported either
-        reason = " ".join(f"{type(error).__name__}: {error}".split())
+        reason = " ".join(f"{type(error).__name__}: {text_of(error, _REASON_BYTES)}".split())
         raise HandlerImportError(f"the handlers' module {name!r} does not import: {reason}", name=name) from error
 
 

@@ -113,6 +113,8 @@ order in which a put and a get meet it:
                         what is handed out, and in which order
     deliveries.ending, deliveries.steps, deliveries.failures, deliveries.backoff
                         what becomes of it, and what is kept with a message that failed
+    deliveries.salvaging
+                        ... when a mistake of ours breaks that off
     deliveries.dead_lettering
                         ... when its attempts are used up
     deliveries.counts   figures
