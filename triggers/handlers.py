@@ -10,6 +10,7 @@ from inspect import iscoroutinefunction, isfunction
 from types import ModuleType
 from typing import TYPE_CHECKING, Final
 
+from broker.mqi import text_of
 from triggers.process import processes_of
 
 if TYPE_CHECKING:
@@ -17,8 +18,10 @@ if TYPE_CHECKING:
 
     from triggers.process import HandlerFunction
 
-_REASON_MAX: Final = 1024
 """Characters that are told of the text of an exception."""
+
+
+_REASON_BYTES: Final = 1024
 
 
 class HandlerImportError(ImportError):
@@ -92,11 +95,7 @@ def imported(name: str) -> ModuleType:
 
 def import_failure(error: BaseException) -> str:
     """Tell in a line what a module has raised, whatever that is."""
-    try:
-        text = str(error)
-    except (Exception, SystemExit) as another:
-        text = f"its text cannot be had, {type(another).__name__}"
-    return " ".join(f"{type(error).__name__}: {text[:_REASON_MAX]}".split())
+    return " ".join(f"{type(error).__name__}: {text_of(error, _REASON_BYTES)}".split())
 
 
 def candidates(module: ModuleType) -> Iterator[tuple[str, HandlerFunction]]:

@@ -49,6 +49,7 @@ from broker.mqi import (
     MQWI,
     GetMessageOptions,
     MQError,
+    log_exception,
 )
 from triggers.calling import called
 from triggers.capacity import Capacity
@@ -329,7 +330,7 @@ class InitiationMonitor(Lifetime):
         except BaseException as error:
             if isinstance(error, CancelledError) and stopped():
                 raise
-            await self._handler_failed(trigger, slot, message, guard)
+            await self._handler_failed(trigger, slot, message, guard, error)
         else:
             self._delays.pop(q_name, None)
         finally:
@@ -350,7 +351,9 @@ class InitiationMonitor(Lifetime):
         self._load_at = now + self._generation_interval
         return self._loadset.refresh()
 
-    async def _handler_failed(self, trigger: MQTM, slot: _Slot, message: Message, guard: PoisonGuard) -> None:
+    async def _handler_failed(
+        self, trigger: MQTM, slot: _Slot, message: Message, guard: PoisonGuard, error: BaseException
+    ) -> None:
         self._failed += 1
         q_name = trigger.q_name
         if await guard.bury(self._source, trigger.process_name):
@@ -362,7 +365,8 @@ class InitiationMonitor(Lifetime):
             await self._look_at_type(slot, q_name)
             self._again[q_name] += 1
             slot.background.start_soon(self._put_again, slot, q_name, message, delay, name=f"again:{q_name}")
-        logger.exception(
+        log_exception(
+            logger, logging.ERROR, error,
             "handler failed, its unit of work is backed out, %s: queue=%s process=%s",
             then, q_name, trigger.process_name,
         )  # fmt: skip

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from broker.mqi import MQError
+from broker.mqi import MQError, log_exception
 from triggers.calling import called
 from triggers.connections import ENDED, connected
 from triggers.poison import PoisonGuard
@@ -84,7 +84,7 @@ class Launcher:
         except BaseException as error:
             if isinstance(error, CancelledError) and stopped():
                 raise
-            await self._failed(start, generation, guard)  # be it that it awaited something that was cancelled
+            await self._failed(start, generation, guard, error)  # be it that it awaited something that was cancelled
         finally:
             self._capacity.release(start.trigger.q_name)
             self._freed()
@@ -117,7 +117,7 @@ class Launcher:
             await self._clock.sleep(delay)
             delay = min(2 * delay, CONNECT_MAX)
 
-    async def _failed(self, start: TriggerStart, generation: int, guard: PoisonGuard) -> None:
+    async def _failed(self, start: TriggerStart, generation: int, guard: PoisonGuard, error: BaseException) -> None:
         self.failed += 1
         if stopped():
             then = "it is started again when the monitor runs again"
@@ -126,7 +126,8 @@ class Launcher:
             then = "what has reached BOTHRESH is moved"
         else:
             then = f"it is started again in {self._retries.failed(start):.1f} s"
-        logger.exception(
+        log_exception(
+            logger, logging.ERROR, error,
             "trigger handler failed, its unit of work is backed out, %s: queue=%s generation=%d trigger=%r",
             then, start.trigger.q_name, generation, start.trigger,
         )  # fmt: skip

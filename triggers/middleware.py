@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+from broker.mqi import log_exception
 from triggers import tracing
 from triggers.verdicts import Later
 
@@ -130,5 +131,5 @@ async def _tell_failed(middleware: Sequence[Middleware], delivery: Delivery, err
     for each in reversed(middleware):
         try:
             await each.failed(delivery, error)
-        except Exception:
-            logger.exception("%s.failed raised, of %r", type(each).__name__, delivery)
+        except Exception as wrong:
+            log_exception(logger, logging.ERROR, wrong, "%s.failed raised, of %r", type(each).__name__, delivery)

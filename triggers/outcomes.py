@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.mqi import Became, MQError, Outcome
+from broker.mqi import Became, MQError, Outcome, log_exception, text_of
 from triggers.bodies import UnreadableError
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 FULL_INTERVAL: Final = 10.0
 """Seconds between two tracebacks of the same exception of one handler."""
+
+_BRIEF_BYTES: Final = 1024
 
 KEPT: Final = 1000
 """How many different exceptions are told apart."""
@@ -162,7 +164,10 @@ class OutcomeLog:
                 if unshown:
                     fields["unshown"] = unshown
         text = " ".join(f"{name}={value}" for name, value in fields.items())
-        logger.log(level, "handled %s", text, exc_info=traceback, extra=fields)
+        if traceback is None:
+            logger.log(level, "handled %s", text, extra=fields)
+        else:
+            log_exception(logger, level, traceback, "handled %s", text, extra=fields)
 
     def _full(self, handler: str, error: BaseException) -> tuple[BaseException | None, int]:
         """The exception, where it is to be shown with its traceback, and how many like it were not since the last."""
@@ -181,10 +186,7 @@ class OutcomeLog:
 
 def brief(error: BaseException) -> str:
     """An exception in one line: its type and the first line of its text."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "(its text cannot be made)"
+    text = text_of(error, _BRIEF_BYTES)
     first = text.splitlines()[0] if text.strip() else ""
     return f"{type(error).__name__}: {first}" if first else type(error).__name__
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import anyio.to_thread
 
 from broker import Portal, SyncConnection
-from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement
+from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement, tail, text_of, traceback_of
 from triggers.attempt import Attempt
 from triggers.bodies import UnreadableError
 from triggers.unawaited import attempt, watched
@@ -72,6 +72,10 @@ class Server(Protocol):
     @property
     def cancelled(self) -> bool:
         """Whether the task of the server has been cancelled, and with it its runs."""
+
+    @property
+    def crashed(self) -> bool:
+        """Whether a handler has ended the event loop: who it was, the queue manager finds out."""
 
     async def connect(self, delivered: Delivered) -> Connection: ...
     async def reply(self, run: Run, value: object) -> None: ...
@@ -199,8 +203,16 @@ class Run:
 
     def stop(self) -> None:
         """The worker stops: nothing has happened, and the message is returned. A handler that runs is cancelled."""
-        if self.decided is None:
+        if self.server.crashed:
+            self.lose()
+        elif self.decided is None:
             self._decide(Outcome.RETURNED.value)
+            self._cancel()
+
+    def offend(self) -> None:
+        """The handler has cancelled the tasks that serve it: that is its failure, and no stop from outside."""
+        if self.decided is None:
+            self._raised(RuntimeError("the handler cancelled the tasks of its event loop"))
             self._cancel()
 
     def lose(self) -> Settlement:
@@ -233,9 +245,12 @@ class Run:
         function, portal = self.server.handler.function, self.portal
         assert portal is not None
 
-        def call() -> Any:
-            with portal.entered():
-                return function(*given, **named)
+        def call() -> tuple[Any, BaseException | None]:
+            try:
+                with portal.entered():
+                    return function(*given, **named), None
+            except BaseException as error:  # SystemExit would leave the task of the thread, and end the event loop
+                return None, error
 
         thread = asyncio.ensure_future(anyio.to_thread.run_sync(call, limiter=self.server.limiter))
         cancelled: asyncio.CancelledError | None = None
@@ -246,16 +261,22 @@ class Run:
                 cancelled = error
                 if self.decided is None and self.server.cancelled:
                     self.stop()
-        if cancelled is not None and not thread.cancelled() and thread.exception() is None:
+        value, error = thread.result()
+        if error is not None:
+            raise error
+        if cancelled is not None:
             raise cancelled
-        return thread.result()
+        return value
 
     def _raised(self, error: BaseException) -> None:
         """What a handler has raised decides the outcome, unless that is decided."""
         if self.decided is not None:
             return
         if isinstance(error, asyncio.CancelledError) and self.server.cancelled:
-            self._decide(Outcome.RETURNED.value)
+            if self.server.crashed:
+                self.lose()
+            else:
+                self._decide(Outcome.RETURNED.value)
             return
         self.error = error
         if isinstance(error, Later):
@@ -279,7 +300,7 @@ class Run:
         handler = self.server.handler
         error = TimeoutError(f"the handler ran for longer than its timeout of {handler.timeout:g} s")
         self.error = error
-        failure = Failure("TimeoutError", str(error), _end_of(_waits_at(task), handler.terms.traceback))
+        failure = Failure("TimeoutError", str(error), tail(_waits_at(task), handler.terms.traceback))
         again = handler.retry.tries_again(error)
         outcome = Outcome.FAILED if again else Outcome.REJECTED
         self._decide(outcome.value, failure=failure, timed_out=again)
@@ -367,7 +388,7 @@ def failure_of(error: BaseException, traceback_bytes: int) -> Failure:
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None and _is_own(trace.tb_frame):
             trace = trace.tb_next
-        text = _end_of("".join(traceback.format_exception(type(error), error, trace)), traceback_bytes)
+        text = traceback_of(error, traceback_bytes, trace)
     return Failure(type(error).__name__, _text(error), text)
 
 
@@ -377,15 +398,7 @@ def _is_own(frame: FrameType) -> bool:
 
 
 def _text(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:
-        text = "(its text cannot be made)"
-    return text.encode(errors="replace")[:ERROR_BYTES].decode(errors="ignore")
-
-
-def _end_of(text: str, size: int) -> str:
-    return text.encode(errors="replace")[-size:].decode(errors="ignore") if size else ""
+    return text_of(error, ERROR_BYTES)
 
 
 def _waits_at(task: asyncio.Task[None]) -> str:

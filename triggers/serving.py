@@ -19,6 +19,7 @@ from broker.mqi import MQRC, MQError, Outcome
 from triggers.connections import ENDED
 from triggers.run import Run
 from triggers.settler import Settler
+from triggers.taker import Taker
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -79,9 +80,10 @@ class Service:
         self._settler: Settler
         self._unsettled = 0
         self._task: asyncio.Task[Any] | None = None
-        self._taker: asyncio.Task[None] | None = None
+        self._taker: Taker | None = None
         self._stopping = False
         self._lost = False
+        self.crashed = False
         self._room: asyncio.Future[None] | None = None
         self._news: asyncio.Future[None] | None = None
         self._warned_of_value = False
@@ -124,6 +126,10 @@ class Service:
             raise
         except BaseException:
             with anyio.CancelScope(shield=True):
+                if self.crashed:
+                    self._connection.port.break_()
+                    self._lose()
+                    self._unsettled = 0
                 self.cancel()
                 await within(self.clock, CLEAN_UP, self.idle())
             raise
@@ -159,9 +165,10 @@ class Service:
     async def _take_until_stopped(self, deliveries: Deliveries) -> None:
         if self._stopping:
             return
-        self._taker = taker = asyncio.get_running_loop().create_task(
-            self._take(deliveries), name=f"take {self.handler.q_name}"
-        )
+        self._taker = taker = Taker(
+            self._take(deliveries), loop=asyncio.get_running_loop(), name=f"take {self.handler.q_name}",
+            by_handler=self._cancelled_by, by_end_of_loop=self._loop_ended,
+        )  # fmt: skip
         try:
             await asyncio.wait((taker,))
         finally:
@@ -186,6 +193,15 @@ class Service:
                 self.runs.add(run)
                 self._unsettled += 1
                 run.task = asyncio.Task(run.live(), loop=loop, name=name)  # a third cheaper than `create_task`
+
+    def _cancelled_by(self, run: Run) -> None:
+        """A handler has cancelled the tasks of its event loop; unless it is the service that was to stop."""
+        if not self._stopping and run.server is self:
+            run.offend()
+
+    def _loop_ended(self) -> None:
+        """A handler has ended the event loop: what runs is lost as with a worker that crashes (handlers rule 1.4)."""
+        self.crashed = bool(self.runs)
 
     async def _ended_by(self, error: MQError) -> None:
         """There are no more deliveries. While the queue manager quiesces, handlers may still end; when the connection

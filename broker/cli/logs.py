@@ -7,13 +7,22 @@ import logging
 import sys
 from datetime import UTC, datetime
 from textwrap import indent
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from broker.cli.escaping import escaped
 from broker.cli.log_fields import fields_of
+from broker.mqi.exception_text import TRACEBACK_BYTES, head, tail, traceback_of
 
 if TYPE_CHECKING:
     from broker.config import LoggingConfig
+
+
+RECORD_BYTES: Final = 64 * 1024
+"""The longest record of the log."""
+
+MESSAGE_BYTES: Final = RECORD_BYTES // 2
+_HEAD: Final = 1024  # of a record: time, level, logger
+_LINES: Final = "\n"
 
 
 class TextLines(logging.Formatter):
@@ -25,11 +34,12 @@ class TextLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line for a record."""
-        line = f"{_moment(record)} {record.levelname} {record.name} {escaped(record.getMessage())}"
-        if not record.exc_info:
+        text = head(escaped(record.getMessage()[:MESSAGE_BYTES]), MESSAGE_BYTES)
+        line = f"{_moment(record)} {record.levelname} {record.name} {text}"
+        traceback = _traceback(record)
+        if not traceback:
             return line
-        traceback = escaped(self.formatException(record.exc_info), keep="\n")
-        return f"{line}\n{indent(traceback, '  ')}"
+        return f"{line}\n{tail(indent(escaped(traceback, keep=_LINES), '  '), MESSAGE_BYTES - _HEAD)}"
 
 
 class JsonLines(logging.Formatter):
@@ -46,9 +56,23 @@ class JsonLines(logging.Formatter):
             **fields_of(record),
             "message": record.getMessage(),
         }
-        if record.exc_info:
-            fields["exception"] = self.formatException(record.exc_info)
-        return json.dumps(fields)
+        size = MESSAGE_BYTES
+        while True:
+            fields["message"] = head(record.getMessage(), size)
+            if traceback := _traceback(record):
+                fields["exception"] = tail(traceback, size)
+            line = json.dumps(fields)
+            if len(line) <= RECORD_BYTES:
+                return line
+            size //= 2  # what JSON writes of a character may be twelve
+
+
+def _traceback(record: logging.LogRecord) -> str:
+    """The traceback of a record, bounded; "" where there is none."""
+    if record.exc_text:
+        return tail(record.exc_text, TRACEBACK_BYTES)
+    error = record.exc_info[1] if record.exc_info else None
+    return "" if error is None else traceback_of(error).rstrip("\n")
 
 
 def _moment(record: logging.LogRecord) -> str:

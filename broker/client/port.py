@@ -72,6 +72,10 @@ class RemotePort(ClaimCalls, HandlingCalls):
         """The longest frame of columns that the line takes."""
         return self.line.frame_bytes - HEAD_BYTES
 
+    def break_(self) -> None:
+        """Cut the line, with all conversations on it: for the queue manager this program has crashed."""
+        self.line.abort("its program has broken it off")
+
     @property
     def broken(self) -> bool:
         """Whether the conversation has ended, or its line is broken."""

@@ -53,6 +53,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
+from contextlib import suppress
 from enum import Enum
 from functools import partial
 from operator import attrgetter
@@ -176,6 +177,15 @@ class Journal:
             except asyncio.CancelledError:  # the event loop ends: its other tasks have been cancelled too
                 self.close()
         self._ended.result()
+
+    async def drain(self) -> None:
+        """Close it, and return when all that was submitted is settled, whoever cancels the caller, or has cancelled
+        `run`: a handler may have cancelled all tasks there are.
+        """
+        self.close()
+        while not self._ended.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait((self._ended,))
 
     def _wake(self) -> None:
         """Begin a batch at the end of this turn of the event loop, with all that is submitted in it."""

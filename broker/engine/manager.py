@@ -270,6 +270,7 @@ class QueueManager:
             if self.sharing is not None:
                 await self.sharing.start()
                 stack.push_async_callback(self.sharing.leave)
+            stack.push_async_callback(self.journal.drain)
             tasks = await stack.enter_async_context(anyio.create_task_group())
             self._tasks = tasks
             tasks.start_soon(self._write, name=f"journal of {self.name}")

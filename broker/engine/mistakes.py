@@ -6,6 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from broker.mqi.errors import MQError
+from broker.mqi.exception_text import log_exception
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ def mistake(error: BaseException, what: str) -> MQError:
     """Log the exception that `what` ended with, with its traceback. What to answer the call with:
     UNEXPECTED_ERROR (2195).
     """
-    logger.error("%s failed by a mistake of the queue manager", what, exc_info=error)
+    log_exception(logger, logging.ERROR, error, "%s failed by a mistake of the queue manager", what)
     return MQError(MQRC.UNEXPECTED_ERROR, f"{type(error).__name__} in the queue manager, see its log")
 
 

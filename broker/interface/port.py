@@ -254,6 +254,9 @@ class Port(ClaimPort, HandlingPort, Protocol):
     def broken(self) -> bool:
         """Whether the connection has ended, by disconnecting or otherwise."""
 
+    def break_(self) -> None:
+        """End the connection as if this program had crashed: what it holds goes back, and counts as such."""
+
     @property
     def end_reported(self) -> bool:
         """Whether a call has failed because the connection ended: the program has heard of it."""

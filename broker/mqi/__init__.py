@@ -85,6 +85,10 @@ if TYPE_CHECKING:
     from broker.mqi.descriptor import MQSS as MQSS
     from broker.mqi.errors import CommandFailedError as CommandFailedError
     from broker.mqi.errors import MQError as MQError
+    from broker.mqi.exception_text import log_exception as log_exception
+    from broker.mqi.exception_text import tail as tail
+    from broker.mqi.exception_text import text_of as text_of
+    from broker.mqi.exception_text import traceback_of as traceback_of
     from broker.mqi.explanations import Cause as Cause
     from broker.mqi.explanations import Explanation as Explanation
     from broker.mqi.explanations import Finding as Finding
@@ -246,6 +250,12 @@ _NAMES = {
     "errors": (
         "CommandFailedError",
         "MQError",
+    ),
+    "exception_text": (
+        "log_exception",
+        "tail",
+        "text_of",
+        "traceback_of",
     ),
     "explanations": (
         "Cause",

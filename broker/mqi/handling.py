@@ -10,6 +10,7 @@ from enum import IntEnum, unique
 from typing import Final, NamedTuple
 
 from broker.mqi.errors import MQError
+from broker.mqi.exception_text import head, tail
 from broker.mqi.reasons import MQRC
 
 FEEDBACK_MIN: Final = 65536
@@ -126,9 +127,9 @@ class Failure(NamedTuple):
         """What is kept of it."""
         if len(self.exception) + len(self.error) + len(self.traceback) <= _SHORT and "".join(self).isascii():
             return self
-        exception, error, traceback = (each.encode(errors="replace") for each in self)
-        fields = exception[:EXCEPTION_BYTES], error[:ERROR_BYTES], traceback[-TRACEBACK_BYTES:]
-        return Failure(*(each.decode(errors="ignore") for each in fields))
+        return Failure(
+            head(self.exception, EXCEPTION_BYTES), head(self.error, ERROR_BYTES), tail(self.traceback, TRACEBACK_BYTES)
+        )
 
 
 _SHORT: Final = 256

@@ -312,6 +312,20 @@ def test_what_a_client_chose_is_one_harmless_line_of_the_log(control: str) -> No
     assert all(line.startswith("  ") for line in below)
 
 
+@pytest.mark.parametrize("formatter", [TextLines(), JsonLines()], ids=["text", "json"])
+@pytest.mark.parametrize("what", ["x", "é", "\U0001f600", "\x1b"], ids=ascii)
+@pytest.mark.parametrize("where", ["message", "error", "both", "ready"])
+def test_a_record_of_the_log_is_at_most_64_kib(formatter: logging.Formatter, what: str, where: str) -> None:
+    made, text = record(), what * 2_000_000
+    if where in ("message", "both"):
+        made.args = (text,)
+    if where in ("error", "both"):
+        made.exc_info = (ValueError, ValueError(text), None)
+    if where == "ready":
+        made.exc_info, made.exc_text = (ValueError, ValueError(text), None), text
+    assert 1000 < len(formatter.format(made).encode()) <= 64 * 1024
+
+
 def test_text_that_harms_nothing_is_logged_as_it_is() -> None:
     made = record()
     made.args = ("Zürich → 東京 \\x1b",)
