@@ -25,6 +25,7 @@ def compare(index: IdentityIndex, model: dict[int, bytes]) -> None:
         for key in (-1, *model):
             carriers = sorted(other for other in model if model[other] == identity and other > key)
             assert list(index.after(identity, key)) == carriers
+        assert index.count(identity) == list(model.values()).count(identity)
     assert list(index.after(NO_ID, -1)) == []
     assert list(index.after(name_of("unknown"), -1)) == []
 

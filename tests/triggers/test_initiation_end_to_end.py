@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -217,3 +218,29 @@ async def test_s_23_a_module_replaced_again_and_again_under_load_handles_each_me
 def rss_bytes() -> int:
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.parametrize(("beside", "waited"), [(0.04, 0.04), (5, 0.1)])
+async def test_the_unit_of_a_handler_that_fails_is_backed_out_when_no_other_of_its_queue_runs(
+    manager: QueueManager, clock: VirtualClock, beside: float, waited: float
+) -> None:
+    """So that the other does not get the message that has just failed. It waits for 0.1 s at most."""
+    times: list[float] = []
+
+    async def handler(trigger: TriggerMessage, connection: Connection) -> None:
+        times.append(clock.monotonic())
+        if len(times) == 1:
+            await clock.sleep(beside)
+            return
+        with suppress(ValueError):
+            async with connection.unit_of_work():
+                raise ValueError("not now")
+        times.append(clock.monotonic())
+
+    async with InitiationMonitor(manager, "INITQ", [handlers(P=handler)], concurrency=2):
+        await put(manager, "EVERY", "1", "2")
+        for _ in range(20):
+            await clock.advance(0.01)
+        await clock.advance(10)
+    first, second, backed_out = times
+    assert (second - first, backed_out - second) == pytest.approx((0, waited))
