@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
     from triggers.process import HandlerFunction
 
-"""Characters that are told of the text of an exception."""
-
-
 _REASON_BYTES: Final = 1024
+"""How much of the text of an exception is told."""
 
 
 class HandlerImportError(ImportError):

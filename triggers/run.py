@@ -261,9 +261,9 @@ class Run:
                 cancelled = error
                 if self.decided is None and self.server.cancelled:
                     self.stop()
-        value, error = thread.result()
-        if error is not None:
-            raise error
+        value, raised = thread.result()
+        if raised is not None:
+            raise raised
         if cancelled is not None:
             raise cancelled
         return value

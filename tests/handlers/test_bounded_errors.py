@@ -23,10 +23,10 @@ class Exits(Exception):
         raise SystemExit(7)
 
 
-def nested(depth: int) -> BaseException:
-    error: BaseException = ValueError("the innermost")
+def nested(depth: int) -> Exception:
+    error: Exception = ValueError("the innermost")
     for number in range(depth):
-        error = ExceptionGroup(f"group {number}", [error, ValueError(str(number))])  # type: ignore[list-item]
+        error = ExceptionGroup(f"group {number}", [error, ValueError(str(number))])
     return error
 
 
