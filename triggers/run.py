@@ -246,9 +246,9 @@ class Run:
                 cancelled = error
                 if self.decided is None and self.server.cancelled:
                     self.stop()
-        value, error = thread.result()
-        if error is not None:
-            raise error
+        value, wrong = thread.result()
+        if wrong is not None:
+            raise wrong
         if cancelled is not None:
             raise cancelled
         return value

@@ -68,7 +68,7 @@ async def test_a_get_that_waits_tells_of_the_end(bench: Bench) -> None:
 async def test_leaving_a_connection_raises_what_no_call_has_told(bench: Bench, told: bool) -> None:
     other = bench.manager.connect()
     await other.put1("Q", b"A", options=MQPMO.SYNCPOINT)
-    other.port.break_()  # type: ignore[attr-defined]  # it is a conversation
+    other.port.break_()
     if told:
         assert await reason_of(other.status()) == MQRC.CONNECTION_BROKEN
     assert await reason_of(other.disconnect()) == (MQRC.NONE if told else MQRC.CONNECTION_BROKEN)

@@ -182,7 +182,7 @@ class Floor:
             station.take.cancel()
             await asyncio.wait([station.take])
         if crashed:
-            station.connection.port.break_()  # type: ignore[attr-defined]  # of an embedded one
+            station.connection.port.break_()
         await station.stack.aclose()
 
     # What they handle

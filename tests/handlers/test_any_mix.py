@@ -74,7 +74,7 @@ async def test_h7_4_a_kill_at_any_step_of_the_move_leaves_one_copy(
         else:
             await harness.store.wait_held()
         harness.store.kill()
-        connection.port.break_()  # type: ignore[attr-defined]  # of an embedded one
+        connection.port.break_()
         move.cancel()
         await asyncio.wait([move])
         await stack.aclose()

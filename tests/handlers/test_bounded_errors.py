@@ -24,9 +24,9 @@ class Exits(Exception):
 
 
 def nested(depth: int) -> BaseException:
-    error: BaseException = ValueError("the innermost")
+    error: Exception = ValueError("the innermost")
     for number in range(depth):
-        error = ExceptionGroup(f"group {number}", [error, ValueError(str(number))])  # type: ignore[list-item]
+        error = ExceptionGroup(f"group {number}", [error, ValueError(str(number))])
     return error
 
 

@@ -106,7 +106,7 @@ class Plant:
         if process.take is not None:
             process.take.cancel()
             await asyncio.wait([process.take])
-        process.connection.port.break_()  # type: ignore[attr-defined]  # of an embedded one
+        process.connection.port.break_()
         await process.stack.aclose()
 
     async def _take(self) -> None:

@@ -24,6 +24,7 @@ from tests.handlers.processes import daemon
 from triggers import App, Retry, TriggerMessage, TriggerMonitor, process
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 LIMIT = 3
@@ -134,7 +135,7 @@ def check(way: str, starts: int, said: list[str]) -> None:
         assert said[:2] in (["poison", "failed"], ["poison", "crashed"])
 
 
-def among(usual: list[tuple[str, ...]], every: list[tuple[str, ...]]) -> list[Any]:
+def among(usual: Sequence[tuple[str, ...]], every: Sequence[tuple[str, ...]]) -> list[Any]:
     """The usual ones; the others among the slow tests."""
     return [*usual, *(pytest.param(*each, marks=pytest.mark.slow) for each in every if each not in usual)]
 

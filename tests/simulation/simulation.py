@@ -346,7 +346,7 @@ class Simulation:
         program = self._programs.pop(self.random.randrange(len(self._programs)))
         self.note(f"{program.name} is cut off")
         program.end()
-        program.connection.port.break_()  # type: ignore[attr-defined]  # an embedded port is a Conversation
+        program.connection.port.break_()
 
     def _make_room_in_time(self) -> None:
         if self.fault.kind is not Kind.NO_ROOM:
@@ -423,7 +423,7 @@ class Simulation:
             except MQError as error:
                 if error.reason != MQRC.NO_MSG_AVAILABLE:
                     raise
-        connection.port.break_()  # type: ignore[attr-defined]
+        connection.port.break_()
 
 
 _NO_FAULT = Fault(Kind.NONE)

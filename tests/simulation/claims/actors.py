@@ -96,7 +96,7 @@ class Actor:
         self.error = error
         self.world.note(f"{self.name} ends: {error}")
         if self._connection is not None:
-            self._connection.port.break_()  # type: ignore[attr-defined]  # an embedded port is a Conversation
+            self._connection.port.break_()
 
     # What its work may await
 

@@ -177,7 +177,7 @@ class Worker:
             self._schedule.records.any_may_be_lost()
         self._schedule.records.lost(self)
         self.let_go()
-        self._connection.port.break_()  # type: ignore[attr-defined]  # of an embedded one
+        self._connection.port.break_()
 
     def let_go(self) -> None:
         """It does nothing more."""
