@@ -45,7 +45,7 @@ async def test_h6_6_what_a_rate_holds_back_comes_when_it_may(way: str, plain: bo
         else:
 
             @app.handler("ORDERS", **options)
-            async def ship(order: str) -> None:
+            async def ship_it(order: str) -> None:
                 see()
 
         async with app.running(), asyncio.timeout(20):
