@@ -49,20 +49,15 @@ class JsonLines(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line for a record."""
-        fields = {
-            "time": _moment(record),
-            "level": record.levelname,
-            "logger": record.name,
-            **fields_of(record),
-            "message": record.getMessage(),
-        }
+        fields: dict[str, object] = {"time": _moment(record), "level": record.levelname, "logger": record.name}
+        told = {**fields_of(record), "message": record.getMessage()}
         size = MESSAGE_BYTES
         while True:
-            fields["message"] = head(record.getMessage(), size)
+            fields |= {name: head(value, size) if isinstance(value, str) else value for name, value in told.items()}
             if traceback := _traceback(record):
                 fields["exception"] = tail(traceback, size)
             line = json.dumps(fields)
-            if len(line) <= RECORD_BYTES:
+            if len(line) <= RECORD_BYTES or not size:
                 return line
             size //= 2  # what JSON writes of a character may be twelve
 

@@ -177,7 +177,7 @@ async def test_a_program_that_has_put_once_by_an_app_ends_at_once(
     await app.start(handlers=False)
     await app.put("ORDERS", "3 chairs")
     with pytest.raises(TimeoutError):
-        await app.request("ORDERS", "a table", timeout=0.01)  # its connection waits for replies from now on
+        await app.request("ORDERS", "a table", timeout=0.5)  # its connection waits for replies from now on
     assert len(list(manager.conversations())) == 2
     await quiesce(manager, server)
     await app.stop()
