@@ -34,8 +34,6 @@ LONG = (
 )  # fmt: skip
 """What takes long and has few tests is begun first, so that no process is alone at the end."""
 
-OF_ALL_SOURCES = ("tests/handlers/test_cases.py", "tests/sharing/test_cases.py", "tests/test_rule_numbers.py")
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--full", action="store_true", help="run what the quick tier leaves out too (tests/tiers.py)")
@@ -75,21 +73,9 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling:
-    """A file's tests run in one process, in their order; all tests of Spark in one, with one session, and those that
-    read all sources in one, which reads them once.
-    """
-    from xdist.scheduler import LoadFileScheduling
+    from tests.scheduling import FileScheduling
 
-    scheduling = LoadFileScheduling(config, log)
-    scheduling._split_scope = _scope
-    return scheduling
-
-
-def _scope(nodeid: str) -> str:
-    if nodeid.startswith("tests/spark/"):
-        return "tests/spark"
-    file = nodeid.partition("::")[0]
-    return "all sources" if file in OF_ALL_SOURCES else file
+    return FileScheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,0 +1,48 @@
+"""A run of the suite ends, and has tried every test once, whichever of its processes dies."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+CONFTEST = """
+from tests.scheduling import FileScheduling
+
+def pytest_xdist_make_scheduler(config, log):
+    return FileScheduling(config, log)
+"""
+
+TESTS = """
+import os
+import pytest
+
+@pytest.mark.parametrize("number", range({count}))
+def test(number):
+    if {deadly} == number:
+        os._exit(9)
+"""
+
+
+@pytest.mark.parametrize("deadly", [{0: 0}, {9: 0}, {9: 2}, {0: 1, 5: 1, 9: 1}], ids=str)
+def test_a_run_ends_after_one_of_its_processes_has_died(tmp_path: Path, deadly: dict[int, int]) -> None:
+    """`deadly`: which test of which file ends its process. Ten files have one to three tests."""
+    (tmp_path / "conftest.py").write_text(CONFTEST)
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    for file in range(10):
+        text = TESTS.format(count=1 + (file + 2) % 3, deadly=deadly.get(file))
+        (tmp_path / f"test_{file}.py").write_text(text)
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "xdist", "-n", "2", "-q", "--no-loadscope-reorder", str(tmp_path)],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=100, check=False,
+    )  # fmt: skip
+    counts = dict(map(reversed, re.findall(r"(\d+) (passed|failed)", run.stdout)))
+    tests = sum(1 + (file + 2) % 3 for file in range(10))
+    assert counts == {"passed": str(tests - len(deadly)), "failed": str(len(deadly))}, run.stdout
