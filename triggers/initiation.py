@@ -86,8 +86,7 @@ _OPEN: Final = MQOO.INPUT_SHARED | MQOO.FAIL_IF_QUIESCING
 _GET: Final = GetMessageOptions(
     options=MQGMO.SYNCPOINT | MQGMO.WAIT | MQGMO.FAIL_IF_QUIESCING, wait_interval=MQWI.UNLIMITED
 )
-_ENDS_IN_ORDER: Final = frozenset({MQRC.Q_MGR_QUIESCING, MQRC.Q_MGR_STOPPING, MQRC.HCONN_ERROR})
-"""Of a queue manager that ends: it ends connections that are idle, which a monitor is between two gets (2018)."""
+_ENDS_IN_ORDER: Final = frozenset({MQRC.Q_MGR_QUIESCING, MQRC.Q_MGR_STOPPING})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -179,9 +179,7 @@ class Line(asyncio.Protocol):
         self._last_call = number = self._last_call + 1
         call = kind(self, verb, number, port)
         if port.ended:
-            port.end_reported = True
-            why = f": {port.stopped}" if port.stopped else ""
-            call.failed(MQError(MQRC.HCONN_ERROR, f"the connection has ended{why}"))
+            call.failed(port.end_error())
             return call
         if self.broken or self._endpoint.ended:
             port.end_reported = True

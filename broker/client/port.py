@@ -17,7 +17,9 @@ from broker.client.calls import (
 )
 from broker.client.claims import C, ClaimCalls
 from broker.client.handling import HandlingCalls, put_fields
+from broker.mqi.errors import MQError
 from broker.mqi.handling import NO_TERMS, PutTerms
+from broker.mqi.reasons import MQRC
 from broker.wire import answers
 from broker.wire.arguments import AS_BEFORE
 from broker.wire.frames import HEAD_BYTES, IDS_MAX, Verb
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 
     from broker.client.line import Line
     from broker.interface.port import Call, Delivery, Opened, PendingStarts, Placed, PlacedMany
-    from broker.mqi.errors import MQError
     from broker.mqi.explanations import Explanation
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
@@ -66,6 +67,15 @@ class RemotePort(ClaimCalls, HandlingCalls):
         self.of_deliveries: dict[int, RemotePort] = {}
         """The connections of deliveries that this one has taken, until these are settled."""
         self._packed = DescriptorPacker().pack
+
+    def end_error(self) -> MQError:
+        """Return why a call is not made after the end: Q_MGR_STOPPING (2162) for the first after a stop of the queue
+        manager, HCONN_ERROR (2018) for others.
+        """
+        first = bool(self.stopped) and not self.end_reported
+        self.end_reported = True
+        why = f": {self.stopped}" if self.stopped else ""
+        return MQError(MQRC.Q_MGR_STOPPING if first else MQRC.HCONN_ERROR, f"the connection has ended{why}")
 
     @property
     def frame_bytes(self) -> int:

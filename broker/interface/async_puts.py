@@ -32,7 +32,7 @@ _SYNC_RESPONSE: Final = MQPMO.SYNC_RESPONSE.value
 _SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _PERSISTENCE_AS_Q_DEF: Final = MQPER.PERSISTENCE_AS_Q_DEF.value
 _PUT_BYTES: Final = 512
-_AT_ONCE: Final = frozenset((MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR, MQRC.DATA_LENGTH_ERROR))
+_AT_ONCE: Final = frozenset((MQRC.CONNECTION_BROKEN, MQRC.HCONN_ERROR, MQRC.Q_MGR_STOPPING, MQRC.DATA_LENGTH_ERROR))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,8 @@ class AsyncPuts:
 
     async def follow(self, call: Call[Placed], name: str, length: int, counter: Counter | None) -> None:
         """Count the outcome of this put when it is known; `counter` is told of a success. Raises what keeps it from
-        being made at all: CONNECTION_BROKEN (2009), HCONN_ERROR (2018), DATA_LENGTH_ERROR (2010).
+        being made at all: CONNECTION_BROKEN (2009), HCONN_ERROR (2018), Q_MGR_STOPPING (2162), DATA_LENGTH_ERROR
+        (2010).
         """
         if call.done():
             error = call.exception()

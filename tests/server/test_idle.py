@@ -92,6 +92,9 @@ async def test_its_next_call_says_why_and_leaving_it_is_quiet(manager: QueueMana
         await until(lambda each=each: each.port.broken)  # type: ignore[misc]
         with pytest.raises(MQError, match="QM1 is stopping") as caught:
             await each.put1("Q", b"A")
+        assert caught.value.reason == MQRC.Q_MGR_STOPPING
+        with pytest.raises(MQError, match="QM1 is stopping") as caught:
+            await each.put1("Q", b"A")
         assert caught.value.reason == MQRC.HCONN_ERROR
         assert await each.close() == MQRC.NONE
 
