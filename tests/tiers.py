@@ -83,8 +83,11 @@ PARTS: Final = {
     "tests/spark/": NONE,
     "tests/storage/test_backup.py": 3,
     "tests/storage/test_recover.py": 3,
+    "tests/storage/test_recover.py::test_a_recovery_that_fails_asks_for_room_where_that_is_what_it_lacks": WHOLE,
     "tests/storage/test_upgrade.py": 8,
     "tests/storage/test_verify.py": 2,
+    "tests/storage/test_verify.py::test_a_definition_whose_number_is_none_is_passed_over": WHOLE,
+    "tests/storage/test_verify.py::test_rows_in_a_wrong_order_do_not_lead_back_to_what_was_read": WHOLE,
     "tests/triggers/test_triggering_end_to_end.py::test_200_puts_a_second_for_20_seconds_are_each_handled_once": 4,
     "tests/triggers/test_triggering_in_real_time.py": NONE,
 }  # fmt: skip

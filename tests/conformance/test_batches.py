@@ -228,6 +228,18 @@ async def test_the_wait_is_for_the_first_and_what_comes_with_it_is_in_the_answer
     assert system.depth() == 0
 
 
+async def test_a_batch_that_has_waited_is_filled_to_its_count(
+    system: System, queue: Queue, other: Connection, other_queue: Queue
+) -> None:
+    """The last message that it asks for is in the answer, and the one behind that is not."""
+    waiting = asyncio.ensure_future(queue.get_many(2, wait=float("inf")))
+    await system.waiting("Q", 1)
+    async with other.unit_of_work():
+        await other_queue.put_many(bodies(3))
+    assert data(await waiting) == bodies(2)
+    assert await drained(queue) == bodies(3)[2:]
+
+
 async def test_a_wait_without_a_message_ends_with_its_interval(system: System, queue: Queue) -> None:
     async with asyncio.TaskGroup() as tasks:
         waiting = tasks.create_task(reason_of(queue.get_many(5, wait=1)))

@@ -179,6 +179,14 @@ async def test_processes_and_the_queue_manager_are_inquired(system: System, conn
         await process.get()
 
 
+async def test_what_is_no_queue_is_opened_without_a_warning(system: System, connection: Connection) -> None:
+    """Only the open of a distribution list may have a warning as its reason."""
+    await system.mqsc("DEFINE PROCESS(P)")
+    process = await connection.open(ObjectDescriptor(object_name="P", object_type=MQOT.PROCESS), MQOO.INQUIRE)
+    manager = await connection.open(ObjectDescriptor(object_type=MQOT.Q_MGR), MQOO.INQUIRE)
+    assert (process.reason, manager.reason) == (MQRC.NONE, MQRC.NONE)
+
+
 async def test_setting_attributes_takes_effect_at_once(system: System, queue: Queue, other_queue: Queue) -> None:
     await queue.put(b"A")
     await queue.set({MQIA.INHIBIT_PUT: 1, MQIA.INHIBIT_GET: 1, MQCA.TRIGGER_DATA: "new"})

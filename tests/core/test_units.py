@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from uuid import UUID
+
 import pytest
 
+from broker.core.calls.savepoint import Savepoint
 from broker.core.queues import unit as units
 from broker.core.queues.unit import Unit
-from broker.mqi import MQGMO, MQMF, MQMO, MQPMO, MQRC, MessageDescriptor
+from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, MQRC, MessageDescriptor
 from tests.core.world import World, fails, name_of
 
 PUT = MQPMO.SYNCPOINT
@@ -304,6 +307,25 @@ def test_a_unit_holds_at_most_so_many_bytes(world: World) -> None:
     access.put(bytes(11))
     access.program.commit()
     assert queue.depth == 3
+
+
+def test_a_put_that_is_taken_back_leaves_the_unit_of_work_its_name_in_the_group(world: World) -> None:
+    """Queue-sharing rule 10.2.7: what the unit has written before is found by that name when it is committed."""
+    world.define("S", QSGDISP=2)
+    access = world.open("S", MQOO.OUTPUT)
+    hconn = access.program.hconn
+    first = access.put(b"A", PUT).entry
+    assert hconn.unit is not None
+    part = hconn.unit.shared
+    assert part is not None
+    part.id = UUID(int=7)
+    part.placed.clear()  # it is in the database
+    saved = Savepoint(hconn, [access.handle])
+    access.put(b"B", PUT)
+    saved.restore()
+    assert hconn.unit.puts == [first]
+    assert hconn.unit.shared is part
+    assert (part.id, part.placed, part.taken) == (UUID(int=7), [], [])
 
 
 @pytest.mark.parametrize("state", range(len(units.STATE_NAMES)), ids=units.STATE_NAMES.__getitem__)

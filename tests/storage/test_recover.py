@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import re
 import shutil
 import signal
 import sqlite3
@@ -20,7 +22,15 @@ from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log.manifest import newest, read_slots
 from broker.storage.log.record import Place, Record
 from broker.storage.snapshot.database import PAGE_BYTES
-from broker.storage.store import MessageRow, ObjectRow, Rows, Run, StoreUnusableError
+from broker.storage.store import (
+    MessageRow,
+    ObjectRow,
+    Rows,
+    Run,
+    StoreFailedError,
+    StoreFullError,
+    StoreUnusableError,
+)
 from broker.storage.tools.recover import Recovery, recover
 from broker.storage.tools.remains import _counted
 from broker.storage.tools.verify import verify
@@ -439,6 +449,38 @@ def test_a_recovery_without_room_changes_nothing(tmp_path: Path) -> None:
             break
     assert refused >= 4
     assert verify(SystemDisk(tmp_path / "data")).findings == []
+
+
+@pytest.mark.parametrize(
+    ("error", "no_room"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.EDQUOT, "Disk quota exceeded"), True),
+        (StoreFullError("database or disk is full"), True),
+        (OSError(errno.EIO, "Input/output error"), False),
+        (StoreFailedError("disk I/O error"), False),
+    ],
+    ids=["disk", "quota", "database", "disk fails", "database fails"],
+)
+def test_a_recovery_that_fails_asks_for_room_where_that_is_what_it_lacks(
+    tmp_path: Path, error: Exception, no_room: bool
+) -> None:
+    """Log case 36, of recover: whoever has told it, the disk or the database."""
+
+    class Failing(SystemDisk):
+        def create(self, name: str, first: bytes, size: int) -> None:
+            raise error
+
+    async def write() -> None:
+        store = log_store(tmp_path / "data")
+        await store.open()
+        await store.close()
+
+    asyncio.run(write())
+    (tmp_path / "data" / "log.1").unlink()
+    with pytest.raises(StoreUnusableError, match=re.escape(f"cannot be recovered: {error}")) as caught:
+        recover(Failing(tmp_path / "data"), NOW, b"attributes", accept_loss=True)
+    assert str(caught.value).endswith("; make room for a second copy of it") == no_room
 
 
 class FullDisk(TroubledDisk):

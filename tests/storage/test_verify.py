@@ -8,6 +8,7 @@ import random
 import shutil
 import sqlite3
 from contextlib import closing
+from itertools import islice
 from typing import TYPE_CHECKING
 
 import msgpack
@@ -18,6 +19,7 @@ from broker.mqi import MessageDescriptor
 from broker.storage.creation import UNFINISHED
 from broker.storage.disk.system_disk import SystemDisk
 from broker.storage.log import manifest as manifests
+from broker.storage.snapshot.checks import Checks
 from broker.storage.snapshot.database import PAGE_BYTES
 from broker.storage.store import ObjectRow, Rows, Run, StoreUnusableError
 from broker.storage.tools import reading
@@ -25,7 +27,7 @@ from broker.storage.tools.naming import Naming
 from broker.storage.tools.verify import verify
 from tests.storage.old_stores import old_store
 from tests.storage.ruins import change, change_data, content, place_of, started, stored
-from tests.storage.samples import ORDERS, message
+from tests.storage.samples import ARCHIVE, ORDERS, SHIPPING, message
 from tests.stores import log_store
 
 if TYPE_CHECKING:
@@ -262,6 +264,48 @@ def test_pages_that_cannot_be_read_hide_nothing_behind_them(tmp_path: Path) -> N
         assert found.messages > all_of_them // 2
         fewer += found.messages < all_of_them
     assert fewer
+
+
+def small(path: Path) -> Path:
+    """The database of a store with three messages and three definitions, stopped in order."""
+
+    async def write() -> None:
+        store = log_store(path)
+        await store.open()
+        await store.write(Rows([message(id) for id in (1, 2, 3)], objects=[ORDERS, SHIPPING, ARCHIVE]))
+        await store.close()
+
+    asyncio.run(write())
+    return path / "evermq-1.db"
+
+
+def test_rows_in_a_wrong_order_do_not_lead_back_to_what_was_read(tmp_path: Path) -> None:
+    """SQLite gives the rows of a page as they lie in it. Numbers that fall are damage: who read on behind the last of
+    them would read the same rows for ever.
+    """
+    file = small(tmp_path / "data")
+    with closing(sqlite3.connect(f"file:{file}?immutable=1", uri=True)) as db:
+        ((page,),) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'message'")
+    data = bytearray(file.read_bytes())
+    at = (page - 1) * PAGE_BYTES + 8  # behind the head of a leaf are the places of its rows, two bytes each
+    data[at + 2 : at + 6] = data[at + 4 : at + 6] + data[at + 2 : at + 4]
+    file.write_bytes(data)
+    with reading.connected(SystemDisk(file.parent), file.name) as db:
+        database = reading.Database(db, Checks(7))
+        assert [each.row.id for each in islice(database.messages(), 4)] == [1, 3]
+        assert database.unreadable == 1
+
+
+def test_a_definition_whose_number_is_none_is_passed_over(tmp_path: Path) -> None:
+    """Those before it are read."""
+    file = small(tmp_path / "data")
+    with closing(sqlite3.connect(file)) as db, db:
+        db.execute("PRAGMA journal_mode = DELETE").fetchall()
+        db.execute("UPDATE object SET number = 'text' WHERE name = 'SHIPPING'")
+    found = verify(SystemDisk(file.parent))
+    assert found.definitions == 2
+    (told,) = found.findings
+    assert "it has 2 definitions and 0 keys of puts, and they are not the 3 written" in told
 
 
 @pytest.mark.parametrize(
