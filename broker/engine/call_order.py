@@ -282,7 +282,7 @@ class CallOrder:
     def _submit(self, pending: PendingUnit) -> None:
         """A commit is undone when an earlier call of this connection found the store full (journal rule 6)."""
         caller = self if pending.committed else None
-        self._context.journal.submit(pending.rows, partial(self._written, pending), caller)
+        self._context.journal.submit(pending.rows, partial(self._written, pending), caller, self._room)
         self._unsettled += 1
         self._revealing += pending.reveals
 

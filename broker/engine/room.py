@@ -15,6 +15,8 @@ class Room:
     """
 
     frame_bytes = 1 << 31
+    heeding = False
+    """Calls have come on the line that are made in slices: some of them in each of the next turns of the event loop."""
 
     @property
     def congested(self) -> bool:

@@ -32,7 +32,7 @@ _QUICK: Final = frozenset({Verb.PUT.value, Verb.PUT1.value, Verb.GET.value, Verb
 
 
 class Intake:
-    """The frames that come in. `heeding`: they are heeded in slices; `reading`: the socket is read."""
+    """The frames that come in. `reading`: the socket is read."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -40,7 +40,6 @@ class Intake:
         self._limits = session.limits
         self._endpoint = session.endpoint
         self._flow = session.flow
-        self.heeding = False
         self.reading = True
         self._admitted = False  # the frame that is coming in may come
         self._frame_is_new = False  # it has come since, and another has begun
@@ -52,7 +51,7 @@ class Intake:
             self._endpoint.feed(data)
         else:
             self._endpoint.unread = data
-        if self.heeding:
+        if self._flow.heeding:
             return
         if self._flow.weight > FREE_BYTES and self._flow.full:
             self.regulate()
@@ -68,7 +67,7 @@ class Intake:
         replies = self._session.replies
         replies.due = True
         if self._heed_some(_FRAMES_AT_ONCE, self._clock.monotonic() + SLICE_SECONDS):
-            self.heeding = True
+            self._flow.heeding = True
             self._session.manager.slices.run(self._rest(), self._rest_heeded)
             self.regulate()
         elif self._admitted or self._endpoint.unread or self._flow.weight > FREE_BYTES:
@@ -126,7 +125,7 @@ class Intake:
 
     def _heeded(self) -> None:
         """All frames are heeded, or what they have led to must go first."""
-        self.heeding = False
+        self._flow.heeding = False
         if self._admitted and self._frame_is_new:
             self._admitted = False
             self._flow.arrived()
@@ -142,7 +141,7 @@ class Intake:
 
     def go_on(self) -> None:
         """There is room again, or may be."""
-        if self._session.transport.is_closing() or self.heeding:
+        if self._session.transport.is_closing() or self._flow.heeding:
             return
         self._flow.wake()
         if self._endpoint.wanted and self._endpoint.wanted <= self._endpoint.kept and not self._flow.full:
@@ -154,7 +153,7 @@ class Intake:
         """Read, or pause reading."""
         if self._session.transport.is_closing():
             return
-        reads = self._session.replies.writable and not self.heeding
+        reads = self._session.replies.writable and not self._flow.heeding
         if reads and not self._admitted:
             reads = not self._flow.full and self._next_may_come()
         if reads != self.reading:

@@ -122,7 +122,7 @@ class Replies:
     def _schedule(self) -> None:
         if not self.due:
             self.due = True
-            if self._session.intake.heeding:  # and writes what is answered when it is through
+            if self._flow.heeding:  # and writes what is answered when it is through
                 self._clock.call_later(_WRITE_SECONDS, self.flush)
             else:
                 self._afterwards.leave(self.flush)
@@ -136,7 +136,7 @@ class Replies:
             failure = mistake(error, f"the line of {self._session.peer}")
             self._session.hang_up(self._endpoint.send(Verb.REFUSED, 0, 0, failure.reason, failure.detail))
             return
-        if not self._session.intake.heeding and (not self._session.intake.reading or self._flow.held_back):
+        if not self._flow.heeding and (not self._session.intake.reading or self._flow.held_back):
             self._session.intake.go_on()
 
     def _write(self) -> None:

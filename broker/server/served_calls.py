@@ -283,7 +283,7 @@ class ServedCalls:
 
     def end_idle(self, text: str) -> None:
         """End the conversations that have nothing under way but gets that wait, and tell the client why."""
-        if self._flow.ended or self._session.intake.heeding or self._endpoint.unread:
+        if self._flow.ended or self._flow.heeding or self._endpoint.unread:
             return  # there are calls to come
         busy = {*self._disconnecting, *self._connecting}
         busy.update(*(each for deliveries in self._of_deliveries.values() for each in deliveries.values()))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker import MQError
+from broker.engine.journal import GATHER_TURNS
+from broker.engine.room import Room
 from broker.mqi import MQGMO, MQIA, MQOO, MQPMO, MQRC, MessageDescriptor
 from broker.storage.memory import MemoryStore
 from broker.storage.store import DataDamagedError, Rows, StoreFailedError, StoreFullError
@@ -90,6 +92,32 @@ async def test_a_store_that_writes_at_once_holds_the_loop_for_one_transaction_a_
                 await asyncio.sleep(0)
                 taken.append(store.written - before)
         assert max(taken) == 1
+
+
+async def transactions_a_turn(bench: Bench, room: Room, turns: int) -> list[int]:
+    """Submit a unit from `room`; how many transactions each turn has written."""
+    bench.manager.journal.submit(Rows(removals=[1]), lambda _: None, None, room)
+    written = []
+    for _ in range(turns):
+        before = bench.transactions
+        await asyncio.sleep(0)
+        written.append(bench.transactions - before)
+    return written
+
+
+async def test_a_batch_waits_for_the_calls_of_its_line_that_are_being_made_and_for_no_others() -> None:
+    """Units of a line whose calls are made in slices wait for each other, for so many turns; nobody else does."""
+    line = Room()
+    async with opened(FaultStore(AtOnce())) as bench:
+        assert await transactions_a_turn(bench, line, 2) == [1, 0]
+        line.heeding = True
+        assert await transactions_a_turn(bench, line, GATHER_TURNS + 2) == [0] * GATHER_TURNS + [1, 0]
+        assert await transactions_a_turn(bench, line, 2) == [0, 0]
+        assert await transactions_a_turn(bench, Room(), 2) == [1, 0]
+        assert await transactions_a_turn(bench, line, 2) == [0, 0]
+        line.heeding = False
+        await asyncio.sleep(0)
+        assert bench.manager.journal.idle
 
 
 async def test_who_submits_when_told_that_its_rows_are_durable_at_once_does_not_fill_the_stack(bench: Bench) -> None:
