@@ -157,7 +157,7 @@ class Worker:
             record.held = True
             record.maybe.add(End.DEAD)
         elif became is Became.WAITING:
-            until = schedule.now + max(0.0, settled.next_at - schedule.wall) - 1e-3
+            until = schedule.now + settled.next_at - schedule.wall - 1e-3  # has gone, where the answer took its time
             if settled.reason:
                 record.refused_until = until
                 record.held = record.held or charges  # a dead letter, perhaps: then others pass it
