@@ -301,10 +301,11 @@ class Line(asyncio.Protocol):
         del self._calls[frame[2]]
 
     def _stopped(self, port: RemotePort, why: str) -> None:
-        """The queue manager stops and has ended a conversation that was idle: a DISCONNECT that has crossed this is
-        done.
+        """The queue manager stops and has ended a conversation that was idle: nothing is undone by that, and a
+        DISCONNECT that has crossed this is done.
         """
         port.stopped = why
+        port.end_reported = True
         for call in self._calls.values():
             if call.port is port and isinstance(call, RemoteDisconnect) and not call.done():
                 call.set_result(0)

@@ -59,7 +59,8 @@ class RemotePort(ClaimCalls, HandlingCalls):
         self.q_mgr_name = ""  # until the answer to CONNECT
         self.ended = False
         self.stopped = ""  # why the queue manager has ended it, when it stops
-        self.end_reported = False  # a call has failed because it ended
+        self.end_reported = False  # a call has failed because it ended, or that has undone nothing
+        self._stop_reported = False
         self.base = 0  # what numbers of this line have above those of the queue manager
         self.works = False  # a call that joins the unit of work, and says so, has succeeded
         self.lost: Callable[[bool, MQError], None] | None = None
@@ -72,8 +73,8 @@ class RemotePort(ClaimCalls, HandlingCalls):
         """Return why a call is not made after the end: Q_MGR_STOPPING (2162) for the first after a stop of the queue
         manager, HCONN_ERROR (2018) for others.
         """
-        first = bool(self.stopped) and not self.end_reported
-        self.end_reported = True
+        first = bool(self.stopped) and not self._stop_reported
+        self._stop_reported = self.end_reported = True
         why = f": {self.stopped}" if self.stopped else ""
         return MQError(MQRC.Q_MGR_STOPPING if first else MQRC.HCONN_ERROR, f"the connection has ended{why}")
 

@@ -97,7 +97,7 @@ class ServedCalls:
 
     def _ended_already(self, conversation: int) -> MQError:
         if conversation in self._idle_ended:  # the call has crossed its end
-            return MQError(MQRC.CONNECTION_BROKEN, f"{self._manager.name} is stopping")
+            return MQError(MQRC.Q_MGR_STOPPING, f"{self._manager.name} is stopping")
         return MQError(MQRC.HCONN_ERROR, "the connection has ended")
 
     def _check_number(self, number: int) -> None:

@@ -86,7 +86,7 @@ def test_commands_are_run_when_they_are_allowed_and_the_monitor_ends_with_its_qu
             line = process.stdout.readline()
             assert line.startswith("TMC    2QUIET ")
             assert line.endswith(" A B\n")
-        assert process.wait(30) == 0
+        assert process.wait(30) == 0, process.stderr and process.stderr.read()
 
 
 @pytest.mark.parametrize("variables", [{}, {"EVERMQ_TRIGGER_MONITOR_COMMANDS": "true"}], ids=["not", "allowed"])

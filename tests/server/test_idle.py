@@ -102,12 +102,14 @@ async def test_its_next_call_says_why_and_leaving_it_is_quiet(manager: QueueMana
 async def test_a_get_that_waits_ends_with_2162(manager: QueueManager, server: Server, url: str) -> None:
     async with connect(url) as connection:
         queue = await connection.open("Q", MQOO.INPUT_SHARED)
-        waits = [asyncio.create_task(queue.get(wait=float("inf"))) for _ in range(3)]
+        options = MQGMO.SYNCPOINT  # a unit of work that has nothing in it: nobody need hear that it was backed out
+        waits = [asyncio.create_task(queue.get(options=options, wait=float("inf"))) for _ in range(3)]
         await connection.status()
         await quiesce(manager, server)
         assert [getattr(error, "reason", error) for error in await asyncio.gather(*waits, return_exceptions=True)] == [
             MQRC.Q_MGR_STOPPING
         ] * 3
+        await until(lambda: connection.port.broken)
 
 
 async def test_a_unit_of_work_has_the_time(
