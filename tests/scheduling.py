@@ -6,6 +6,7 @@ nothing comes back and the run waits for ever, and the test that killed it, whic
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from xdist.scheduler import LoadFileScheduling
@@ -41,6 +42,10 @@ class FileScheduling(LoadFileScheduling):  # type: ignore[misc]
         for other in self.nodes:
             self._reschedule(other)
         return killer
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        with suppress(OSError):  # it has just died, as `remove_node` is about to be told
+            super()._assign_work_unit(node)
 
     def _reschedule(self, node: WorkerController) -> None:
         """Deal out to it until it has enough: a process begins a test when it knows of another, or that none comes."""

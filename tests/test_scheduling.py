@@ -7,8 +7,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+
+from tests.scheduling import FileScheduling
 
 ROOT = Path(__file__).parents[1]
 
@@ -46,3 +49,41 @@ def test_a_run_ends_after_one_of_its_processes_has_died(tmp_path: Path, deadly: 
     counts = dict(map(reversed, re.findall(r"(\d+) (passed|failed)", run.stdout)))
     tests = sum(1 + (file + 2) % 3 for file in range(10))
     assert counts == {"passed": str(tests - len(deadly)), "failed": str(len(deadly))}, run.stdout
+
+
+class Process:
+    """A process of a run, as its scheduler knows it."""
+
+    gateway = SimpleNamespace(id="gw")
+    shutting_down = False
+
+    def __init__(self) -> None:
+        self.dealt: list[int] = []
+        self.dead = False
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        if self.dead:
+            raise OSError("cannot send (already closed?)")
+        self.dealt += indices
+
+    def shutdown(self) -> None:
+        self.shutting_down = True
+
+
+def test_what_is_dealt_to_a_process_that_has_just_died_is_dealt_to_another() -> None:
+    tests = [f"tests/test_{file}.py::test[{number}]" for file in range(8) for number in range(2)]
+    options = SimpleNamespace(loadscopereorder=False)
+    run = FileScheduling(SimpleNamespace(getvalue=lambda _: ["2*popen"], option=options))
+    first, second = Process(), Process()
+    for process in (first, second):
+        run.add_node(process)
+        run.add_node_collection(process, tests)
+    run.schedule()
+    first.dead = True
+    for index in first.dealt:
+        run.mark_test_complete(first, index)
+    killer = run.remove_node(first)
+    for index in second.dealt:  # and what is dealt to it meanwhile
+        run.mark_test_complete(second, index)
+    assert not run.has_pending
+    assert {tests[index] for index in first.dealt + second.dealt} == {*tests} - {killer}
