@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.calls import batches as runs
 from broker.core.calls.distribution import DistributionList
-from broker.core.calls.putting import Put
+from broker.core.calls.put import Put
 from broker.core.message import properties
 from broker.core.queues.effects import Grant
 from broker.core.queues.shared_queue import SharedQueue

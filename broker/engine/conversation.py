@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from broker.core.calls import distribution, placing
 from broker.core.calls.distribution import DistributionList, ListPut
 from broker.core.calls.keying import Duplicate
-from broker.core.calls.putting import Put
+from broker.core.calls.put import Put
 from broker.core.explain.explaining import Wanted
 from broker.core.names import dynamic
 from broker.core.queues.effects import Grant

@@ -14,7 +14,7 @@ from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
     from broker.core.calls.keying import Duplicate
-    from broker.core.calls.putting import Put
+    from broker.core.calls.put import Put
     from broker.engine.conversation import Conversation
     from broker.interface.port import Call
 

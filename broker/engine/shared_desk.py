@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from broker.commands.requests import GroupRequest, ResolveConsumerRequest, ScopedRequest
-    from broker.core.calls.putting import Put
+    from broker.core.calls.put import Put
     from broker.core.claims.claiming import Limits
     from broker.core.deliveries.service import Service
     from broker.core.deliveries.steps import Ending, Step

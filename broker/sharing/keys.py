@@ -22,7 +22,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from broker.core.calls.putting import Put
+    from broker.core.calls.put import Put
     from broker.engine.conversation import Conversation
     from broker.interface.port import Placed
     from broker.sharing.database import Session

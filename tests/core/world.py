@@ -17,7 +17,7 @@ import pytest
 
 from broker.commands.attributes import altered, create
 from broker.core.calls import postponing
-from broker.core.calls.putting import Put
+from broker.core.calls.put import Put
 from broker.core.calls.sending import publish, trigger, write_off
 from broker.core.manager import Manager
 from broker.core.message.entry import Entry

@@ -21,7 +21,7 @@ from broker.mqi.options import MQPMO
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.core.calls.putting import Put
+    from broker.core.calls.put import Put
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgpack
 
-from broker.core.calls.putting import Put, check_options
+from broker.core.calls.put import Put
+from broker.core.calls.putting import check_options
 from broker.core.message import logical_order
 from broker.core.message.mqmde import take_mqmde
 from broker.core.names import opening

@@ -15,7 +15,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from broker.core.calls.putting import Put
+    from broker.core.calls.put import Put
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.message.rows import KeyRow

@@ -24,7 +24,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.core.calls.putting import Prepared, Put
+    from broker.core.calls.put import Prepared, Put
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.message.logical_order import Position

@@ -19,7 +19,7 @@ from broker.mqi.options import MQPMO
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.core.calls.putting import Prepared, Put
+    from broker.core.calls.put import Prepared, Put
     from broker.core.identifiers import Identifiers
     from broker.core.queues.handles import Handle
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.core.calls.options import check_put
+from broker.core.calls.put import Prepared, Put
 from broker.core.message import context, logical_order, report_options, transmission
 from broker.core.message.entry import MAX_PRIORITY, Entry, FullEntry
 from broker.core.message.mqmde import take_mqmde
@@ -16,7 +17,6 @@ from broker.core.names.resolution import reply_to
 from broker.mqi import checks
 from broker.mqi.descriptor import MQMF, MQMT, MQPER, MQRO
 from broker.mqi.errors import MQError
-from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID, MessageDescriptor
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from broker.core.message.context import Context
     from broker.core.message.logical_order import Item, Position
     from broker.core.names.routes import Route
-    from broker.core.queues.handles import Handle, Hconn
     from broker.mqi.structures import PutMessageOptions
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value
@@ -51,39 +50,6 @@ _PMO_VERSIONS = (1, 2, 3)
 _PERSISTENCES = (MQPER.NOT_PERSISTENT.value, MQPER.PERSISTENT.value, MQPER.PERSISTENCE_AS_Q_DEF.value)
 _PRIORITY_EXCEEDS_MAXIMUM = int(MQRC.PRIORITY_EXCEEDS_MAXIMUM)
 _DEFAULTS = MessageDescriptor()
-
-
-@dataclass(slots=True, eq=False)
-class Put:
-    """A call of MQPUT, or of MQPUT1 where `handle` is None: who makes it, where the message goes, and the arguments as
-    the program gave them. Nothing of it is changed.
-    """
-
-    hconn: Hconn
-    handle: Handle | None
-    route: Route
-    md: MessageDescriptor | None
-    pmo: PutMessageOptions
-    data: bytes
-    properties: bytes = b""
-    """Properties that are given packed (`broker.mqi.rfh2`), beside those that stand before the data."""
-    terms: PutTerms = NO_TERMS
-    """What the put says beside the options of the MQI."""
-
-
-@dataclass(slots=True, eq=False)
-class Prepared:
-    """A put that has passed all checks of its own: the entries to place, a warning, where it leaves the handle, and the
-    descriptor that counts: the caller's without padding, its reply-to queue resolved.
-    """
-
-    entries: list[Entry]
-    reason: int
-    position: Position | None
-    """None for MQPUT1, which no handle remembers."""
-    shown: Entry
-    """What completes the caller's descriptor: the first entry, as it will be at its destination."""
-    md: MessageDescriptor
 
 
 @dataclass(slots=True, eq=False)

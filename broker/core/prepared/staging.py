@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgpack
 
 from broker.core.calls import expiring, putting
-from broker.core.calls.putting import Put
+from broker.core.calls.put import Put
 from broker.core.message.entry import Entry, PreparedEntry, rank_of
 from broker.core.message.logical_order import CLOSED
 from broker.core.message.mqmde import FORMAT as EXTENSION_FORMAT

@@ -1,0 +1,48 @@
+"""A put on its way: the call as it was made, and what it is when it has passed its checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from broker.mqi.handling import NO_TERMS, PutTerms
+
+if TYPE_CHECKING:
+    from broker.core.message.entry import Entry
+    from broker.core.message.logical_order import Position
+    from broker.core.names.routes import Route
+    from broker.core.queues.handles import Handle, Hconn
+    from broker.mqi.structures import MessageDescriptor, PutMessageOptions
+
+
+@dataclass(slots=True, eq=False)
+class Put:
+    """A call of MQPUT, or of MQPUT1 where `handle` is None: who makes it, where the message goes, and the arguments as
+    the program gave them. Nothing of it is changed.
+    """
+
+    hconn: Hconn
+    handle: Handle | None
+    route: Route
+    md: MessageDescriptor | None
+    pmo: PutMessageOptions
+    data: bytes
+    properties: bytes = b""
+    """Properties that are given packed (`broker.mqi.rfh2`), beside those that stand before the data."""
+    terms: PutTerms = NO_TERMS
+    """What the put says beside the options of the MQI."""
+
+
+@dataclass(slots=True, eq=False)
+class Prepared:
+    """A put that has passed all checks of its own: the entries to place, a warning, where it leaves the handle, and the
+    descriptor that counts: the caller's without padding, its reply-to queue resolved.
+    """
+
+    entries: list[Entry]
+    reason: int
+    position: Position | None
+    """None for MQPUT1, which no handle remembers."""
+    shown: Entry
+    """What completes the caller's descriptor: the first entry, as it will be at its destination."""
+    md: MessageDescriptor
