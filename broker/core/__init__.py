@@ -24,6 +24,7 @@ order in which a put and a get meet it:
     calls.options       which options go together
 
     calls.placing       MQPUT: a completed message joins a unit of work
+    calls.put           a put on its way: the call, and what its checks made of it
     calls.put_template  a put that is like the one before it
     calls.putting       a put is checked, in order, and completed
     message.context     who put it, and from where
