@@ -86,10 +86,8 @@ class SharedClaims(Ranges):
 
         async def work(session: Session) -> Registration:
             consumer = await _locked(session, uuid)
-            consumer.check_lineage(lineage)
-            position = consumer.base if start is None else start
-            consumer.check_position(position, end)
-            await _change(session, consumer, generation=consumer.generation + 1)
+            position, changes = consumer.registered(lineage, start, end)
+            await _change(session, consumer, **changes)
             return Registration(consumer.generation, lineage or uuid4().hex[:16], position)
 
         return await self._database.transact(work, _nothing)
@@ -99,13 +97,7 @@ class SharedClaims(Ranges):
 
         async def work(session: Session) -> Registration:
             consumer = await _locked(session, uuid)
-            await _change(
-                session,
-                consumer,
-                generation=consumer.generation + 1,
-                lineage=uuid4().hex[:16],
-                pinned=consumer.acknowledged,
-            )
+            await _change(session, consumer, **consumer.resumed(uuid4().hex[:16]))
             return Registration(consumer.generation, consumer.lineage, consumer.acknowledged)
 
         return await self._database.transact(work, _nothing)
@@ -115,12 +107,7 @@ class SharedClaims(Ranges):
 
         async def work(session: Session) -> list[Cut]:
             consumer = await _locked(session, uuid, generation)
-            consumer.check_lineage(lineage)
-            if start < consumer.acknowledged:
-                raise consumer.passed(start, "acknowledged", consumer.acknowledged)
-            if end > consumer.next - 1:
-                raise consumer.missing(end)
-            await _change(session, consumer, lineage=lineage, pinned=max(consumer.pinned, end))
+            await _change(session, consumer, **consumer.pin(lineage, start, end))
             found = await self._claimed(session, uuid, start, end, bodies=False)
             cutting = Cutting()
             for sequence in range(start + 1, end + 1):
@@ -148,10 +135,7 @@ class SharedClaims(Ranges):
 
         async def work(session: Session) -> int:
             consumer = await _locked(session, uuid, generation)
-            if start < consumer.pinned:
-                raise consumer.passed(start, "pinned", consumer.pinned)
-            if start > consumer.next - 1:
-                raise consumer.missing(start)
+            consumer.check_claim(start)
             return consumer.acknowledged
 
         return await self._database.transact(work, _nothing)
@@ -295,7 +279,9 @@ class SharedClaims(Ranges):
 
         async def work(session: Session) -> int:
             consumer = await _locked(session, uuid, generation)
-            if to > (consumer.pinned if read else consumer.next - 1):
+            if read:
+                consumer.check_acknowledge(to)
+            elif to > consumer.next - 1:
                 raise consumer.missing(to)
             end = min(to, consumer.acknowledged + SLICE_LENGTH)
             confirmed.clear()
@@ -348,13 +334,7 @@ class SharedClaims(Ranges):
 
         async def work(session: Session) -> tuple[int, int]:
             consumer = await _locked(session, uuid)
-            read = max(consumer.pinned - consumer.acknowledged, 0)
-            if read and not (commit or pinned):
-                raise MQError(
-                    MQRC.SUBSCRIPTION_IN_USE,
-                    f"{read} messages of consumer {consumer.name} are pinned, so they may have been read, and be in a "
-                    "sink already: ACTION(COMMIT) removes them, PINNED(YES) returns them all the same",
-                )
+            consumer.check_resolve(commit=commit, pinned=pinned)
             removed = 0
             if commit:
                 removed = await session.fetchval("SELECT end_claims($1, $2, false)", uuid, consumer.pinned)

@@ -161,6 +161,56 @@ class Consumer:
         if self.pinned > last:
             raise self.passed(last, "pinned", self.pinned)
 
+    # What its readers' calls change of it: they are checked, and nothing is changed yet
+
+    def registered(self, lineage: str | None, start: int | None, end: int | None) -> tuple[int, dict[str, Any]]:
+        """Of a reader with a checkpoint: its position, and what is changed."""
+        self.check_lineage(lineage)
+        position = self.base if start is None else start
+        self.check_position(position, end)
+        return position, {"generation": self.generation + 1}
+
+    def resumed(self, lineage: str) -> dict[str, Any]:
+        """Of a reader without a checkpoint, which goes on where the consumer stands."""
+        return {"generation": self.generation + 1, "lineage": lineage, "pinned": self.acknowledged}
+
+    def pin(self, lineage: str, start: int, end: int) -> dict[str, Any]:
+        """Of a reader that is going to read the batch behind `start` up to `end`."""
+        self.check_lineage(lineage)
+        if start < self.acknowledged:
+            raise self.passed(start, "acknowledged", self.acknowledged)
+        if end > self.next - 1:
+            raise self.missing(end)
+        return {"lineage": lineage, "pinned": max(self.pinned, end)}
+
+    def check_claim(self, start: int) -> None:
+        """Raise what a claim behind `start` is refused with."""
+        if start < self.pinned:
+            raise self.passed(start, "pinned", self.pinned)
+        if start > self.next - 1:
+            raise self.missing(start)
+
+    def check_acknowledge(self, to: int) -> None:
+        """Raise what an acknowledge up to `to` is refused with."""
+        if to > self.next - 1:
+            raise self.missing(to)
+        if to > self.pinned:
+            raise MQError(
+                MQRC.NO_DATA_AVAILABLE,
+                f"the messages of consumer {self.name} are pinned up to {self.pinned}, and this reader says {to}: what "
+                "nobody was allowed to read cannot be acknowledged",
+            )
+
+    def check_resolve(self, *, commit: bool, pinned: bool) -> None:
+        """Raise SUBSCRIPTION_IN_USE (2429) where messages may have been read, and nobody says what becomes of them."""
+        read = max(self.pinned - self.acknowledged, 0)
+        if read and not (commit or pinned):
+            raise MQError(
+                MQRC.SUBSCRIPTION_IN_USE,
+                f"{read} messages of consumer {self.name} are pinned, so they may have been read, and be in a sink "
+                "already: ACTION(COMMIT) removes them, PINNED(YES) returns them all the same",
+            )
+
     def passed(self, said: int, what: str, stored: int) -> MQError:
         """UOW_COMMITTED (2408) for a position before what is `acknowledged`, or `pinned`."""
         return MQError(
