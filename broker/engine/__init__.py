@@ -11,6 +11,7 @@ What is where, in the order in which a call meets it:
     room            what a connection has room for
     slow_calls      calls that take more than one step
     jobs            who takes the steps
+    awaits          what the steps wait for: the journal, bodies, the group, locks
     slices          long work on the event loop, a slice at a time
     afterwards      what is done once for all that settles together
 
@@ -33,7 +34,6 @@ What is where, in the order in which a call meets it:
     sink_calls      prepared units, and the sinks that publish them
     sink_jobs       what those calls do, one at a time for each sink and unit
     staged_rows     messages that were given as columns
-    looks           what jobs wait for: the journal, bodies, their turn
     pending_unit    a unit on its way to the store
     journal         when a message is durable, visible, acknowledged: the numbered rules
     shared_desk     what is asked of a queue-sharing group

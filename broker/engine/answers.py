@@ -74,10 +74,15 @@ def succeed(call: Call[T], result: T) -> None:
         call.set_result(result)
 
 
+def refusal(reason: int, detail: str = "") -> MQError:
+    """The error of this reason, with the detail that it has for itself where none is given."""
+    return MQError(reason, detail or _DETAILS.get(int(reason), ""))
+
+
 def fail(call: Call[Any], reason: int, detail: str = "") -> None:
     """Answer a call with an error, unless it has been answered or cancelled."""
     if not call.done():
-        call.set_exception(MQError(reason, detail or _DETAILS.get(int(reason), "")))
+        call.set_exception(refusal(reason, detail))
 
 
 def fail_written(call: Call[Any], error: Exception, full: MQRC) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from anyio import CancelScope
 
-from broker.engine.jobs import Look
+from broker.engine.awaits import Look
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from broker.storage.store import Done
 
 
-class Backup(Look):
+class Backup(Look[None]):
     """A backup of the queue manager's data into the directory `path`."""
 
     __slots__ = ("_manager", "_path", "_scope")
+
+    answer = None
 
     def __init__(self, manager: QueueManager, path: str) -> None:
         self._manager = manager

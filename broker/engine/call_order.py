@@ -20,7 +20,8 @@ from broker.core.calls import handoff
 from broker.core.message.reports import unread
 from broker.core.message.rows import Rows
 from broker.core.names.resolution import UnknownNameError
-from broker.engine.answers import fail
+from broker.engine.answers import fail, succeed
+from broker.engine.awaits import PAUSE
 from broker.engine.calls import ReceivingCall, spoil
 from broker.engine.jobs import Job
 from broker.engine.mistakes import contained, mistake
@@ -35,13 +36,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from broker.core.queues.unit import Unit
+    from broker.engine.awaits import FifoLock
     from broker.engine.context import EngineContext
-    from broker.engine.jobs import LookingSteps, Steps
+    from broker.engine.jobs import Steps
     from broker.engine.room import Room
     from broker.engine.slices import Work
     from broker.storage.store import Done
 
 C = TypeVar("C", bound=Call[Any])
+T = TypeVar("T")
 
 
 class Deferred(NamedTuple):
@@ -147,15 +150,19 @@ class CallOrder:
         """Do what must be done before a call that only receives can be made, in slices; then make it, before all later
         calls. When nobody waits for the call any more, the rest is left undone.
         """
-        self.look(call, self._prepared(steps, Deferred(call, make, arguments, looks=True)))
+        deferred = Deferred(call, make, arguments, looks=True)
+        self._look(call, self._prepared(steps), lambda _call, _: self._deferred.appendleft(deferred))
 
-    def look(self, call: Call[Any], steps: LookingSteps, size: int = 0) -> None:
+    def look(self, call: Call[T], steps: Steps[T], size: int = 0) -> None:
         """Answer a call that only looks with a job. All later calls wait behind it. Room for `size` bytes of what it is
         going to see is taken now, so the answer waits for none.
         """
         call.held += size
         if size:
             self._room.got(size)
+        self._look(call, steps, succeed)
+
+    def _look(self, call: Call[Any], steps: Steps[Any], answer: Callable[[Call[Any], Any], None]) -> None:
         self._looking = call
         go_on = self.hold()
 
@@ -163,23 +170,24 @@ class CallOrder:
             self._looking = None
             go_on()
 
-        self._context.jobs.run(Job(steps, call, over, looks=True))
+        self._context.jobs.run(Job(steps, call, over, looks=True, answer=answer))
 
-    def change(self, call: Call[Any], steps: Steps, *, at_once: bool = True) -> None:
+    def change(
+        self, call: Call[T], steps: Steps[T | None], *, lock: FifoLock | None = None, at_once: bool = True
+    ) -> None:
         """Answer a call that may change something with a job, whose first step is taken `at_once` or in the next turn
-        of the event loop. All later calls wait behind it.
+        of the event loop, and not before it has the `lock`. All later calls wait behind it.
         """
-        job = Job(steps, call, self.hold())
+        job = Job(steps, call, self.hold(), lock=lock)
         if at_once:
             self._context.jobs.start(job)
         else:
             self._context.jobs.run(job)
 
-    def _prepared(self, steps: Iterator[None], deferred: Deferred) -> LookingSteps:
+    async def _prepared(self, steps: Iterator[None]) -> None:
         for _ in steps:
             self._context.perform()
-            yield None
-        self._deferred.appendleft(deferred)
+            await PAUSE
 
     def commit(self, unit: Unit, then: Done) -> None:
         """Freeze a unit and have it written and settled; `then` gives the answer.
@@ -326,7 +334,8 @@ class CallOrder:
                 self._looked_up, self._unread = False, None
             go_on()
 
-        self._context.desk.look_up(known)
+        desk = self._context.desk
+        desk.ask(desk.look_up, "the reading of shared definitions", known)
 
     def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:

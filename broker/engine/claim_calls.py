@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from broker.core.queues.queue import LocalQueue
     from broker.engine.call_order import CallOrder
     from broker.engine.context import EngineContext
-    from broker.engine.jobs import Steps
     from broker.engine.manager import QueueManager
     from broker.engine.room import Room
     from broker.engine.shared_desk import SharedClaims
@@ -48,7 +47,7 @@ class ClaimCalls:
         return self._about(
             uuid,
             None,
-            lambda call, consumer: claims.register(call, consumer, lineage, _at(start), _at(end)),
+            lambda consumer: claims.register(consumer, lineage, _at(start), _at(end)),
             lambda shared: shared.register(uuid, lineage, _at(start), _at(end)),
         )
 
@@ -62,7 +61,7 @@ class ClaimCalls:
         return self._about(
             uuid,
             generation,
-            lambda call, consumer: self.manager.claims.claim(call, consumer, ranges.number(start), limits()),
+            lambda consumer: self.manager.claims.claim(consumer, ranges.number(start), limits()),
             lambda shared: shared.claim(uuid, generation, ranges.number(start), limits()),
         )
 
@@ -71,7 +70,7 @@ class ClaimCalls:
         return self._about(
             uuid,
             generation,
-            lambda call, consumer: pin(call, consumer, lineage, ranges.number(start), ranges.number(end)),
+            lambda consumer: pin(consumer, lineage, ranges.number(start), ranges.number(end)),
             lambda shared: shared.pin(uuid, generation, lineage, ranges.number(start), ranges.number(end)),
         )
 
@@ -82,7 +81,7 @@ class ClaimCalls:
         return self._about(
             uuid,
             generation,
-            lambda call, consumer: self.manager.claims.acknowledge(call, consumer, ranges.number(to)),
+            lambda consumer: self.manager.claims.acknowledge(consumer, ranges.number(to)),
             lambda shared: shared.acknowledge(uuid, generation, ranges.number(to)),
         )
 
@@ -110,13 +109,13 @@ class ClaimCalls:
             if not names or sharing.claims.takes(names):
                 sharing.answer(self.call_order, call, lambda: sharing.claims.consumer(name, names))
                 return
-        self.call_order.change(call, claims.in_turn(name, claims.consumer(call, name, names)))
+        self.call_order.change(call, claims.consumer(name, names), lock=claims.lock(name))
 
     def _about(
         self,
         uuid: str,
         generation: int | None,
-        steps: Callable[[Call[Any], Consumer], Steps],
+        steps: Callable[[Consumer], Coroutine[Any, Any, Any]],
         shared: Callable[[SharedClaims], Coroutine[Any, Any, Any]],
     ) -> Call[Any]:
         """A call about a consumer: from a reader of this generation, unless it registers. `shared` makes it where the
@@ -129,12 +128,12 @@ class ClaimCalls:
                 sharing.answer(self.call_order, call, lambda: shared(sharing.claims))
                 return
             consumer = self.core.consumers.find(uuid)
-            self.call_order.change(call, self.manager.claims.in_turn(consumer.name, checked(call, consumer)))
+            self.call_order.change(call, checked(consumer), lock=self.manager.claims.lock(consumer.name))
 
-        def checked(call: Call[Any], consumer: Consumer) -> Steps:
+        async def checked(consumer: Consumer) -> Any:
             if generation is not None:
                 consumer.check_generation(generation)
-            yield from steps(call, consumer)
+            return await steps(consumer)
 
         return self.call_order.after_own_writes(Call(), make)
 

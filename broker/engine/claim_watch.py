@@ -44,7 +44,7 @@ class ClaimWatch:
         if sharing is None:
             self._told_of(None)
         else:
-            sharing.refresh(self._told_of, held=True)
+            sharing.ask(lambda: sharing.refresh(held=True), "the reading of claims", self._told_of)
 
     def _told_of(self, _: Exception | None) -> None:
         if not self._ended:

@@ -7,32 +7,36 @@ whose replies nobody reads waits for that. One whose caller has gone goes on to 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from broker.commands import errors, script
 from broker.commands.errors import CommandError
 from broker.commands.interpreter import Outcome, begin, refused
 from broker.commands.requests import DECISIONS, GROUP_REQUESTS, ScopedRequest
-from broker.engine.group_commands import Answered, LookedUp, Refreshed, refusal_of
+from broker.engine.awaits import PAUSE, Asked, Changed, refreshed
+from broker.engine.group_commands import refusal_of
 from broker.engine.mistakes import mistake
 from broker.engine.scripts import Unread
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.replies import CommandReply
-from broker.storage.store import StoreFailedError, StoreFullError
+from broker.storage.store import StoreError, StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
 
     from broker.commands.interpreter import Parts
     from broker.commands.requests import Decision, GroupRequest
-    from broker.core.names.definitions import Change
+    from broker.engine.awaits import Pause
     from broker.engine.context import EngineContext
     from broker.engine.decisions import Decisions
-    from broker.engine.jobs import Look, LookingSteps, Steps
     from broker.engine.objects import LiveCatalog
     from broker.engine.scripts import ScriptCall
+
+_REFUSALS: Final = (MQError, CommandError, StoreError)
 
 
 class CommandServer:
@@ -61,69 +65,77 @@ class CommandServer:
                 "run; send it in several calls",
             )
 
-    def script(self, text: str, call: ScriptCall, *, up_to_failure: bool = False) -> Steps:
+    async def script(self, text: str, call: ScriptCall, *, up_to_failure: bool = False) -> None:
         """Run the commands of a checked text in their turn and answer `call` with a reply to each; with `up_to_failure`
         up to the first that fails.
         """
         try:
-            yield from self._commands(text, call, up_to_failure=up_to_failure)
+            await self._commands(text, call, up_to_failure=up_to_failure)
         except Exception as error:
             call.add(_failed(mistake(error, "MQSC")))
         call.complete()
 
-    def _commands(self, text: str, call: ScriptCall, *, up_to_failure: bool) -> Steps:
-        yield from self._look_up()
+    async def _commands(self, text: str, call: ScriptCall, *, up_to_failure: bool) -> None:
+        await self._look_up()
         warned: set[str] = set()
         count = 0
         for command in script.steps(text):
             ok = True
             if command:
                 count += 1
-                ok = yield from self._command(command, call, warned)
-            yield _unread(call)
+                ok = await self._command(command, call, warned)
+            await _unread(call)
             if call.over:
                 call.add(_too_long(call.limit, count))
                 return
             if up_to_failure and not ok:
                 return
 
-    def sent(self, text: str, call: ScriptCall) -> Steps:
+    async def sent(self, text: str, call: ScriptCall) -> None:
         """Run one command that another member of the group has sent, and answer `call`."""
         try:
-            yield from self._look_up()
-            yield from self._command(text, call, set(), here=True)
+            await self._look_up()
+            await self._command(text, call, set(), here=True)
         except Exception as error:
             call.add(_failed(mistake(error, "MQSC")))
         call.complete()
 
-    def _look_up(self) -> LookingSteps:
-        """Commands begin with what other members have defined until now."""
-        if self._context.sharing is not None:
-            yield LookedUp(self._context.sharing)
+    async def _look_up(self) -> None:
+        """Commands begin with what other members have defined until now, as far as the database can be reached."""
+        sharing = self._context.sharing
+        if sharing is not None:
+            with suppress(MQError):
+                await Asked(sharing, "the reading of shared definitions", sharing.look_up)
 
-    def _command(
-        self, text: str, call: ScriptCall, warned: set[str], *, here: bool = False
-    ) -> Generator[Sequence[Change] | Look | None, Exception | None, bool]:
+    async def _command(self, text: str, call: ScriptCall, warned: set[str], *, here: bool = False) -> bool:
         """Run one command; whether it did its work. `here`: it is not sent on."""
         now = datetime.fromtimestamp(self._clock.time(), UTC)
         begun = begin(text, self._catalog, now, warned, here=here)
         if isinstance(begun, Outcome):
-            error = (yield begun.changes) if begun.changes else None
-            reply = begun.reply if error is None else refusal_of(error) or _failed(error)
+            reply = await self._change(begun)
             call.add(reply)
             return reply.ok
         if isinstance(begun, DECISIONS):
-            reply = yield from self._decide(begun)
+            reply = await self._decide(begun)
             call.add(reply)
             return reply.ok
         if isinstance(begun, (ScopedRequest, *GROUP_REQUESTS)):
-            return (yield from self._ask_group(begun, call))
-        return (yield from self._show(begun, call))
+            return await self._ask_group(begun, call)
+        return await self._show(begun, call)
 
-    def _show(self, parts: Parts, call: ScriptCall) -> Generator[Look | None, Exception | None, bool]:
+    async def _change(self, begun: Outcome) -> CommandReply:
+        """The reply to a command when its changes are made."""
+        try:
+            if begun.changes:
+                await Changed(*begun.changes)
+        except _REFUSALS as error:
+            return refusal_of(error) or _failed(error)
+        return begun.reply
+
+    async def _show(self, parts: Parts, call: ScriptCall) -> bool:
         """The reply to a DISPLAY, in parts."""
         if self._context.sharing is not None:
-            yield Refreshed(self._context.sharing, held=parts.held)
+            await refreshed(self._context.sharing, held=parts.held)
         continues = False
         ok = True
         for part in parts:
@@ -131,37 +143,38 @@ class CommandServer:
                 call.add(part, continues=continues)
                 continues = True
                 ok = part.ok
-            yield _unread(call)
+            await _unread(call)
             if call.cancelled() or call.over:
                 break
         return ok
 
-    def _ask_group(
-        self, request: ScopedRequest | GroupRequest, call: ScriptCall
-    ) -> Generator[Look | None, Exception | None, bool]:
+    async def _ask_group(self, request: ScopedRequest | GroupRequest, call: ScriptCall) -> bool:
         """What is carried out in the group, or by its members: a reply of each that is asked."""
-        if self._context.sharing is None:
+        sharing = self._context.sharing
+        if sharing is None:
             call.add(refused(errors.conflict("this needs a queue-sharing group, and the queue manager is in none")))
             return False
-        asked = Answered(self._context.sharing, request)
-        error = yield asked
-        replies = asked.replies if error is None else [refusal_of(error) or _failed(error)]
+        replies: Sequence[CommandReply]
+        try:
+            replies = await Asked(sharing, "a command", partial(sharing.carry_out, request))
+        except _REFUSALS as error:
+            replies = [refusal_of(error) or _failed(error)]
         for reply in replies:
             call.add(reply)
         return all(reply.ok for reply in replies)
 
-    def _decide(self, decision: Decision) -> Generator[Look | None, Exception | None, CommandReply]:
+    async def _decide(self, decision: Decision) -> CommandReply:
         try:
-            return (yield from self._decisions.carry_out(decision))
+            return await self._decisions.carry_out(decision)
         except CommandError as error:
             return refused(error)
-        except (MQError, StoreFullError, StoreFailedError) as error:
+        except (MQError, StoreError) as error:
             return _failed(error)
 
 
-def _unread(call: ScriptCall) -> Look | None:
+def _unread(call: ScriptCall) -> Unread | Pause:
     """What a script waits for before its next step, if for anything."""
-    return Unread(call) if call.full else None
+    return Unread(call) if call.full else PAUSE
 
 
 def _failed(error: Exception) -> CommandReply:

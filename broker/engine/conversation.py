@@ -271,11 +271,11 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
     def _close(self, call: Call[int], hobj: int, options: int) -> None:
         handle, options = self.hconn.handle(hobj), checks.options(options)
         if dynamic.close_deletes(handle, options):
-            self.call_order.change(call, slow_calls.delete_dynamic(self, call, handle, options))
+            self.call_order.change(call, slow_calls.delete_dynamic(self, handle, options))
         elif handle.queue is not None and handle.queue.shared:
             self.context.desk.close(self, call, handle, options)
         elif len(handle.waiting) > WAITS_AT_ONCE:
-            self.call_order.change(call, slow_calls.close_with_waits(self, call, handle))
+            self.call_order.change(call, slow_calls.close_with_waits(self, handle))
         else:
             call.set_result(self.close_handle(handle))
 
@@ -294,13 +294,13 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
     def _inquire(self, call: Call[dict[int, int | str]], hobj: int, selectors: Sequence[int]) -> None:
         handle, selectors = self._open_for(hobj, _INQUIRE, MQRC.NOT_OPEN_FOR_INQUIRE), checks.selectors(selectors)
         if handle.queue is not None and handle.queue.shared and _DEPTH in selectors:
-            self.call_order.look(call, slow_calls.inquire_shared(self, call, handle, selectors))
+            self.call_order.look(call, slow_calls.inquire_shared(self, handle, selectors))
         else:
             call.set_result(inquire(self.manager.catalog, handle, selectors))
 
     def _set(self, call: Call[int], hobj: int, values: Mapping[int, int | str]) -> None:
         handle, values = self._open_for(hobj, _SET, MQRC.NOT_OPEN_FOR_SET), checks.settings(values)
-        self.call_order.change(call, slow_calls.set_attributes(self, call, handle, values))
+        self.call_order.change(call, slow_calls.set_attributes(self, handle, values))
 
     def _mqsc(self, call: Call[list[CommandReply]], text: str, check: bool) -> None:
         commands = self.manager.commands
@@ -477,10 +477,10 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
     # The connection
 
     def _status(self, call: Call[dict[str, Any]]) -> None:
-        self.call_order.look(call, slow_calls.status(self, call), _FIGURES_BYTES * len(self.core.objects.queues))
+        self.call_order.look(call, slow_calls.status(self), _FIGURES_BYTES * len(self.core.objects.queues))
 
     def _backup(self, call: Call[int], path: str) -> None:
-        self.call_order.look(call, slow_calls.backup(self, call, checks.path(path)))
+        self.call_order.look(call, slow_calls.backup(self, checks.path(path)))
 
     def _explain(
         self,
@@ -500,11 +500,11 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
         if route.queue.shared:
             self.context.desk.answer(self.call_order, call, partial(self.context.desk.explain, route, wanted))
             return
-        steps = slow_calls.explanation(self, call, route, wanted)
+        steps = slow_calls.explanation(self, route, wanted)
         self.call_order.look(call, steps, _LOOKED_AT_BYTES * len(route.queue.shelf.entries))
 
     def _trigger_sweep(self, call: Call[int]) -> None:
-        self.call_order.look(call, self.leases.sweep(call))
+        self.call_order.look(call, self.leases.sweep())
 
     def _connect(self, call: Call[Port], appl_name: str) -> None:
         call.set_result(

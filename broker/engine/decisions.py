@@ -11,22 +11,20 @@ from uuid import UUID
 from broker.commands import errors
 from broker.commands.decisions import decided
 from broker.commands.requests import ResetRequest, ResolveConsumerRequest, ResolveUnitRequest
-from broker.core.prepared.unit import PreparedUnit
 from broker.core.queues.unit import IN_DOUBT
-from broker.engine.group_commands import Asked, Resolved
-from broker.engine.looks import Written
+from broker.engine.awaits import Asked, Written
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator
+    from collections.abc import Callable, Coroutine
 
     from broker.commands.requests import Decision
     from broker.core.claims.consumer import Consumer
     from broker.core.prepared.half import PrivateHalf
+    from broker.core.prepared.unit import PreparedUnit
     from broker.engine.claim_jobs import ClaimJobs
     from broker.engine.context import EngineContext
-    from broker.engine.jobs import Look
     from broker.engine.shared_desk import SharedDesk
     from broker.engine.sink_jobs import SinkJobs
     from broker.mqi.replies import CommandReply
@@ -41,45 +39,45 @@ class Decisions:
         self._claims = claims
         self._sinks = sinks
 
-    def carry_out(self, decision: Decision) -> Generator[Look | None, Exception | None, CommandReply]:
+    async def carry_out(self, decision: Decision) -> CommandReply:
         """The reply when all of it is durable. Raises CommandError for what is refused, and the error of the store:
         then the decision may have been carried out in part, and can be made again.
         """
         match decision:
             case ResolveConsumerRequest():
-                consumer = self._core.consumers.by_name.get(decision.name)
-                if consumer is None:
-                    return (yield from self._resolve_in_group(decision))
-                steps = self._resolve_consumer(consumer, decision)
-                removed, returned = yield from self._claims.in_turn(consumer.name, steps)
-                return decided(decision, removed, returned)
+                return decided(decision, *await self._resolve_consumer(decision))
             case ResolveUnitRequest():
-                return decided(decision, (yield from self._resolve_unit(decision)), 0)
+                return decided(decision, await self._resolve_unit(decision), 0)
             case ResetRequest():
-                return decided(decision, (yield from self._reset(decision.name)), 0)
+                return decided(decision, await self._reset(decision.name), 0)
 
-    def _resolve_in_group(
-        self, decision: ResolveConsumerRequest
-    ) -> Generator[Look | None, Exception | None, CommandReply]:
-        """The decision about a consumer of the queue-sharing group, if there is one of that name."""
-        if self._context.sharing is None:
-            raise errors.not_found(decision.name)
-        resolved = Resolved(self._context.sharing, decision)
-        error = yield resolved
-        if isinstance(error, MQError):
-            if error.reason == MQRC.SUBSCRIPTION_IN_USE:
-                raise errors.in_use(error.detail)
-            if error.reason == MQRC.NO_SUBSCRIPTION:
-                raise errors.not_found(decision.name)
-        if error is not None:
-            raise error
-        return decided(decision, *resolved.counts)
+    async def _resolve_consumer(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
+        """How many messages are removed, and how many are back on their queues."""
+        consumer, sharing = self._core.consumers.by_name.get(decision.name), self._context.sharing
+        try:
+            if consumer is not None:
+                return await self._resolve_own(consumer, decision)
+            if sharing is not None:
+                return await Asked(sharing, "a decision about a consumer", partial(sharing.resolve, decision))
+        except MQError as refused:
+            if refused.reason == MQRC.SUBSCRIPTION_IN_USE:
+                raise errors.in_use(refused.detail) from None
+            if refused.reason != MQRC.NO_SUBSCRIPTION:
+                raise
+        raise errors.not_found(decision.name)
 
-    def _resolve_unit(self, decision: ResolveUnitRequest) -> Generator[Look | None, Exception | None, int]:
+    async def _resolve_own(self, consumer: Consumer, decision: ResolveConsumerRequest) -> tuple[int, int]:
+        async with self._claims.lock(consumer.name):
+            count = len(consumer.claims)
+            removed = count - consumer.not_pinned if decision.commit else 0
+            await self._claims.resolve(consumer, commit=decision.commit, pinned=decision.pinned)
+            return removed, count - removed
+
+    async def _resolve_unit(self, decision: ResolveUnitRequest) -> int:
         """How many messages are removed."""
         half = self._half(decision.name)
         if half is not None:
-            return (yield from self._resolve_half(half, commit=decision.commit))
+            return await self._resolve_half(half, commit=decision.commit)
         unit, sharing = self._unit(decision.name), self._context.sharing
         if unit is None and (sharing is None or "/" not in decision.name):
             raise errors.not_found(decision.name)
@@ -89,28 +87,13 @@ class Decisions:
             )
         if unit is None:
             assert sharing is not None
-            return (yield from self._asked(sharing, partial(sharing.sinks.resolve, decision.name), decision.name))
-        count, done = len(unit.entries), list[PreparedUnit]()
-        error = yield from self._sinks.resolve(unit.name, done)
-        if error is not None:
-            raise error
-        if done:
+            return await _about_sink(sharing, partial(sharing.sinks.resolve, decision.name), decision.name)
+        count = len(unit.entries)
+        if await self._sinks.resolve(unit.name):
             return count
         if self._unit(decision.name) is None:  # its batch has been decided meanwhile
             raise errors.not_found(decision.name)
         raise errors.in_use(f"a piece of {decision.name} is on its way")
-
-    def _asked(
-        self, sharing: SharedDesk, work: Callable[[], Coroutine[Any, Any, int]], name: str
-    ) -> Generator[Look | None, Exception | None, int]:
-        """What is decided about a sink of the group, or a unit of one, named so: how many messages are removed."""
-        asked = Asked(sharing, "a decision about a sink", work)
-        error = yield asked
-        if isinstance(error, MQError) and error.reason == MQRC.UNKNOWN_OBJECT_NAME:
-            raise errors.not_found(name)
-        if error is not None:
-            raise error
-        return asked.answer
 
     def _half(self, text: str) -> PrivateHalf | None:
         """The private half of the unit of work whose id an administrator has written."""
@@ -119,7 +102,7 @@ class Decisions:
         except ValueError:
             return None
 
-    def _resolve_half(self, half: PrivateHalf, *, commit: bool) -> Generator[Look | None, Exception | None, int]:
+    async def _resolve_half(self, half: PrivateHalf, *, commit: bool) -> int:
         """The administrator knows what the group cannot tell: how many messages are removed."""
         if half.unit.state != IN_DOUBT:
             raise errors.in_use(f"unit {half.id} is being committed")
@@ -131,9 +114,7 @@ class Decisions:
         def settle(_: Exception | None) -> None:
             self._context.settle(half.unit, committed=commit)
 
-        error = yield Written(self._context.journal, rows, settle)
-        if error is not None:
-            raise error
+        await Written(self._context.journal, rows, settle)
         return len(half.gets if commit else half.puts)
 
     def _unit(self, text: str) -> PreparedUnit | None:
@@ -143,31 +124,23 @@ class Decisions:
         stem, _, attempt = text.rpartition("/")
         return next((unit for name, unit in units.items() if name.text == f"{stem}/{attempt.lower()}"), None)
 
-    def _reset(self, name: str) -> Generator[Look | None, Exception | None, int]:
+    async def _reset(self, name: str) -> int:
         """How many messages are removed with the units of the sink."""
         sink, sharing = self._core.sinks.by_name.get(name), self._context.sharing
         if sink is None and sharing is not None:
-            return (yield from self._asked(sharing, partial(sharing.sinks.reset, name), name))
+            return await _about_sink(sharing, partial(sharing.sinks.reset, name), name)
         if sink is None:
             raise errors.not_found(name)
         count = sum(len(unit.entries) for unit in sink.units.values())
-        error = yield from self._sinks.reset(name)
-        if error is not None:
-            raise error
+        await self._sinks.reset(name)
         return count
 
-    def _resolve_consumer(
-        self, consumer: Consumer, decision: ResolveConsumerRequest
-    ) -> Generator[Look | None, Exception | None, tuple[int, int]]:
-        """How many messages are removed, and how many are back on their queues."""
-        count = len(consumer.claims)
-        removed = count - consumer.not_pinned if decision.commit else 0
-        try:
-            error = yield from self._claims.resolve(consumer, commit=decision.commit, pinned=decision.pinned)
-        except MQError as refused:
-            if refused.reason == MQRC.SUBSCRIPTION_IN_USE:
-                raise errors.in_use(refused.detail) from None
-            raise
-        if error is not None:
-            raise error
-        return removed, count - removed
+
+async def _about_sink(sharing: SharedDesk, work: Callable[[], Coroutine[Any, Any, int]], name: str) -> int:
+    """Decide about a sink of the group, or a unit of one, named so: how many messages are removed."""
+    try:
+        return await Asked(sharing, "a decision about a sink", work)
+    except MQError as refused:
+        if refused.reason == MQRC.UNKNOWN_OBJECT_NAME:
+            raise errors.not_found(name) from None
+        raise

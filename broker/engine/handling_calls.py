@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.core.deliveries import backoff
+from broker.engine.awaits import PAUSE
 from broker.engine.deliveries import TakeCall
 from broker.engine.releases import release_early
 from broker.engine.unit_of_work import DeliveryUnit
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from broker.core.queues.handles import Hconn
     from broker.engine.call_order import CallOrder
     from broker.engine.context import EngineContext
-    from broker.engine.jobs import LookingSteps
     from broker.engine.manager import QueueManager
     from broker.engine.room import Room
     from broker.interface.handling import Taken
@@ -66,17 +66,17 @@ class HandlingCalls:
         assert queue is not None
         number, steps = self.core.deliveries.serve(self.hconn, queue, terms)
 
-        def looking() -> LookingSteps:
+        async def looking() -> Serving:
             for _ in steps:
-                yield None
-            call.set_result(Serving(number))
+                await PAUSE
+            return Serving(number)
 
         self.call_order.look(call, looking())
 
     def _release_waiting(self, call: Call[int], q_name: str, msg_id: bytes | None) -> None:
         queue = self.core.objects.destination(checks.name(q_name), "").queue
         msg_id = checks.identifier(msg_id, "msg_id", MQRC.MSG_ID_ERROR)
-        self.call_order.change(call, release_early(self, call, queue, msg_id))
+        self.call_order.change(call, release_early(self.context, queue, msg_id))
 
     def _stop_serving(self, call: Call[int], service: int) -> None:
         self.context.deliveries.stop_serving(self, service)  # type: ignore[arg-type]

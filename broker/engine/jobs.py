@@ -1,13 +1,8 @@
 """Jobs: calls and scripts that take more than one step.
 
-A job is a generator. It yields
-
-- None, where it can be left for a while,
-- changes of definitions, which are made one after the other, each durable and applied before the next,
-- a `Look`, something that is asked now and answers later,
-
-and is told, as the value of the yield, the error with which that ended, or None. When it is over it has answered its
-call. The rules, for all of them:
+A job is a coroutine. It awaits pauses, changes of definitions and looks (`broker.engine.awaits`), and where one ends
+with an error that is raised there. What it returns answers its call, unless it has answered that itself. The rules, for
+all of them:
 
 1.  Jobs take turns, a step at a time, in slices of the event loop. While one waits for an answer the others go on.
 2.  One change is made at a time, over all connections. Jobs that may change something stand still meanwhile: nothing is
@@ -17,68 +12,73 @@ call. The rules, for all of them:
     where it waits for an answer. A job that may change something goes on to its end; its answer is not heard.
 5.  The end of a connection answers the call of a job that only looks, which is left for that (4). A job that may
     change something goes on, and sees for itself whether its connection is still there.
-6.  What its steps raise ends a job: an MQError is the answer to its call; anything else is a mistake of ours, and the
-    answer UNEXPECTED_ERROR (2195). A look that cannot even begin is a look that ended with that error.
+6.  What it raises ends a job: an MQError is the answer to its call; an error of the store is STORAGE_MEDIUM_FULL (2192)
+    where it is full, and CONNECTION_BROKEN (2009) where the outcome is unknown; anything else is a mistake of ours, and
+    the answer UNEXPECTED_ERROR (2195). A look that cannot even begin is a look that ended with that error.
 7.  The end of the queue manager ends the jobs that may change something with its error. Those that only look end with
     their connections.
+8.  A job with a lock is begun when it has that, and lets it go when its call is answered.
 
 A job that is left or ended is closed: its `finally` is where it lets go of what it holds. The answer to a look comes
-too late then, and nobody is told of it.
+too late then, and nobody is told of it. A job that awaits anything else, such as a future of the event loop, is told so
+by a TypeError: nobody would resume it.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from broker.engine.answers import fail_written, succeed
+from broker.engine.awaits import PAUSE, Changed, Look
 from broker.engine.calls import spoil
 from broker.engine.changes import Changes
 from broker.engine.mistakes import contained, mistake
 from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.storage.store import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
 
     from broker.core.names.definitions import Change
+    from broker.engine.awaits import FifoLock
     from broker.engine.context import EngineContext
     from broker.engine.slices import Work
     from broker.interface.port import Call
-    from broker.storage.store import Done
 
-Steps: TypeAlias = "Generator[Sequence[Change] | Look | None, Exception | None]"
-"""The steps of a job that may change something."""
+T = TypeVar("T")
 
-LookingSteps: TypeAlias = "Generator[Look | None, Exception | None]"
-"""The steps of a job that only looks."""
-
-
-class Look:
-    """Something that a job asks, and whose answer comes later. What is found stands in the look itself."""
-
-    __slots__ = ()
-
-    def begin(self, done: Done) -> None:
-        """Ask. `done` is to be called once, now or later, on the event loop: with None, or the error that left no
-        answer.
-        """
-        raise NotImplementedError
+Steps: TypeAlias = "Coroutine[Any, None, T]"
+"""The steps of a job, or a part of them, and what they come to."""
 
 
 class Job:
-    """The steps of a call. `over` is called when they have come to their end, whatever end. `looks`: they only look."""
+    """The steps of a call. `answer` is given the call and what they return; `over` is called when they have come to
+    their end, whatever end. `looks`: they only look.
+    """
 
-    __slots__ = ("awaited", "call", "error", "looks", "over", "steps")
+    __slots__ = ("answer", "awaited", "call", "error", "lock", "looks", "over", "steps")
 
     def __init__(
-        self, steps: Steps | LookingSteps, call: Call[Any], over: Callable[[], None], *, looks: bool = False
+        self,
+        steps: Steps[Any],
+        call: Call[Any],
+        over: Callable[[], None],
+        *,
+        looks: bool = False,
+        lock: FifoLock | None = None,
+        answer: Callable[[Call[Any], Any], None] = succeed,
     ) -> None:
         self.steps = steps
         self.call = call
         self.over = over
         self.looks = looks
-        self.awaited: Look | None = None
-        self.error: Exception | None = None  # to tell it at its next step
+        self.lock = lock
+        self.answer = answer
+        self.awaited: Look[Any] | None = None
+        self.error: Exception | None = None  # to raise at its next step
 
 
 class Jobs:
@@ -113,17 +113,21 @@ class Jobs:
             held.clear()
         for job in jobs:
             job.awaited = None
+        for job in jobs:
             if job.looks:
                 contained(job.steps.close)
             else:
-                self._fail(job, error)
+                self._end(job, spoil, error)
 
     def _add(self, job: Job, *, now: bool) -> None:
         if self._ended is not None:
-            self._fail(job, self._ended)
+            self._end(job, spoil, self._ended)
             return
-        self._ready.append(job)
-        self._go_on(now=now)
+        if job.lock is None or job.lock.take():
+            self._ready.append(job)
+            self._go_on(now=now)
+        else:
+            self._ask(job, job.lock)
 
     def _go_on(self, *, now: bool) -> None:
         if not self._busy and self._ready:
@@ -148,34 +152,44 @@ class Jobs:
     def _step(self, job: Job) -> None:
         error, job.error = job.error, None
         try:
-            step = job.steps.send(error)
-        except StopIteration:
-            contained(job.over)
+            awaited = job.steps.send(None) if error is None else job.steps.throw(_own(error))
+        except StopIteration as end:
+            self._end(job, job.answer, end.value)
         except MQError as refused:
-            self._fail(job, refused)
+            self._end(job, spoil, refused)
+        except StoreError as failed:
+            self._end(job, fail_written, failed, MQRC.STORAGE_MEDIUM_FULL)
         except Exception as wrong:
-            self._fail(job, mistake(wrong, "a call"))
+            self._end(job, spoil, mistake(wrong, "a call"))
         else:
-            if isinstance(step, Look):
-                self._ask(job, step)
-            elif step:
-                self._changing = job
-                self._change(job, step)
-            else:
-                self._ready.append(job)
+            self._await(job, awaited)
 
-    def _fail(self, job: Job, error: MQError) -> None:
+    def _await(self, job: Job, awaited: object) -> None:
+        if isinstance(awaited, Look):
+            self._ask(job, awaited)
+        elif awaited is PAUSE:
+            self._ready.append(job)
+        elif isinstance(awaited, Changed):
+            self._changing = job
+            self._change(job, awaited.changes)
+        else:
+            job.error = TypeError(f"a job awaits pauses, changes and looks, not {type(awaited).__name__}")
+            self._ready.append(job)
+
+    def _end(self, job: Job, answer: Callable[..., None], *arguments: Any) -> None:
         """End a job with this answer to its call."""
-        contained(spoil, job.call, error)
+        contained(answer, job.call, *arguments)
         self._leave(job)
 
     def _leave(self, job: Job) -> None:
         contained(job.steps.close)
+        if job.lock is not None:
+            contained(job.lock.let_go)
         contained(job.over)
 
     # Looks
 
-    def _ask(self, job: Job, look: Look) -> None:
+    def _ask(self, job: Job, look: Look[Any]) -> None:
         job.awaited = look
         self._waiting[job] = None
         if job.looks:
@@ -185,7 +199,7 @@ class Jobs:
         except Exception as error:
             self._answered(job, look, error if isinstance(error, MQError) else mistake(error, "a look"))
 
-    def _answered(self, job: Job, look: Look, error: Exception | None) -> None:
+    def _answered(self, job: Job, look: Look[Any], error: Exception | None) -> None:
         if job.awaited is not look:
             return  # the job has been left, or has had this answer
         del self._waiting[job]
@@ -221,3 +235,12 @@ class Jobs:
         self._behind.clear()
         self._ready.appendleft(job)
         self._go_on(now=True)
+
+
+def _own(error: Exception) -> Exception:
+    """An exception like this one, to be raised in one job: others may be told of the same, and each adds a traceback to
+    the exception that it raises.
+    """
+    own = type(error).__new__(type(error), *error.args)
+    own.__dict__.update(error.__dict__)
+    return own

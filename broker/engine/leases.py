@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from broker.engine.group_commands import Swept
+from broker.engine.awaits import PAUSE, Asked
 from broker.interface.port import Lease, PendingQueue, PendingStarts
 
 if TYPE_CHECKING:
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from broker.core.queues.handles import Hconn
     from broker.core.queues.message_queue import MessageQueue
     from broker.engine.context import EngineContext
-    from broker.engine.jobs import LookingSteps
     from broker.interface.port import Call
 
 
@@ -41,18 +40,17 @@ class Leases:
         taken = self._core.triggers.take(queue, self._hconn, limit) if queue is not None else []
         call.set_result([Lease(id, trigger) for id, trigger in taken])
 
-    def sweep(self, call: Call[int]) -> LookingSteps:
-        """Let starts be pending that are missing; answer with how many."""
+    async def sweep(self) -> int:
+        """Let starts be pending that are missing: so many."""
         made = 0
         for missing in self._core.sweep_triggers():
             made += missing
-            yield None
-        if self._context.sharing is not None:
-            swept = Swept(self._context.sharing)
-            yield swept
-            made += swept.made
+            await PAUSE
+        sharing = self._context.sharing
+        if sharing is not None:
+            made += await Asked(sharing, "a look for missing starts", sharing.sweep)
         self._context.perform()
-        call.set_result(made)
+        return made
 
     def done(self, leases: Iterable[int]) -> None:
         """What was started has come to its end."""

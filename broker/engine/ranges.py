@@ -7,6 +7,7 @@ rest, since it may be back a moment later (claims section 4).
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import partial
 from heapq import merge
 from itertools import islice
@@ -17,15 +18,14 @@ from broker.core.calls import damage
 from broker.core.claims.cutting import Cutting
 from broker.core.message.entry import ID_MASK
 from broker.core.message.rows import Rows
-from broker.engine.answers import fail_written
+from broker.engine.awaits import PAUSE, Fetched, Written
 from broker.engine.bodies import damaged
 from broker.engine.column_frames import fitting, frame
-from broker.engine.looks import Fetched, Written
 from broker.interface.claims import Cut, QueueRange
 from broker.interface.columns import SHORT_MESSAGES_MAX
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.storage.store import DataDamagedError
+from broker.storage.store import DataDamagedError, StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.queue import LocalQueue
     from broker.engine.claim_calls import ClaimCalls
-    from broker.engine.jobs import LookingSteps
     from broker.interface.claims import Wanted
     from broker.interface.port import Call
 
@@ -73,13 +72,11 @@ def browse_range(
     conversation: ClaimCalls, call: Call[bytes], queue: LocalQueue, within: tuple[int, int], wanted: Wanted
 ) -> None:
     """The messages of a queue behind the number `after`, as many as go into a frame."""
-    conversation.call_order.look(call, _browse(conversation, call, queue, within, wanted))
+    conversation.call_order.look(call, _browse(conversation, queue, within, wanted))
 
 
-def _browse(
-    conversation: ClaimCalls, call: Call[bytes], queue: LocalQueue, within: tuple[int, int], wanted: Wanted
-) -> LookingSteps:
-    yield Written(conversation.context.journal, Rows())  # what is on its way to be backed out is back
+async def _browse(conversation: ClaimCalls, queue: LocalQueue, within: tuple[int, int], wanted: Wanted) -> bytes:
+    await _settled(conversation)  # what is on its way to be backed out is back
     (after, last), now = within, conversation.context.clock.time()
     while True:
         looking = _Looking(_from(conversation, queue, after, last))
@@ -88,8 +85,8 @@ def _browse(
         if found or looking.ended:
             break
         after = looking.place
-        yield None
-    yield from _frame(conversation, call, found, first=0)
+        await PAUSE
+    return await _frame(conversation, found, first=0)
 
 
 class _Looking:
@@ -116,13 +113,13 @@ def browse_cuts(
     conversation: ClaimCalls, call: Call[list[Cut]], queue: LocalQueue, within: tuple[int, int], most: tuple[int, int]
 ) -> None:
     """Where the range of a queue may be cut, up to so many messages of so many bytes."""
-    conversation.call_order.look(call, _cuts(conversation, call, queue, within, most))
+    conversation.call_order.look(call, _cuts(conversation, queue, within, most))
 
 
-def _cuts(
-    conversation: ClaimCalls, call: Call[list[Cut]], queue: LocalQueue, within: tuple[int, int], most: tuple[int, int]
-) -> LookingSteps:
-    yield Written(conversation.context.journal, Rows())
+async def _cuts(
+    conversation: ClaimCalls, queue: LocalQueue, within: tuple[int, int], most: tuple[int, int]
+) -> list[Cut]:
+    await _settled(conversation)
     cutting = Cutting()
     (after, last), (messages, size) = within, most
     while messages > 0 and size > 0:
@@ -135,19 +132,19 @@ def _cuts(
         if len(entries) < _LOOKS:
             break
         after, messages = entries[-1].place, messages - len(entries)
-        yield None
-    call.set_result([Cut(*piece) for piece in cutting.pieces])
+        await PAUSE
+    return [Cut(*piece) for piece in cutting.pieces]
 
 
 def queue_ranges(conversation: ClaimCalls, call: Call[list[QueueRange]], q_names: Sequence[str]) -> None:
     """What can be read now of queues by arrival number."""
-    conversation.call_order.look(call, _ranges(conversation, call, q_names))
+    conversation.call_order.look(call, _ranges(conversation, q_names))
 
 
-def _ranges(conversation: ClaimCalls, call: Call[list[QueueRange]], q_names: Sequence[str]) -> LookingSteps:
+async def _ranges(conversation: ClaimCalls, q_names: Sequence[str]) -> list[QueueRange]:
     consumers = conversation.core.consumers
     arrived = conversation.core.ids.last
-    yield Written(conversation.context.journal, Rows())  # what had been put by then is there, or never comes
+    await _settled(conversation)  # what had been put by then is there, or never comes
     found = []
     for queue in consumers.queues_of(q_names):
         missing = [entry.place for entry in _uncommitted(conversation, queue)]
@@ -157,8 +154,14 @@ def _ranges(conversation: ClaimCalls, call: Call[list[QueueRange]], q_names: Seq
         first = queue.shelf.oldest()
         size = queue.bytes - queue.claimed_bytes - queue.prepared_bytes
         found.append(QueueRange(queue.name, max(first - 1, 0), last, len(queue.shelf.available), size))
-        yield None
-    call.set_result(found)
+        await PAUSE
+    return found
+
+
+async def _settled(conversation: ClaimCalls) -> None:
+    """What had been submitted to the journal by now has settled, as far as there was room for it."""
+    with suppress(StoreError):
+        await Written(conversation.context.journal, Rows())
 
 
 def within(numbers: tuple[int, int]) -> tuple[int, int]:
@@ -197,40 +200,32 @@ def _answer_frame(
     some = fitting(entries, conversation.room.frame_bytes)
     size = sum(entry.length for entry in some)
     following = entries[len(some) : 2 * len(some)]
-    conversation.call_order.look(call, _frame_and_ahead(conversation, call, some, following, first, check), size)
+    conversation.call_order.look(call, _frame_and_ahead(conversation, some, following, first, check), size)
 
 
-def _frame_and_ahead(
-    conversation: ClaimCalls, call: Call[bytes], entries: Sequence[Entry], following: Sequence[Entry], first: int,
+async def _frame_and_ahead(
+    conversation: ClaimCalls, entries: Sequence[Entry], following: Sequence[Entry], first: int,
     check: Callable[[], None],
-) -> LookingSteps:  # fmt: skip
-    """Answer with a frame, and have read what the reader asks for next."""
-    yield from _frame(conversation, call, entries, first=first, check=check)
+) -> bytes:  # fmt: skip
+    """A frame; what the reader asks for next is being read."""
+    frame = await _frame(conversation, entries, first=first)
+    check()
     conversation.context.bodies.ahead(following)
+    return frame
 
 
-def _frame(
-    conversation: ClaimCalls, call: Call[bytes], entries: Sequence[Entry], *, first: int,
-    check: Callable[[], None] | None = None,
-) -> LookingSteps:  # fmt: skip
-    """Answer with a frame of these messages; where the data of one is damaged, of those before it."""
+async def _frame(conversation: ClaimCalls, entries: Sequence[Entry], *, first: int) -> bytes:
+    """A frame of these messages; where the data of one is damaged, of those before it."""
     while True:
-        making = Fetched(conversation.context.bodies, entries, partial(_made, conversation, entries, first))
-        error = yield making
-        if error is None:
-            break
-        if not isinstance(error, DataDamagedError):
-            fail_written(call, error, MQRC.RESOURCE_PROBLEM)
-            return
-        bad = set(damaged(entries, error))
-        good = next((place for place, entry in enumerate(entries) if entry in bad), len(entries))
-        if bad and not good:
-            raise damage.refusal(entries[0], str(error))
-        entries = entries[:good]
-    if check is not None:
-        check()
-    assert making.made is not None
-    call.set_result(making.made)
+        make = partial(_made, conversation, entries, first)
+        try:
+            return await Fetched(conversation.context.bodies, entries, make)
+        except DataDamagedError as error:
+            bad = set(damaged(entries, error))
+            good = next((place for place, entry in enumerate(entries) if entry in bad), len(entries))
+            if bad and not good:
+                raise damage.refusal(entries[0], str(error)) from None
+            entries = entries[:good]
 
 
 def _made(conversation: ClaimCalls, entries: Iterable[Entry], first: int) -> bytes:

@@ -14,10 +14,8 @@ from broker.core.calls import postponing, releasing
 from broker.core.message.entry import WAITING
 from broker.core.message.handling import Handling
 from broker.core.message.rows import Rows
-from broker.engine.answers import fail_written, succeed
-from broker.engine.looks import Written
+from broker.engine.awaits import PAUSE, Written
 from broker.engine.mistakes import mistake
-from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.queue import LocalQueue
     from broker.engine.context import EngineContext
-    from broker.engine.handling_calls import HandlingCalls
-    from broker.engine.jobs import Steps
-    from broker.interface.port import Call
 
 LOOK_SECONDS: Final = 1.0
 """So often the wall clock is looked at."""
@@ -119,11 +114,11 @@ class Releases:
         self._timer = self._at = None
 
 
-def release_early(conversation: HandlingCalls, call: Call[int], queue: LocalQueue, msg_id: bytes | None) -> Steps:
+async def release_early(context: EngineContext, queue: LocalQueue, msg_id: bytes | None) -> int:
     """Release the messages of a queue that wait, or those with a MsgId, before their time: a run of them at a time,
-    when it is durable that they wait no longer. The answer is how many there were.
+    when it is durable that they wait no longer. Returns how many there were.
     """
-    context, core = conversation.context, conversation.core
+    core = context.core
     entries = releasing.waiting(queue, msg_id)
     count = 0
     for start in range(0, len(entries), RELEASED_AT_ONCE):
@@ -142,11 +137,8 @@ def release_early(conversation: HandlingCalls, call: Call[int], queue: LocalQueu
                 context.perform()
 
         if rows:
-            error = yield Written(context.journal, rows, settle)
-            if error is not None:
-                fail_written(call, error, MQRC.STORAGE_MEDIUM_FULL)
-                return
+            await Written(context.journal, rows, settle)
         else:
             settle(None)
-            yield None
-    succeed(call, count)
+            await PAUSE
+    return count

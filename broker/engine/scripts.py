@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.engine.jobs import Look
+from broker.engine.awaits import Look
 from broker.interface.port import Call
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 
@@ -88,10 +88,12 @@ class ScriptCall(Call[list[CommandReply]]):
         return cancelled
 
 
-class Unread(Look):
+class Unread(Look[None]):
     """Replies that are to be read before more are made."""
 
     __slots__ = ("_call",)
+
+    answer = None
 
     def __init__(self, call: ScriptCall) -> None:
         self._call = call

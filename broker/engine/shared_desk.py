@@ -192,7 +192,7 @@ class SharedDesk(Protocol):
     def open(self, conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
         """MQOPEN of a name that leads to a shared queue. OBJECT_IN_USE (2042) holds for the whole group."""
 
-    def register(self, conversation: Conversation, handle: Handle, done: Done) -> None:
+    async def register(self, conversation: Conversation, handle: Handle) -> None:
         """Make it known in the group that a shared dynamic queue, which has just been made, is open; else close it."""
 
     def close(self, conversation: Conversation, call: Call[int], handle: Handle, options: int) -> None:
@@ -266,9 +266,9 @@ class SharedDesk(Protocol):
     def given_back(self, starts: Mapping[MessageQueue, int]) -> None:
         """So many starts of these queues were taken, and are pending again where there are messages for them."""
 
-    def sweep(self, answer: Callable[[int], None]) -> None:
+    async def sweep(self) -> int:
         """Let starts be pending that are missing, one for each message of trigger EVERY queues that a queue manager has
-        put which is gone, else one for each of these queues. `answer` is told how many, 0 without the database.
+        put which is gone, else one for each of these queues: so many, 0 without the database.
         """
 
     # Connection tags
@@ -287,8 +287,8 @@ class SharedDesk(Protocol):
     def change(self, change: Change, then: Done) -> None:
         """Make a change in the shared repository, and let it take effect on this member; then tell the outcome."""
 
-    def look_up(self, then: Done) -> None:
-        """Take over what other members have defined until now; then tell whether that could be read."""
+    async def look_up(self) -> None:
+        """Take over what other members have defined until now."""
 
     def altered(self) -> None:
         """The queue manager's own definition was altered, perhaps to what it was."""
@@ -311,27 +311,20 @@ class SharedDesk(Protocol):
         """Make a held call whose answer is what `work` comes to."""
 
     def ask(self, work: Callable[[], Coroutine[Any, Any, None]], what: str, then: Done) -> None:
-        """Do some work of `claims` or `sinks` that is no call by itself; then tell the outcome. `what` names it."""
+        """Do some work that is no call by itself, whoever has gone; then tell the outcome. `what` names it."""
 
-    def refresh(self, done: Done, *, held: bool = False, lag: bool = False) -> None:
+    async def refresh(self, *, held: bool = False, lag: bool = False) -> None:
         """Bring the depths of the shared queues up to date, with `held` what is known of the group's consumers, and
-        with `lag` how far behind they are, which is counted message by message. As far as the database can be reached:
-        `done` always hears None.
+        with `lag` how far behind they are, which is counted message by message: as far as the database can be reached.
         """
 
-    def resolve(
-        self, decision: ResolveConsumerRequest, answer: Callable[[tuple[int, int], Exception | None], None]
-    ) -> None:
+    async def resolve(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
         """Carry out what an administrator decides about a consumer of the group: how many messages are removed, and how
         many are back on their queues. NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
         """
 
-    def carry_out(
-        self,
-        request: ScopedRequest | GroupRequest,
-        answer: Callable[[Sequence[CommandReply], Exception | None], None],
-    ) -> None:
-        """Carry out what a command asks of the group, or of members of it; the replies, or the error that left none."""
+    async def carry_out(self, request: ScopedRequest | GroupRequest) -> Sequence[CommandReply]:
+        """Carry out what a command asks of the group, or of members of it. Raises CommandError for what is refused."""
 
     async def explain(self, route: Route, wanted: Wanted) -> Explanation:
         """Why the shared queue of a route gives a message, or does not."""

@@ -63,7 +63,7 @@ class SinkCalls:
         if desk is not None:
             desk.answer(self.call_order, call, lambda: desk.sinks.ledger(name))
         else:
-            self.call_order.change(call, self.manager.sinks.ledger(call, name))
+            self.call_order.change(call, self.manager.sinks.ledger(name))
 
     def _stage(
         self,
@@ -88,7 +88,7 @@ class SinkCalls:
             desk.answer(self.call_order, call, lambda: desk.sinks.stage(piece))
             return
         sinks = self.manager.sinks
-        self.call_order.change(call, sinks.in_turn(name, sinks.stage(call, take_apart, name, first, query)))
+        self.call_order.change(call, sinks.stage(take_apart, name, first, query), lock=sinks.lock(name))
 
     def _publish(
         self, call: Call[Publication], sink: str, batch: int, query: str | None, winners: Sequence[claims.Winner]
@@ -101,11 +101,11 @@ class SinkCalls:
             desk.answer(self.call_order, call, lambda: desk.sinks.publish(sink, batch, query, named))
             return
         sinks = self.manager.sinks
-        self.call_order.change(call, sinks.in_turn(sink, sinks.publish(call, sink, batch, query, named)))
+        self.call_order.change(call, sinks.publish(call, sink, batch, query, named), lock=sinks.lock(sink))
 
     def _discard(self, call: Call[int], units: Sequence[claims.UnitName]) -> None:
         _check_count(units)
-        self.call_order.change(call, self.manager.sinks.discard(call, [_unit(each) for each in units]))
+        self.call_order.change(call, self.manager.sinks.discard([_unit(each) for each in units]))
 
     def _elsewhere(self, sink: str, units: Sequence[UnitName] = ()) -> SharedDesk | None:
         """The group that knows of a sink, if anybody does: None where it is one of the queue manager's own."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from broker.core.message import reports
 from broker.core.message.rows import Rows
@@ -18,17 +18,16 @@ from broker.core.prepared import sink as sinks
 from broker.core.prepared.publishing import Publication
 from broker.core.prepared.staging import Piece, Staging, is_known
 from broker.core.queues.unit import ACTIVE, PREPARED
-from broker.engine.answers import fail_written, succeed
+from broker.engine.answers import succeed
+from broker.engine.awaits import PAUSE, Asked, Fetched, FifoLock, Written
 from broker.engine.bodies import RUN_LENGTH, damaged, tell_damage
-from broker.engine.group_commands import Asked
-from broker.engine.jobs import Job, Look
-from broker.engine.looks import Fetched, Turn, Written
+from broker.engine.jobs import Job
 from broker.interface.claims import Publication as Published
 from broker.interface.claims import Staged
 from broker.interface.port import Call
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
-from broker.storage.store import DataDamagedError, StoreFullError
+from broker.storage.store import DataDamagedError, StoreError, StoreFullError
 
 if TYPE_CHECKING:
     from collections import deque
@@ -40,12 +39,6 @@ if TYPE_CHECKING:
     from broker.core.prepared.unit import PreparedUnit, UnitName
     from broker.engine.context import EngineContext
     from broker.engine.jobs import Steps
-    from broker.storage.store import Done
-
-Part: TypeAlias = "Generator[Look | None, Exception | None, Exception | None]"
-"""Steps that are a part of a job; their value is the error that ended them."""
-
-_FULL = MQRC.STORAGE_MEDIUM_FULL
 
 logger = logging.getLogger(__name__)
 
@@ -57,62 +50,41 @@ class SinkJobs:
         self._context = context
         self._core = context.core
         self._sinks = context.core.sinks
-        self._lines: dict[Hashable, deque[Done]] = {}
+        self._lines: dict[Hashable, deque[FifoLock]] = {}
 
-    def in_turn(self, key: Hashable, steps: Steps) -> Steps:
-        """These steps, when it is their turn among those about this sink, by its name, or this unit."""
-        turn = Turn(self._lines, key)
-        try:
-            yield turn
-            yield from steps
-        finally:
-            turn.end()
+    def lock(self, key: Hashable) -> FifoLock:
+        """The lock of this sink, by its name, or of this unit."""
+        return FifoLock(self._lines, key)
 
-    def ledger(self, call: Call[tuple[str, int] | None], name: str) -> Steps:
+    async def ledger(self, name: str) -> tuple[str, int] | None:
         """What the ledger of a sink says, when nothing of it is on its way."""
-        error = yield from self._decided(name)
-        if error is not None:
-            fail_written(call, error, _FULL)
-            return
+        await self._decided(name)
         sink = self._sinks.by_name.get(name)
         ledger = None if sink is None else sink.ledger
-        succeed(call, None if ledger is None else (ledger.query, ledger.batch))
+        return None if ledger is None else (ledger.query, ledger.batch)
 
     # Staging
 
-    def stage(
-        self, call: Call[Staged], take_apart: Callable[[], Piece], name: UnitName, first: int, query: str | None
-    ) -> Steps:
+    async def stage(self, take_apart: Callable[[], Piece], name: UnitName, first: int, query: str | None) -> Staged:
         """A piece of a unit, which is taken apart if it is wanted."""
         staging: Staging | None = None
         sharing = self._context.sharing
         if sharing is not None and not self._sinks.has(name.sink, [name]):
-            error = yield Asked(sharing, "a look for a sink", partial(sharing.sinks.check_private, name.sink))
-            if error is not None:
-                fail_written(call, error, _FULL)
-                return
+            await Asked(sharing, "a look for a sink", partial(sharing.sinks.check_private, name.sink))
         while True:
-            error = yield from self._decided(name.sink)
-            if error is not None:
-                fail_written(call, error, _FULL)
-                return
+            await self._decided(name.sink)
             if self._is_published(name, query):
-                succeed(call, Staged(published=True))
-                return
+                return Staged(published=True)
             if is_known(self._sinks.unit(name), first):
-                succeed(call, Staged(published=False))
-                return
+                return Staged(published=False)
             if staging is not None and staging.checked:
                 break
             staging = staging or Staging(self._core, take_apart())
             for _ in self._checked(staging):
-                yield None
+                await PAUSE
         rows = self._with_effects(staging.freeze, self._context.clock.time())
-        error = yield Written(self._context.journal, rows, partial(self._staged, staging))
-        if error is None:
-            succeed(call, Staged(published=False))
-        else:
-            fail_written(call, error, _FULL)
+        await Written(self._context.journal, rows, partial(self._staged, staging))
+        return Staged(published=False)
 
     def _checked(self, staging: Staging) -> Generator[None]:
         try:
@@ -133,79 +105,65 @@ class SinkJobs:
             return True
         return self._sinks.remembers([name])
 
-    def _decided(self, name: str) -> Part:
+    async def _decided(self, name: str) -> None:
         """Wait until nothing is on its way of which the sink's answers depend."""
-        error: Exception | None = None
-        while error is None and self._sinks.deciding(name):
-            error = yield Written(self._context.journal, Rows())
-        return error
+        while self._sinks.deciding(name):
+            await Written(self._context.journal, Rows())
 
     # Publishing
 
-    def publish(
+    async def publish(
         self, call: Call[Published], name: str, batch: int, query: str | None, winners: Sequence[Winner]
-    ) -> Steps:
-        """Decide a batch; when all that it publishes is visible, that is the answer. Then its losers go."""
+    ) -> None:
+        """Decide a batch, and answer when all that it publishes is visible. Then its losers go."""
         sink = self._sinks.sink(name)
         publication = Publication(self._core, sink, batch, query, winners)
         sink.deciding = True
         try:
-            error = yield from self._published(call, publication)
+            succeed(call, await self._published(publication))
         finally:
             sink.deciding = False
             self._sinks.tidy(sink)
-        if error is not None:
-            fail_written(call, error, _FULL)
-        losers = publication.losers() if error is None else []
+        losers = publication.losers()
         if losers:
-            self._do(self.in_turn(name, self._discarded_all(losers)))
+            self._do(self._discarded_all(losers), self.lock(name))
 
-    def _published(self, call: Call[Published], publication: Publication) -> Part:
-        error: Exception | None = None
+    async def _published(self, publication: Publication) -> Published:
         if publication.already:  # the ledger says so when that has settled, and no publication is under way now
-            succeed(call, Published(0, already=True))
-            return error
+            return Published(0, already=True)
         if publication.waits:
-            error = yield Written(self._context.journal, Rows())
-            if error is not None:
-                return error
+            await Written(self._context.journal, Rows())
         publication.check()
         asking = publication.place()
         try:
             for start in range(0, len(asking), RUN_LENGTH):
-                error = yield from self._report(publication, asking[start : start + RUN_LENGTH])
-                if error is not None:
-                    self._leave(publication)
-                    return error
+                await self._report(publication, asking[start : start + RUN_LENGTH])
             rows = publication.freeze(self._context.clock.time())
         except BaseException:
             self._leave(publication)
             raise
-        error = yield Written(self._context.journal, rows, partial(self._settled, publication))
-        while error is None and not publication.shown:
-            yield None
+        await Written(self._context.journal, rows, partial(self._settled, publication))
+        while not publication.shown:
+            await PAUSE
             publication.show(self._context.moment())
             self._context.perform()
-        if error is None:
-            succeed(call, Published(publication.messages, already=False))
-        return error
+        return Published(publication.messages, already=False)
 
-    def _report(self, publication: Publication, entries: Sequence[PreparedEntry]) -> Part:
+    async def _report(self, publication: Publication, entries: Sequence[PreparedEntry]) -> None:
         """Make the confirmations of the arrival of some messages; where the data of one is damaged, without data."""
         on_disk = reports.unread((entry, reports.COA) for entry in entries)
         make = partial(self._made, publication, entries)
-        error: Exception | None = None
         while on_disk:
-            error = yield Fetched(self._context.bodies, on_disk, make)
-            if not isinstance(error, DataDamagedError):
-                return error
-            without = damaged(on_disk, error)
-            for entry in without:
-                tell_damage(entry, str(error))
-            on_disk = [entry for entry in on_disk if entry not in without]
+            try:
+                await Fetched(self._context.bodies, on_disk, make)
+                return
+            except DataDamagedError as error:
+                without = damaged(on_disk, error)
+                for entry in without:
+                    tell_damage(entry, str(error))
+                on_disk = [entry for entry in on_disk if entry not in without]
         make()
-        yield None
-        return None
+        await PAUSE
 
     def _made(self, publication: Publication, entries: Sequence[PreparedEntry]) -> None:
         publication.report(entries, self._context.moment())
@@ -229,87 +187,64 @@ class SinkJobs:
 
     # Discarding
 
-    def discard(self, call: Call[int], names: Sequence[UnitName]) -> Steps:
-        """Discard the units of these names, as far as they are there."""
+    async def discard(self, names: Sequence[UnitName]) -> int:
+        """Discard the units of these names, as far as they are there: how many they were."""
         count = 0
         sharing = self._context.sharing
         shared = [name for name in names if sharing is not None and not self._sinks.has(name.sink)]
         if sharing is not None and shared:
-            asked = Asked(sharing, "the end of prepared units", partial(sharing.sinks.discard, shared))
-            error = yield asked
-            if error is not None:
-                fail_written(call, error, _FULL)
-                return
-            count = asked.answer
+            asked = partial(sharing.sinks.discard, shared)
+            count = await Asked(sharing, "the end of prepared units", asked)
         for name in dict.fromkeys(names):
-            done: list[PreparedUnit] = []
-            error = yield from self._in_turn(name.sink, self._discarded(name, done))
-            if error is not None:
-                fail_written(call, error, _FULL)
-                return
-            count += len(done)
-        succeed(call, count)
+            count += await self.resolve(name)
+        return count
 
-    def _in_turn(self, key: Hashable, steps: Part) -> Part:
-        turn = Turn(self._lines, key)
-        try:
-            yield turn
-            return (yield from steps)
-        finally:
-            turn.end()
+    async def resolve(self, name: UnitName) -> bool:
+        """Discard a unit, if it is there and nobody is deciding about it: whether it was."""
+        async with self.lock(name.sink):
+            return await self._discarded(name)
 
-    def _discarded(self, name: UnitName, done: list[PreparedUnit]) -> Part:
-        """Discard a unit, in slices, behind what is on its way to it; `done` has it then."""
-        error = yield Written(self._context.journal, Rows())
+    async def _discarded(self, name: UnitName) -> bool:
+        """Discard a unit, in slices, behind what is on its way to it: whether it was there."""
+        await Written(self._context.journal, Rows())
         unit = self._sinks.unit(name)
-        while error is None and unit is not None and unit.coming:
-            error = yield Written(self._context.journal, Rows())
+        while unit is not None and unit.coming:
+            await Written(self._context.journal, Rows())
             unit = self._sinks.unit(name)
-        if unit is None:
-            return error
-        while error is None and unit.state == PREPARED:
+        while unit is not None and unit.state == PREPARED:
             rows = discarding.freeze(unit)
-            error = yield Written(self._context.journal, rows, partial(self._gone, unit))
-        if error is None:
-            done.append(unit)
-        return error
+            await Written(self._context.journal, rows, partial(self._gone, unit))
+        return unit is not None
 
     def _gone(self, unit: PreparedUnit, error: Exception | None) -> None:
         if error is None or isinstance(error, StoreFullError):
             for entry in discarding.settle(self._core, unit, written=error is None):
                 self._context.bodies.gone(entry)
 
-    def _discarded_all(self, units: Sequence[PreparedUnit]) -> Steps:
+    async def _discarded_all(self, units: Sequence[PreparedUnit]) -> None:
         for unit in units:
-            error = yield from self._discarded(unit.name, [])
-            if error is not None:
+            try:
+                await self._discarded(unit.name)
+            except (MQError, StoreError) as error:
                 logger.warning("prepared unit not discarded unit=%s: %s", unit.name.text, error)
                 return
 
-    def resolve(self, name: UnitName, done: list[PreparedUnit]) -> Part:
-        """RESOLVE INDOUBT: discard a unit, if it is there and nobody is deciding about it; `done` has it then."""
-        return self._in_turn(name.sink, self._discarded(name, done))
-
-    def reset(self, name: str) -> Part:
+    async def reset(self, name: str) -> None:
         """RESET SINK: the sink belongs to no query any more, and has no units. Raises UNKNOWN_OBJECT_NAME (2085)."""
-        return self._in_turn(name, self._reset(name))
-
-    def _reset(self, name: str) -> Part:
-        sink = self._sinks.by_name.get(name)
-        if sink is None:
-            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no sink {name}")
-        sink.deciding = True
-        try:
-            error = yield Written(self._context.journal, Rows())
-            for unit in list(sink.units.values()):
-                if error is None:
-                    error = yield from self._discarded(unit.name, [])
-            if error is None and sink.ledger is not None:
-                error = yield self._dropped([(sink, sink.ledger)])
-        finally:
-            sink.deciding = False
-            self._sinks.tidy(sink)
-        return error
+        async with self.lock(name):
+            sink = self._sinks.by_name.get(name)
+            if sink is None:
+                raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no sink {name}")
+            sink.deciding = True
+            try:
+                await Written(self._context.journal, Rows())
+                for unit in list(sink.units.values()):
+                    await self._discarded(unit.name)
+                if sink.ledger is not None:
+                    await self._dropped([(sink, sink.ledger)])
+            finally:
+                sink.deciding = False
+                self._sinks.tidy(sink)
 
     def _dropped(self, ledgers: Sequence[tuple[Sink, Ledger]]) -> Written:
         rows = Rows(dropped=[(sinks.SPACE, sink.name) for sink, _ in ledgers])
@@ -331,23 +266,23 @@ class SinkJobs:
                 "prepared unit discarded unit=%s messages=%d: neither published nor touched for %d s",
                 unit.name.text, len(unit.entries), now - unit.touched,
             )  # fmt: skip
-            self._do(self.in_turn(unit.name.sink, self._orphaned(unit, now - age)))
+            self._do(self._orphaned(unit, now - age), self.lock(unit.name.sink))
         ending = self._sinks.ending(now)
         if ending:
             self._do(self._forgotten(ending))
 
-    def _orphaned(self, unit: PreparedUnit, before: float) -> Steps:
+    async def _orphaned(self, unit: PreparedUnit, before: float) -> None:
         if unit in self._sinks.orphans(before):
-            yield from self._discarded_all([unit])
+            await self._discarded_all([unit])
 
-    def _forgotten(self, ending: Sequence[tuple[Sink, Ledger]]) -> Steps:
+    async def _forgotten(self, ending: Sequence[tuple[Sink, Ledger]]) -> None:
         still = [(sink, ledger) for sink, ledger in ending if sink.ledger is ledger and not sink.deciding]
         if still:
-            yield self._dropped(still)
+            await self._dropped(still)
 
-    def _do(self, steps: Steps) -> None:
+    def _do(self, steps: Steps[None], lock: FifoLock | None = None) -> None:
         """Take steps for which no program waits."""
-        self._context.jobs.run(Job(steps, _unheard(), _nothing))
+        self._context.jobs.run(Job(steps, _unheard(), _nothing, lock=lock))
 
     def _with_effects(self, step: Callable[..., Rows], *arguments: Any) -> Rows:
         try:

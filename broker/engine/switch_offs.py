@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core.names.definitions import Define
+from broker.engine.awaits import Changed
 from broker.engine.jobs import Job
 from broker.interface.port import Call
 from broker.storage.store import StoreFullError
@@ -18,7 +19,6 @@ from broker.storage.store import StoreFullError
 if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
     from broker.engine.context import EngineContext
-    from broker.engine.jobs import Steps
 
 logger = logging.getLogger(__name__)
 
@@ -42,12 +42,13 @@ class SwitchOffs:
         call.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody else asks
         self._context.jobs.start(Job(self._steps(queue), call, _over))
 
-    def _steps(self, queue: MessageQueue) -> Steps:
+    async def _steps(self, queue: MessageQueue) -> None:
         if queue.deleted or not queue.unwritten_switch_off:
             return
-        error = yield (Define(queue.definition),)
-        if isinstance(error, StoreFullError):
-            logger.warning("NOTRIGGER not written queue=%s: %s", queue.name, error)
+        try:
+            await Changed(Define(queue.definition))
+        except StoreFullError as full:
+            logger.warning("NOTRIGGER not written queue=%s: %s", queue.name, full)
             self._context.clock.call_later(RETRY_SECONDS, partial(self._begin, queue))
 
 

@@ -12,15 +12,17 @@ from typing import TYPE_CHECKING
 import anyio
 
 from broker.core.names.definitions import COPY, GROUP_VERSION, Define, Definition, Delete
+from broker.engine.awaits import Changed
 from broker.engine.changes import Changes
 from broker.engine.jobs import Job
 from broker.interface.port import Call
+from broker.mqi.errors import MQError
+from broker.storage.store import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from broker.core.names.definitions import Change
-    from broker.engine.jobs import Steps
     from broker.sharing.desk import Desk
 
 logger = logging.getLogger(__name__)
@@ -83,9 +85,14 @@ class Copies:
         else:
             self._desk.context.jobs.run(Job(self._making(), Call(), then))
 
-    def _making(self) -> Steps:
+    async def _making(self) -> None:
         for change in list(self.missing()):
-            self._tell(change, (yield (change,)))
+            try:
+                await Changed(change)
+            except (MQError, StoreError) as error:
+                self._tell(change, error)
+            else:
+                self._tell(change, None)
 
     def _tell(self, change: Change, error: Exception | None) -> None:
         if error is None:

@@ -264,8 +264,8 @@ class Desk:
         work = partial(self.handles.open, conversation, call, descriptor, options)
         self._hold(conversation.call_order, call, work)
 
-    def register(self, conversation: Conversation, handle: Handle, done: Done) -> None:
-        self._do(partial(self.handles.register, conversation, handle), "the opening of a shared queue", done)
+    async def register(self, conversation: Conversation, handle: Handle) -> None:
+        await self.handles.register(conversation, handle)
 
     def close(self, conversation: Conversation, call: Call[int], handle: Handle, options: int) -> None:
         self._hold(conversation.call_order, call, partial(self.handles.close, conversation, call, handle))
@@ -343,11 +343,8 @@ class Desk:
     def given_back(self, starts: Mapping[MessageQueue, int]) -> None:
         self.manager.start_soon(self.triggering.given_back, starts)
 
-    def sweep(self, answer: Callable[[int], None]) -> None:
-        async def sweep() -> None:
-            answer(await self.triggering.sweep())
-
-        self.manager.start_soon(sweep)
+    async def sweep(self) -> int:
+        return await self.triggering.sweep()
 
     def _end(self, call_order: CallOrder, work: Callable[[], Coroutine[Any, Any, None]], then: Done) -> None:
         go_on = call_order.hold()
@@ -389,11 +386,9 @@ class Desk:
             self.context.perform()
             await self.copies.make()
 
-        self._do(make, "a change of shared definitions", then)
+        self.ask(make, "a change of shared definitions", then)
 
-    def _do(self, work: Callable[[], Coroutine[Any, Any, None]], what: str, then: Done) -> None:
-        """Do what is no call; then tell the outcome."""
-
+    def ask(self, work: Callable[[], Coroutine[Any, Any, None]], what: str, then: Done) -> None:
         async def do() -> None:
             error: Exception | None = None
             try:
@@ -409,10 +404,7 @@ class Desk:
 
         self.manager.start_soon(do)
 
-    def look_up(self, then: Done) -> None:
-        self._do(self._look_up, "the reading of shared definitions", then)
-
-    async def _look_up(self) -> None:
+    async def look_up(self) -> None:
         await self.repository.reload()
         made = anyio.Event()
         self.copies.refresh(made.set)
@@ -421,54 +413,30 @@ class Desk:
     def altered(self) -> None:
         self.agent.altered()
 
-    def ask(self, work: Callable[[], Coroutine[Any, Any, None]], what: str, then: Done) -> None:
-        self._do(work, what, then)
-
-    def refresh(self, done: Done, *, held: bool = False, lag: bool = False) -> None:
-        self.manager.start_soon(self._refresh, done, held, lag)
-
-    async def _refresh(self, done: Done, held: bool, lag: bool) -> None:
+    async def refresh(self, *, held: bool = False, lag: bool = False) -> None:
         try:
             await self.repository.refresh()
             if held:
                 await self.holdings.refresh(lag=lag)
-        except MQError as away:
+        except (MQError, OutcomeUnknownError) as away:
             logger.debug("what is on shared queues is not known: %s", away)
-        done(None)
 
-    def resolve(
-        self, decision: ResolveConsumerRequest, answer: Callable[[tuple[int, int], Exception | None], None]
-    ) -> None:
-        counts = [0, 0]
+    async def resolve(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
+        uuid = await self.claims.find(decision.name)
+        if uuid is None:
+            raise MQError(MQRC.NO_SUBSCRIPTION, f"there is no consumer {decision.name}")
+        return await self.claims.resolve(uuid, commit=decision.commit, pinned=decision.pinned)
 
-        async def make() -> None:
-            uuid = await self.claims.find(decision.name)
-            if uuid is None:
-                raise MQError(MQRC.NO_SUBSCRIPTION, f"there is no consumer {decision.name}")
-            counts[:] = await self.claims.resolve(uuid, commit=decision.commit, pinned=decision.pinned)
-
-        self._do(make, "a decision about a consumer", lambda error: answer((counts[0], counts[1]), error))
-
-    def carry_out(
-        self,
-        request: ScopedRequest | GroupRequest,
-        answer: Callable[[Sequence[CommandReply], Exception | None], None],
-    ) -> None:
-        replies: list[CommandReply] = []
-
-        async def make() -> None:
-            if isinstance(request, ScopedRequest):
-                replies.extend(await self.orders.send(request))
-            elif isinstance(request, PeerUnitsRequest | ResolvePeerUnitRequest):
-                replies.extend(await self.peer_units.carry_out(request))
-            elif isinstance(request, MembersRequest):
-                replies.extend(await displayed(self, request))
-            elif isinstance(request, MoveRequest):
-                replies.append(await self.moving.carry_out(request))
-            else:
-                replies.append(await self.structures.carry_out(request))
-
-        self._do(make, "a command", lambda error: answer(replies, error))
+    async def carry_out(self, request: ScopedRequest | GroupRequest) -> Sequence[CommandReply]:
+        if isinstance(request, ScopedRequest):
+            return await self.orders.send(request)
+        if isinstance(request, PeerUnitsRequest | ResolvePeerUnitRequest):
+            return await self.peer_units.carry_out(request)
+        if isinstance(request, MembersRequest):
+            return await displayed(self, request)
+        if isinstance(request, MoveRequest):
+            return [await self.moving.carry_out(request)]
+        return [await self.structures.carry_out(request)]
 
     async def explain(self, route: Route, wanted: Wanted) -> Explanation:
         queue = route.queue

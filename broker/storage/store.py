@@ -32,29 +32,34 @@ __all__ = [
     "Rows",
     "Run",
     "Store",
+    "StoreError",
     "StoreFailedError",
     "StoreFullError",
     "StoreUnusableError",
 ]
 
 
-class StoreFullError(Exception):
+class StoreError(Exception):
+    """The store has not done, or may not have done, what was asked of it."""
+
+
+class StoreFullError(StoreError):
     """There is no room; nothing of the batch was written, and trying again later may work."""
 
 
-class StoreFailedError(Exception):
+class StoreFailedError(StoreError):
     """A write failed and nobody can say how much of it is there: the manager must stop and read the store again."""
 
 
-class StoreUnusableError(Exception):
+class StoreUnusableError(StoreError):
     """The store cannot be opened: another manager has it, it is of a newer version, or it is damaged."""
 
 
-class BackupFailedError(Exception):
+class BackupFailedError(StoreError):
     """No backup was made; nothing of it is left where it was to be. The store goes on as before."""
 
 
-class DataDamagedError(Exception):
+class DataDamagedError(StoreError):
     """The data of some messages is not what was put. The messages stay where they are, and the store goes on.
 
     `ids` says of which messages; the text names the file.

@@ -12,25 +12,28 @@ import pytest
 from broker import MQError
 from broker.commands.attributes import altered
 from broker.core.names.definitions import Define
-from broker.engine.jobs import Job, Look
+from broker.engine.awaits import PAUSE, Changed, FifoLock, Look
+from broker.engine.jobs import Job
 from broker.interface import Call
 from broker.mqi import MQOO, MQRC, ObjectDescriptor
 from broker.storage.store import StoreFailedError, StoreFullError
 from tests.engine.bench import Bench, opened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable
 
-    from broker.core.names.definitions import Definition
+    from broker.core.names.definitions import Change, Definition
     from broker.engine.conversation import Conversation
-    from broker.engine.jobs import LookingSteps, Steps
+    from broker.engine.jobs import Steps
     from broker.storage.store import Done
 
 MODEL = ObjectDescriptor(object_name="SYSTEM.DEFAULT.MODEL.QUEUE")
 
 
-class Asked(Look):
+class Asked(Look[None]):
     """A look that answers when the test does."""
+
+    answer = None
 
     def __init__(self, fault: Exception | None = None) -> None:
         self._fault = fault
@@ -46,8 +49,10 @@ class Asked(Look):
         self.done = done
 
 
-class Answered(Look):
+class Answered(Look[None]):
     """A look that answers at once."""
+
+    answer = None
 
     def begin(self, done: Done) -> None:
         done(None)
@@ -61,36 +66,43 @@ class Program:
         self.port: Conversation = bench.manager.converse("test")
         self.seen: list[Any] = []
 
-    def asking(self, *looks: Look) -> Call[int]:
+    def asking(self, *looks: Look[None]) -> Call[int]:
         """A call that only looks. It is answered with the number of looks."""
-        return self._issued(lambda call: self.port.call_order.look(call, self._asking(call, looks)))
+        return self._issued(lambda call: self.port.call_order.look(call, self._asking(looks)))
 
-    def changing(self, name: str, *looks: Look) -> Call[int]:
+    def changing(self, name: str, *looks: Look[None]) -> Call[int]:
         """A call that looks and then describes Q by this name."""
-        return self._issued(lambda call: self.port.call_order.change(call, self._changing(call, name, looks)))
+        return self._issued(lambda call: self.port.call_order.change(call, self._changing(name, looks)))
 
-    def steps(self, make: Callable[[Call[int]], LookingSteps]) -> Call[int]:
-        return self._issued(lambda call: self.port.call_order.look(call, make(call)))
+    def steps(self, make: Callable[[], Steps[int]]) -> Call[int]:
+        return self._issued(lambda call: self.port.call_order.look(call, make()))
 
     def _issued(self, make: Callable[[Call[int]], None]) -> Call[int]:
         return self.port.call_order.after_own_writes(Call(), make)
 
-    def _asking(self, call: Call[int], looks: tuple[Look, ...]) -> Generator[Look | None, Exception | None]:
+    async def _asking(self, looks: tuple[Look[None], ...]) -> int:
         try:
             for look in looks:
-                self.seen.append((yield look))
-            call.set_result(len(looks))
+                self.seen.append(await outcome(look))
         finally:
             self.seen.append("over")
+        return len(looks)
 
-    def _changing(self, call: Call[int], name: str, looks: tuple[Look, ...]) -> Steps:
+    async def _changing(self, name: str, looks: tuple[Look[None], ...]) -> int:
         for look in looks:
-            self.seen.append((yield look))
+            self.seen.append(await outcome(look))
         self.seen.append(f"{name} on {description(self.bench)!r}")
-        error = yield (Define(described(self.bench, name)),)
-        self.seen.append((name, error))
-        if not call.done():
-            call.set_result(0)
+        self.seen.append((name, await outcome(Changed(Define(described(self.bench, name))))))
+        return 0
+
+
+async def outcome(awaited: Look[None] | Changed) -> Exception | None:
+    """The error with which that ended."""
+    try:
+        await awaited
+    except Exception as error:
+        return error
+    return None
 
 
 def description(bench: Bench) -> Any:
@@ -151,7 +163,10 @@ async def test_a_job_is_told_the_error_with_which_a_look_or_a_change_ended() -> 
         error = StoreFailedError("no answer")
         look.done(error)
         assert await call == 2
-        assert program.seen == [error, None, "over"]
+        told = program.seen[0]
+        assert (type(told), str(told)) == (StoreFailedError, "no answer")
+        assert told is not error  # which another job may be told too: each raises its own
+        assert program.seen[1:] == [None, "over"]
         bench.store.fill()
         assert await program.changing("x" * 64) == 0
         refused = program.seen[-1][1]
@@ -261,14 +276,14 @@ async def test_a_look_that_cannot_begin_is_one_that_ended_with_an_error(fault: E
 async def test_a_mistake_in_a_job_answers_its_call_and_the_next_is_made(
     before: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def wrong(call: Call[int]) -> LookingSteps:
+    async def wrong() -> int:
         for _ in range(before):
-            yield Answered()
+            await Answered()
         raise KeyError("injected")
 
-    def refused(call: Call[int]) -> LookingSteps:
+    async def refused() -> int:
         for _ in range(before):
-            yield Answered()
+            await Answered()
         raise MQError(MQRC.Q_MGR_NOT_AVAILABLE, "nobody there")
 
     async with opened() as bench:
@@ -279,6 +294,109 @@ async def test_a_mistake_in_a_job_answers_its_call_and_the_next_is_made(
         assert calls[2].result() == 1
         assert caplog.text.count("KeyError: 'injected'") == 1
         await works(bench)
+
+
+@pytest.mark.parametrize(
+    ("error", "answer"),
+    [(StoreFullError("no room"), MQRC.STORAGE_MEDIUM_FULL), (StoreFailedError("cut off"), MQRC.CONNECTION_BROKEN)],
+)
+async def test_an_error_of_the_store_that_a_job_lets_through_answers_its_call(
+    error: Exception, answer: MQRC, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def asking() -> int:
+        await look
+        return 0
+
+    async with opened() as bench:
+        program, look = Program(bench), Asked()
+        call = program.steps(asking)
+        await turns()
+        look.done(error)
+        await turns()
+        assert reason(call) == answer
+        assert not caplog.records
+
+
+async def test_a_job_that_awaits_what_nobody_would_resume_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
+    async def sleeping() -> int:
+        await asyncio.sleep(0)
+        return 0
+
+    async def waiting() -> int:
+        await asyncio.get_running_loop().create_future()
+        return 0
+
+    async with opened() as bench:
+        program = Program(bench)
+        calls = [program.steps(sleeping), program.steps(waiting)]
+        await turns(30)
+        assert [reason(call) for call in calls] == [MQRC.UNEXPECTED_ERROR, MQRC.UNEXPECTED_ERROR]
+        for kind in ("NoneType", "Future"):
+            assert f"TypeError: a job awaits pauses, changes and looks, not {kind}" in caplog.text
+        await works(bench)
+
+
+class Locked:
+    """Jobs that need the lock of a key from their begin to their end, and what they have done."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._jobs = bench.manager.context.jobs
+        self.lines: dict[Any, Any] = {}
+        self.done: list[str] = []
+
+    def run(self, name: str, look: Look[None], key: str = "key") -> Call[str]:
+        call: Call[str] = Call()
+        call.add_done_callback(lambda done: done.exception())
+        lock = FifoLock(self.lines, key)
+        self._jobs.start(Job(self._steps(name, look), call, partial(self.done.append, f"{name} over"), lock=lock))
+        return call
+
+    async def _steps(self, name: str, look: Look[None]) -> str:
+        self.done.append(name)
+        await look
+        return name
+
+    def in_part(self, name: str, look: Look[None]) -> Call[str]:
+        """A job that needs the lock for a part of its steps."""
+        call: Call[str] = Call()
+        call.add_done_callback(lambda done: done.exception())
+        self._jobs.start(Job(self._part(name, look), call, partial(self.done.append, f"{name} over")))
+        return call
+
+    async def _part(self, name: str, look: Look[None]) -> str:
+        async with FifoLock(self.lines, "key"):
+            return await self._steps(name, look)
+
+
+async def test_jobs_with_the_lock_of_one_key_follow_one_another() -> None:
+    async with opened() as bench:
+        locked, looks = Locked(bench), [Asked(), Asked(), Asked()]
+        first, second, third = locked.run("a", looks[0]), locked.in_part("b", looks[1]), locked.run("c", looks[2])
+        other = locked.run("other", Answered(), key="another")
+        await turns()
+        assert (locked.done, other.result()) == (["a", "other", "other over"], "other")
+        looks[0].done(MQError(MQRC.Q_FULL))
+        await turns()
+        assert reason(first) == MQRC.Q_FULL
+        assert locked.done[3:] == ["a over", "b"]
+        looks[1].done(None)
+        await turns()
+        assert (second.result(), locked.done[5:]) == ("b", ["b over", "c"])
+        looks[2].done(None)
+        await turns()
+        assert third.result() == "c"
+        assert not locked.lines
+
+
+async def test_the_end_of_the_queue_manager_leaves_nobody_in_line_for_a_lock(caplog: pytest.LogCaptureFixture) -> None:
+    async with opened() as bench:
+        locked = Locked(bench)
+        calls = [locked.run("a", Asked()), locked.in_part("b", Asked()), locked.run("c", Asked())]
+        await turns()
+    assert [reason(call) for call in calls] == [MQRC.Q_MGR_STOPPING] * 3
+    assert locked.done == ["a", "a over", "b over", "c over"]
+    assert not locked.lines
+    assert not caplog.records
 
 
 async def test_jobs_that_change_stand_still_for_a_change_and_those_that_look_go_on() -> None:
@@ -307,16 +425,16 @@ async def test_two_jobs_that_change_very_much_take_turns() -> None:
     async with opened() as bench:
         changed: list[str] = []
 
-        def changes(name: str, call: Call[int]) -> Steps:
+        async def changes(name: str) -> int:
             for _ in range(3):
                 changed.append(name)
-                yield (Define(bench.manager.core.objects.definitions["QUEUE", "Q"]),)
-                yield None
-            call.set_result(0)
+                await Changed(Define(bench.manager.core.objects.definitions["QUEUE", "Q"]))
+                await PAUSE
+            return 0
 
         def issued(name: str) -> Call[int]:
             port = bench.manager.converse(name)
-            return port.call_order.in_order(Call(), lambda call: port.call_order.change(call, changes(name, call)))
+            return port.call_order.in_order(Call(), lambda call: port.call_order.change(call, changes(name)))
 
         await asyncio.gather(issued("a"), issued("b"))
         assert changed == ["a", "b", "a", "b", "a", "b"]
@@ -324,32 +442,33 @@ async def test_two_jobs_that_change_very_much_take_turns() -> None:
 
 async def test_of_several_changes_none_is_made_after_one_that_could_not_be() -> None:
     async with opened() as bench:
-        told: list[tuple[Exception | None, str]] = []
+        told: list[tuple[object, str]] = []
 
-        def changes(call: Call[int]) -> Steps:
-            for first, second in ("a", "b"), ("c", "d"):
-                error = yield (Define(described(bench, first)), Define(described(bench, second)))
-                told.append((error, description(bench)))
-            call.set_result(0)
+        async def changes() -> int:
+            for pair in ("a", "b"), ("c", "d"):
+                defined: list[Change] = [Define(described(bench, name)) for name in pair]
+                error = await outcome(Changed(*defined))
+                told.append((error and str(error), description(bench)))
+            return 0
 
         full = StoreFullError("no room")
         bench.store.fail_next(full)
         port = bench.manager.converse("test")
-        await port.call_order.in_order(Call(), lambda call: port.call_order.change(call, changes(call)))
-        assert told == [(full, ""), (None, "d")]
+        await port.call_order.in_order(Call(), lambda call: port.call_order.change(call, changes()))
+        assert told == [("no room", ""), (None, "d")]
 
 
 async def test_a_job_is_over_once_when_the_queue_manager_ends_while_its_change_is_written() -> None:
     async with opened() as bench:
         over: list[str] = []
 
-        def change(call: Call[int]) -> Steps:
-            yield (Define(described(bench, "x")),)
-            call.set_result(0)
+        async def change() -> int:
+            await Changed(Define(described(bench, "x")))
+            return 0
 
         call: Call[int] = Call()
         bench.store.hold()
-        bench.manager.context.jobs.start(Job(change(call), call, partial(over.append, "over")))
+        bench.manager.context.jobs.start(Job(change(), call, partial(over.append, "over")))
         await bench.store.wait_held()
         bench.manager._end()
         assert reason(call) == MQRC.Q_MGR_STOPPING

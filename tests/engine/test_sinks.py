@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from broker.core.moment import Moment
-    from broker.engine.jobs import Steps
     from broker.interface.port import Port
     from tests.engine.bench import Bench
 
@@ -624,14 +623,8 @@ async def test_a_sink_without_a_query_remembers_for_a_while_what_it_has_publishe
 
 async def reset(bench: Bench, name: str) -> None:
     """RESET SINK, as a script does it."""
-    call: Call[int] = Call()
-
-    def steps() -> Steps:
-        error = yield from bench.manager.sinks.reset(name)
-        assert error is None
-        call.set_result(0)
-
-    bench.manager.context.jobs.run(Job(steps(), call, lambda: None))
+    call: Call[None] = Call()
+    bench.manager.context.jobs.run(Job(bench.manager.sinks.reset(name), call, lambda: None))
     await answer(call)
 
 

@@ -20,8 +20,8 @@ from broker.core.prepared.sink import Sink
 from broker.core.prepared.sinks import Sinks
 from broker.core.prepared.staging import Staging
 from broker.engine import claim_jobs, ranges, sink_jobs
+from broker.engine.awaits import FifoLock, Written
 from broker.engine.claim_jobs import ClaimJobs
-from broker.engine.looks import Written
 from broker.engine.sink_jobs import SinkJobs
 from broker.mqi import MQRC
 from broker.mqi.errors import MQError
@@ -65,9 +65,9 @@ def no_pin() -> AbstractContextManager[None]:
         finally:
             self.pinned = pinned
 
-    def claim_anyway(self: ClaimJobs, call: Any, consumer: Consumer, start: int, limits: Any) -> Any:
+    async def claim_anyway(self: ClaimJobs, consumer: Consumer, start: int, limits: Any) -> Any:
         consumer.pinned = min(consumer.pinned, max(start, consumer.acknowledged))
-        yield from claim(self, call, consumer, start, limits)
+        return await claim(self, consumer, start, limits)
 
     return _patched((Consumer, "check_position", check_position), (ClaimJobs, "claim", claim_anyway))
 
@@ -76,9 +76,9 @@ def generation_first() -> AbstractContextManager[None]:
     """A register raises the generation, and is checked afterwards."""
     register = ClaimJobs.register
 
-    def raise_first(self: ClaimJobs, call: Any, consumer: Consumer, *position: Any) -> Any:
-        yield self._changed(consumer, generation=consumer.generation + 1)
-        yield from register(self, call, consumer, *position)
+    async def raise_first(self: ClaimJobs, consumer: Consumer, *position: Any) -> Any:
+        await self._changed(consumer, generation=consumer.generation + 1)
+        return await register(self, consumer, *position)
 
     return _patched((ClaimJobs, "register", raise_first))
 
@@ -131,7 +131,7 @@ def pinned_claims_go_back() -> AbstractContextManager[None]:
 
 def no_turns() -> AbstractContextManager[None]:
     """Calls about one consumer do not follow one another."""
-    return _patched((ClaimJobs, "in_turn", lambda _self, _consumer, steps: steps))
+    return _patched((ClaimJobs, "lock", lambda _self, _consumer: FifoLock({}, "")))
 
 
 def unchained_claims() -> AbstractContextManager[None]:
@@ -152,18 +152,32 @@ def unchained_claims() -> AbstractContextManager[None]:
             ahead[consumer] = consumer.next + len(entries)
             consumer.next = settled
 
-    def unchained(self: ClaimJobs, consumer: Consumer, limits: Any) -> Any:
-        steps, error = claim(self, consumer, limits), None
-        try:
+    class Unchained:
+        """A claim, with its writes sent."""
+
+        def __init__(self, steps: Any) -> None:
+            self._steps = steps
+
+        def __await__(self) -> Any:
+            error: Exception | None = None
             while True:
                 with _patched((claim_jobs, "Written", Sent)):
-                    step = steps.send(error)
-                error = yield step
-        except StopIteration as end:
-            waited = yield Written(self._context.journal, Rows())
-            return end.value or waited
+                    try:
+                        step = self._steps.send(None) if error is None else self._steps.throw(error)
+                    except StopIteration:
+                        return
+                try:
+                    yield step
+                    error = None
+                except Exception as told:
+                    error = told
+
+    async def unchained(self: ClaimJobs, consumer: Consumer, limits: Any) -> None:
+        try:
+            await Unchained(claim(self, consumer, limits))
         finally:
             ahead.pop(consumer, None)
+        await Written(self._context.journal, Rows())
 
     return _patched((claiming, "freeze", numbered), (ClaimJobs, "_claim", unchained))
 
@@ -171,7 +185,7 @@ def unchained_claims() -> AbstractContextManager[None]:
 def unchained_acknowledges() -> AbstractContextManager[None]:
     """The slices of an acknowledge are written without waiting for the one before."""
 
-    def acknowledge(self: ClaimJobs, consumer: Consumer, to: int) -> Any:
+    async def acknowledge(self: ClaimJobs, consumer: Consumer, to: int) -> None:
         first, left = consumer.acknowledged, consumer.claims[: max(to - consumer.acknowledged, 0)]
         while left:
             part, left = left[: claiming.SLICE_LENGTH], left[claiming.SLICE_LENGTH :]
@@ -179,7 +193,7 @@ def unchained_acknowledges() -> AbstractContextManager[None]:
             consumer.acknowledged += len(part)
             Written(self._context.journal, ended.rows, partial(self._ended, consumer, ended)).begin(_nothing)
         consumer.acknowledged = first
-        return (yield Written(self._context.journal, Rows()))
+        await Written(self._context.journal, Rows())
 
     return _patched((ClaimJobs, "_acknowledge", acknowledge))
 
@@ -269,10 +283,10 @@ def abort_of_all() -> AbstractContextManager[None]:
     """An abort discards all units of the batch."""
     discard = SinkJobs.discard
 
-    def of_batch(self: SinkJobs, call: Any, names: Any) -> Any:
+    def of_batch(self: SinkJobs, names: Any) -> Any:
         batches = {(name.sink, name.batch) for name in names}
         units = self._core.sinks.units.values()
-        return discard(self, call, [unit.name for unit in units if (unit.name.sink, unit.name.batch) in batches])
+        return discard(self, [unit.name for unit in units if (unit.name.sink, unit.name.batch) in batches])
 
     return _patched((SinkJobs, "discard", of_batch))
 
@@ -297,7 +311,7 @@ def early_ledger() -> AbstractContextManager[None]:
     return _patched(
         (Publication, "freeze", frozen),
         (Publication, "settle", settled),
-        (SinkJobs, "in_turn", lambda _self, _key, steps: steps),
+        (SinkJobs, "lock", lambda _self, _key: FifoLock({}, "")),
         (Sinks, "deciding", lambda *_: False),
     )
 
