@@ -45,6 +45,7 @@ from broker.interface.port import (
     PendingStarts,
     Placed,
     PlacedMany,
+    Port,
 )
 from broker.mqi import checks
 from broker.mqi.attributes import MQIA
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from broker.engine.manager import QueueManager
     from broker.engine.room import Room
     from broker.engine.tags import TagUse
-    from broker.interface.port import Port
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -78,7 +78,7 @@ _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 
 
-class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
+class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
     """One connection to the queue manager."""
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:

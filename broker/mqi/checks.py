@@ -45,7 +45,7 @@ PADDING: Final = " \0"
 """What is not part of a text where it stands at its end."""
 
 TOKEN_LENGTH: Final = 16
-_ID_LENGTH: Final = 24
+ID_LENGTH: Final = 24
 _USER_LENGTH: Final = 12
 _SELECTION_LENGTH: Final = 10_240
 _RECORDS_MAX: Final = 65_535
@@ -118,7 +118,7 @@ def _bytes(shortest: int, longest: int) -> Kind:
     return data
 
 
-_identifier: Final = _bytes(_ID_LENGTH, _ID_LENGTH)
+_identifier: Final = _bytes(ID_LENGTH, ID_LENGTH)
 _accounting_token: Final = _bytes(0, DESCRIPTOR_SIZES["accounting_token"])
 
 
@@ -215,7 +215,7 @@ def _identified(md: MessageDescriptor) -> MessageDescriptor:
     """The descriptor, its identifiers checked."""
     msg_id, correl_id, group_id = md.msg_id, md.correl_id, md.group_id
     if type(msg_id) is type(correl_id) is type(group_id) is bytes and (
-        len(msg_id) == len(correl_id) == len(group_id) == _ID_LENGTH
+        len(msg_id) == len(correl_id) == len(group_id) == ID_LENGTH
     ):
         return md
     return _with(md, _changes(_IDENTIFIERS, (msg_id, correl_id, group_id), MQRC.MD_ERROR))

@@ -15,8 +15,8 @@ from broker.engine.mistakes import mistake
 from broker.engine.slices import SLICE_SECONDS
 from broker.mqi.reasons import MQRC
 from broker.server.flow import FREE_BYTES
-from broker.wire import arguments
 from broker.wire.frames import Frame, Verb, WireError
+from broker.wire.verbs import STARTED
 
 if TYPE_CHECKING:
     from broker.clock import Timer
@@ -93,7 +93,7 @@ class Intake:
                 verb = frame[0]
                 if recorded:
                     self._record(frame)
-                if verb in arguments.STARTED:
+                if verb in STARTED:
                     start(frame)
                 else:
                     others[verb](frame)

@@ -127,7 +127,10 @@ class Verb(IntEnum):
     REPLIES = 68  # the first command replies of a MQSC, and true or nothing; its ANSWER brings the last ones likewise
 
 
-CALLS: Final = frozenset(verb for verb in Verb if Verb.CONNECT <= verb < Verb.ANSWER) - {Verb.TAKEN, Verb.CANCEL}
+ANSWERS: Final = frozenset({Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED, Verb.REPLIES})
+"""The verbs with which the queue manager answers."""
+
+CALLS: Final = frozenset(verb for verb in Verb if verb >= Verb.CONNECT) - ANSWERS - {Verb.TAKEN, Verb.CANCEL}
 """The verbs that a program calls the queue manager with."""
 
 IDS_MAX: Final = 500

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgpack
 
 from broker.wire.foreign import foreign
-from broker.wire.frames import CALL_MAX, CALLS, CONVERSATION_MAX, FRAME_BYTES, Frame, Verb, WireError
+from broker.wire.frames import ANSWERS, CALL_MAX, CALLS, CONVERSATION_MAX, FRAME_BYTES, Frame, Verb, WireError
 from broker.wire.unpacking import Payload, unpack, unpack_careful
 
 _LENGTH: Final = Struct(">I")
@@ -44,8 +44,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-_ANSWERS: Final = frozenset({Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED, Verb.REPLIES})
-_TALK: Final = CALLS | _ANSWERS | {Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL}
+_TALK: Final = CALLS | ANSWERS | {Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL}
 
 TRANSITIONS: Final[dict[State, dict[int, State]]] = {
     State.NEW: {Verb.HELLO: State.OFFERED, Verb.REFUSED: State.CLOSED},
@@ -57,7 +56,7 @@ TRANSITIONS: Final[dict[State, dict[int, State]]] = {
 
 _SENDS: Final[dict[Role, frozenset[int]]] = {
     Role.CLIENT: CALLS | {Verb.HELLO, Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL},
-    Role.SERVER: _ANSWERS | {Verb.WELCOME, Verb.REFUSED, Verb.HEARTBEAT},
+    Role.SERVER: ANSWERS | {Verb.WELCOME, Verb.REFUSED, Verb.HEARTBEAT},
 }
 
 

@@ -71,6 +71,11 @@ class DescriptorPacker:
         return packed
 
 
+def packed_descriptor(md: MessageDescriptor | None) -> bytes | None:
+    """MQMD as a frame carries it; None where the call was given none."""
+    return None if md is None else _packed(md.to_tuple())
+
+
 def packed_put_options(options: PutMessageOptions) -> bytes:
     """MQPMO as a frame carries it; what is for distribution lists comes last, where there is any."""
     fields: tuple[Any, ...] = _put_values(options)
@@ -89,7 +94,7 @@ def object_fields(od: ObjectDescriptor) -> tuple[Any, ...]:
     fields: tuple[Any, ...] = _object_values(od)
     if od.records:
         fields = (*fields, _each(od.records, ObjectRecord, _object_record_values))
-    return tuple(map(sendable, fields))
+    return fields
 
 
 def sendable(value: object) -> object:
