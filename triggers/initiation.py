@@ -339,7 +339,7 @@ class InitiationMonitor(Lifetime):
     async def _call(self, handler: HandlerFunction, trigger: MQTM, guard: PoisonGuard) -> None:
         connection = await connected(self._source, trigger.process_name)
         connection.before_backout = partial(self._capacity.alone, trigger.q_name, self._clock, RETRY_MIN)
-        guard.watch(connection)
+        connection.guard = guard
         async with connection:
             await called(handler, trigger.to_tmc2(connection.q_mgr_name), connection)
 

@@ -11,8 +11,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import traceback
 from contextvars import ContextVar
+from functools import partial
+from inspect import iscoroutine
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,7 +25,7 @@ from broker import Portal, SyncConnection
 from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement, tail, text_of, traceback_of
 from triggers.attempt import Attempt
 from triggers.bodies import UnreadableError
-from triggers.unawaited import attempt, watched
+from triggers.unawaited import Watched, attempt
 from triggers.verdicts import BatchError, Later, Reject
 
 if TYPE_CHECKING:
@@ -137,7 +140,7 @@ class Run:
         assert self._connection is not None
         if self.portal is not None:
             return SyncConnection(self._connection, self.portal)
-        return self._connection.watched(lambda made, caller: watched(made, caller, self))
+        return self._connection.watched(partial(Watched, self))
 
     def unreadable(self, place: int, error: UnreadableError) -> None:
         """The message at this place of a batch cannot be read: it fails alone."""
@@ -405,8 +408,12 @@ def _waits_at(task: asyncio.Task[None]) -> str:
     """Where a task waits, as a traceback: the handler, and what it awaits, down to what is not a coroutine."""
     frames = []
     awaited: Any = task.get_coro()
-    while (frame := getattr(awaited, "cr_frame", None)) is not None:
-        frames.append((frame, frame.f_lineno))
-        awaited = awaited.cr_await
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None)
+        if frame is not None:
+            frames.append((frame, frame.f_lineno))
+            awaited = awaited.cr_await
+        else:  # an `__await__` stands between, such as that of a watched call
+            awaited = next(filter(iscoroutine, gc.get_referents(awaited)), None)
     theirs = dropwhile(lambda each: _is_own(each[0]), frames)
     return "".join(traceback.StackSummary.extract(theirs).format())

@@ -222,7 +222,7 @@ class Queue:
             raise
         message = Message(delivery, opened)
         guard = self._connection.guard
-        if guard is not None and in_unit(gmo.options, delivery) and not await guard.admits(message):
+        if guard is not None and in_unit(gmo.options, delivery) and not await guard.admits(self._connection, message):
             return await self.get(md, options, max_length=max_length, wait=wait)
         if unit is not None:
             unit.count_get(gmo.options, delivery)
@@ -254,7 +254,7 @@ class Queue:
             deliveries = [
                 each
                 for each in deliveries
-                if not in_unit(gmo.options, each) or await guard.admits(Message(each, opened))
+                if not in_unit(gmo.options, each) or await guard.admits(self._connection, Message(each, opened))
             ]
             if not deliveries:
                 return await self.get_many(count, md, options, wait=wait)

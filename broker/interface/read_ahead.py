@@ -121,7 +121,7 @@ class ReadAhead:
                 await self._fetch()
             message = self._messages.popleft()
             self._last = message.token
-            if connection.guard is None or await connection.guard.admits(message):
+            if connection.guard is None or await connection.guard.admits(connection, message):
                 break
         if connection.unit is not None:
             connection.unit.gets += 1

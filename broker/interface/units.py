@@ -31,8 +31,10 @@ T = TypeVar("T")
 class Guard(Protocol):
     """Looks at the messages that a program gets under syncpoint, for whoever gave it its connection."""
 
-    async def admits(self, message: Message) -> bool:
-        """Whether the program is given this message, which is in the unit of work; otherwise it is given the next."""
+    async def admits(self, connection: Connection, message: Message) -> bool:
+        """Whether the program of this connection is given this message, which is in its unit of work; otherwise it is
+        given the next.
+        """
 
     def committed(self) -> None:
         """The program has committed the unit of work."""

@@ -128,9 +128,13 @@ class Handle:
         self.selector: Selector | None = None  # only messages of which this is true are there for it
         self.position = AT_REST
         self.marked: set[Entry] = set()
-        self.marker = Marker(self)
         self.waiting: dict[Waiter, None] = {}
         self.last_calls = LastCalls()
+
+    @property
+    def marker(self) -> Marker:
+        """The owner of its browse marks."""
+        return Marker(self)
 
     def usable_queue(self) -> LocalQueue:
         """Its queue; raises HOBJ_ERROR (2019), Q_DELETED (2052), OBJECT_CHANGED (2041)."""
