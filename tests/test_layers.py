@@ -34,7 +34,7 @@ MAY_IMPORT = {
     "sharing": {"clock", "commands", "config", "core", "engine", "interface", "mqi", "storage"},
     "server": {"clock", "commands", "config", "engine", "interface", "mqi", "wire"},
     "testing": {"", "clock", "mqi", "storage"},
-    "benchmarks": {"", "interface", "mqi", "wire"},
+    "benchmarks": {"", "interface", "mqi"},
     "cli": {
         "",
         "benchmarks",
