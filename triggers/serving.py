@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker import Clock, Connection, Delivered, Deliveries
     from broker.mqi import Settled, Settlement
     from triggers.handler import Handler
-    from triggers.loop_watch import LoopWatch
+    from triggers.loop_watch import HandlerWatch
     from triggers.outcomes import OutcomeLog
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Service:
         self.owner = owner
         self.app = app
         self.around: Callable[[Run, Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]] | None = None
-        self.watch: LoopWatch | None = None
+        self.watch: HandlerWatch | None = None
         self.replies: Callable[[Run, object], Awaitable[None]] | None = None
         self.limiter = anyio.CapacityLimiter(handler.concurrency)
         self.cancelled_runs = 0
