@@ -191,6 +191,8 @@ class Service:
                 self.taken += 1
                 run = Run(self, delivered)
                 self.runs.add(run)
+                if self.watch is not None:
+                    self.watch.began()
                 self._unsettled += 1
                 run.task = asyncio.Task(run.live(), loop=loop, name=name)  # a third cheaper than `create_task`
 

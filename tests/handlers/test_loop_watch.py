@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.handlers.apps import Seen, Shop
 from triggers.loop_watch import HandlerWatch, where
 
 HANDLERS: dict[asyncio.Task[object], str] = {}
@@ -49,6 +50,22 @@ async def test_h13_4_a_handler_that_holds_the_loop_is_named_with_the_line(
     assert "handler=shop:ship" in record.getMessage()
     assert f"{__file__}:" in record.getMessage()
     assert record.getMessage().partition(" in ")[2].startswith("hold;")
+
+
+async def test_a_handler_of_an_app_that_holds_the_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    async with Shop() as shop:
+        seen = Seen()
+
+        @shop.app.handler("Q")
+        async def handle(body: str) -> None:
+            hold(0.5)
+            seen.add(body)
+
+        async with shop.running():
+            await shop.app.put("Q", "a")
+            await seen.so_many(1)
+    (record,) = (each for each in caplog.records if each.name == "triggers.loop_watch")
+    assert "<locals>.handle held_s=" in record.getMessage()
 
 
 async def test_each_handler_is_named_once_a_minute(watch: HandlerWatch, caplog: pytest.LogCaptureFixture) -> None:
