@@ -8,30 +8,31 @@ see; here it is a number.
 from __future__ import annotations
 
 import asyncio
-import time
+import os
+import subprocess
+import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import pytest
 
-from broker import QueueManager
-from broker.clock import Clock
 from broker.config import LimitsConfig, ListenerConfig
 from broker.mqi import MQGMO, MQOO, MQPMO, GetMessageOptions, ObjectDescriptor, PutMessageOptions
 from broker.server import Server
 from broker.server.session import Session
-from broker.storage import upkeep
-from broker.storage.log import pace
 from broker.wire import Endpoint, Role, Verb
 from broker.wire.structures import object_fields, packed_get_options, packed_put_options
+from tests.benchmarks.paths import ROOT, fast_manager
 from tests.calls import Calls
 from tests.server.fakes import HELLO, FakeTransport
-from tests.stores import log_store
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from broker import QueueManager
+
+UNMEASURED: Final = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_")}
 TURNS_MAX: Final = 10
 DATA: Final = b"x" * 256
 PUT: Final = packed_put_options(PutMessageOptions())
@@ -112,17 +113,9 @@ class Line:
 
 
 @pytest.fixture
-async def manager(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[QueueManager]:
-    """A queue manager on a disk that is always fast. Its clock is the real one: a virtual one counts. But the date
-    stands still, and the store is never idle: a tick between two puts, a batch after a pause cost some calls more.
-    """
-    monkeypatch.setattr(upkeep, "IDLE_SECONDS", 3600.0)
-    now = time.time()
-    monkeypatch.setattr(Clock, "time", staticmethod(lambda: now))
-    monkeypatch.setattr(pace, "_FAST", 1e9)
-    monkeypatch.setattr(pace, "_SLOW", 1e9)
-    monkeypatch.setattr("broker.storage.disk.file_system.warnings", lambda _: [])
-    async with QueueManager.open(name="QM1", store=log_store(tmp_path / "data")) as manager:
+async def manager(tmp_path: Path) -> AsyncIterator[QueueManager]:
+    """A queue manager on a disk that is always fast. Its clock is the real one: a virtual one counts."""
+    async with fast_manager(tmp_path) as manager:
         yield manager
 
 
@@ -191,6 +184,14 @@ async def test_a_put_that_meets_a_waiting_get_is_answered_behind_it_in_the_secon
     cost = min(costs)
     assert (cost.python <= most, cost.turns) == (True, 2), f"{cost}: {' '.join(line.names)}"
     other.session.connection_lost(None)
+
+
+@pytest.mark.parametrize(("way", "most"), [("tcp-put", 137), ("app-handler", 479)])
+def test_a_way_calls_few_functions_from_end_to_end(way: str, most: int) -> None:
+    """In a process of its own: what other tests have loaded would be gone through too."""
+    command = [sys.executable, "-m", "tests.benchmarks.paths", way]
+    told = subprocess.run(command, capture_output=True, check=True, text=True, cwd=ROOT, env=UNMEASURED).stdout
+    assert int(told.split()[1]) <= most, told
 
 
 async def test_the_answers_to_what_becomes_durable_together_leave_in_one_write(
