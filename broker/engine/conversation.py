@@ -421,6 +421,11 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
     ) -> None:
         try:
             descriptor = checks.object_descriptor(descriptor)
+            known = self.core.route_of_put1(self.hconn, descriptor)
+            if known is not None:
+                last = self.hconn.last_put1(known)
+                self._place(call, Put(self.hconn, None, known, md, options, data, terms=terms, last_calls=last))
+                return
             self._look_up_list(descriptor)
             handle = self.core.open(self.hconn, descriptor, MQOO.OUTPUT.value)
             try:
@@ -428,7 +433,9 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
                     _check_no_terms(terms)
                     self._distribute(call, ListPut(handle, md, options, data, once=True))
                 else:
-                    self._place(call, Put(self.hconn, None, handle.output_route(), md, options, data, terms=terms))
+                    route = handle.output_route()
+                    self.core.objects.know_route(descriptor, route)
+                    self._place(call, Put(self.hconn, None, route, md, options, data, terms=terms))
             finally:
                 self.close_handle(handle)
         except MQError as error:
