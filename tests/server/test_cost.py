@@ -186,7 +186,7 @@ async def test_a_put_that_meets_a_waiting_get_is_answered_behind_it_in_the_secon
     other.session.connection_lost(None)
 
 
-@pytest.mark.parametrize(("way", "most"), [("tcp-put", 137), ("app-handler", 414)])
+@pytest.mark.parametrize(("way", "most"), [("tcp-put", 137), ("app-handler", 398)])
 def test_a_way_calls_few_functions_from_end_to_end(way: str, most: int) -> None:
     """In a process of its own: what other tests have loaded would be gone through too."""
     command = [sys.executable, "-m", "tests.benchmarks.paths", way]
