@@ -120,7 +120,8 @@ class RemotePort(ClaimCalls, HandlingCalls):
         if terms is not NO_TERMS:
             fields = hobj, self._packed(md), packed_put_options(options), *put_fields(terms), data
             return self.line.request(RemoteCall, self, _PUT, *fields)
-        return self.line.request(RemoteCall, self, _PUT, hobj, self._packed(md), packed_put_options(options), data)
+        packed_md = None if md is None else self._packed(md)
+        return self.line.request(RemoteCall, self, _PUT, hobj, packed_md, packed_put_options(options), data)
 
     def put1(
         self,
