@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker import Clock, Connection, Delivered, Deliveries
     from broker.mqi import Settled, Settlement
     from triggers.handler import Handler
-    from triggers.loop_watch import LoopWatch
+    from triggers.loop_watch import HandlerWatch
     from triggers.outcomes import OutcomeLog
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Service:
         self.owner = owner
         self.app = app
         self.around: Callable[[Run, Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]] | None = None
-        self.watch: LoopWatch | None = None
+        self.watch: HandlerWatch | None = None
         self.replies: Callable[[Run, object], Awaitable[None]] | None = None
         self.limiter = anyio.CapacityLimiter(handler.concurrency)
         self.cancelled_runs = 0
@@ -191,6 +191,8 @@ class Service:
                 self.taken += 1
                 run = Run(self, delivered)
                 self.runs.add(run)
+                if self.watch is not None:
+                    self.watch.began()
                 self._unsettled += 1
                 run.task = asyncio.Task(run.live(), loop=loop, name=name)  # a third cheaper than `create_task`
 

@@ -19,7 +19,7 @@ from triggers.bodies import reader
 from triggers.connections import ENDED
 from triggers.definitions import NotServableError, define, define_targets, unserved
 from triggers.lifetime import leave
-from triggers.loop_watch import LoopWatch
+from triggers.loop_watch import HandlerWatch
 from triggers.middleware import around
 from triggers.outcomes import OutcomeLog
 from triggers.periodic import register
@@ -97,7 +97,7 @@ class Session:
         self._bind = bind
         self._grace = grace
         self._around = around(app.middleware)
-        self._watch: LoopWatch | None = None
+        self._watch: HandlerWatch | None = None
         self._wait = wait
         self._began = False
         self._told_away = False
@@ -195,8 +195,8 @@ class Session:
             stack.push_async_callback(self._hang_up)
             stack.push_async_callback(self.requests.close)
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
-            self._watch = LoopWatch(self._whose)
-            stack.callback(self._watch.end)
+            self._watch = HandlerWatch(self._whose)
+            stack.callback(self._watch.stop)
             await self._tasks.start(self._run, name=f"serve {self.app.name}")
             try:
                 error = await life.until_left(self._tasks.cancel_scope)

@@ -36,7 +36,7 @@ _PATIENCE: Final = 60
 _UNWRITTEN: Final = MessageDescriptor(persistence=0)
 
 
-class LoopWatch:
+class HoldTimer:
     """A timer of the running event loop that notes how late it comes."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class LoopWatch:
 @process("BENCH.WATCH")
 async def watch(trigger: TriggerMessage, connection: broker.Connection) -> None:
     """Tell, for each message on the queue of marks, how long the loop was held at most since the one before."""
-    watch = LoopWatch()
+    watch = HoldTimer()
     try:
         async with connection.open(_MARKS, MQOO.INPUT_SHARED) as marks:
             while await marks.get(wait=_PATIENCE):

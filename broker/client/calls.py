@@ -83,6 +83,7 @@ class RemoteGet(RemoteCall[T]):
     """GET, GET_MANY and TAKE. The messages are the queue manager's until TAKEN has told it otherwise."""
 
     __slots__ = ()
+    receives = True
 
     def take(self) -> None:
         self.line.taken(self.number)

@@ -103,9 +103,10 @@ class RemotePort(Port):
         data: bytes,
         terms: PutTerms = NO_TERMS,
     ) -> RemoteCall[Placed]:
+        packed_md = None if md is None else self._packed(md)
         if terms is NO_TERMS or terms == NO_TERMS:
-            return self.line.request(RemoteCall, self, _PUT, hobj, self._packed(md), packed_put_options(options), data)
-        fields = hobj, self._packed(md), packed_put_options(options), sendable(terms), data
+            return self.line.request(RemoteCall, self, _PUT, hobj, packed_md, packed_put_options(options), data)
+        fields = hobj, packed_md, packed_put_options(options), sendable(terms), data
         return self.line.request(RemoteCall, self, _PUT, *fields)
 
     def get(

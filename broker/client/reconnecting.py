@@ -51,6 +51,8 @@ _GONE: Final = "the unit of work was backed out when the connection broke"
 class Deferred(Call[T]):
     """A call that is made when the line is there again, or whose result is made of that of another."""
 
+    receives = True
+
     def __init__(self, make: Callable[[], Call[Any]], of: Callable[[Any], T] | None = None) -> None:
         super().__init__()
         self._make = make

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 
     from broker.core.message.rows import ObjectRow
     from broker.core.names.definitions import Change, Definition
+    from broker.core.names.routes import Route
     from broker.core.queues.handles import Handle, Hconn
     from broker.core.queues.queue import LocalQueue
     from broker.core.queues.selection import Request
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor
 
 _QUEUE = MQOT.Q.value
+_OUTPUT = MQOO.OUTPUT.value
 _OPEN_FAIL_IF_QUIESCING = MQOO.FAIL_IF_QUIESCING.value
 INSTANCE = "INSTANCE"
 """The attribute of the queue manager's definition that tells its identifiers from those of others (`Identifiers`). No
@@ -128,6 +130,15 @@ class Manager:
         if handle.removes and handle.queue is not None:
             self.triggers.input_opened(handle.queue, tick)
         return handle
+
+    def route_of_put1(self, hconn: Hconn, od: ObjectDescriptor) -> Route | None:
+        """The way of an MQPUT1, if it is known of an earlier one; None when its queue must be opened. Raises
+        HANDLE_NOT_AVAILABLE (2017), as `open` does.
+        """
+        route = self.objects.known_route(od)
+        if route is not None:
+            self._check_open(hconn, _OUTPUT)
+        return route
 
     def make_dynamic(self, hconn: Hconn, od: ObjectDescriptor, options: int, now: float) -> Define:
         """The dynamic queue that MQOPEN makes of a model queue: to be defined, then opened with `open_dynamic`.

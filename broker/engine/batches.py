@@ -18,7 +18,7 @@ from broker.core.queues.effects import Grant
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
 from broker.core.queues.views import Search
-from broker.engine.answers import fail, placed, when_written
+from broker.engine.answers import answer_written, fail, placed
 from broker.engine.calls import GettingCall
 from broker.engine.mistakes import mistake
 from broker.engine.shared_desk import PutStep
@@ -88,7 +88,7 @@ def put_many(
     if implicit is None:
         call.set_result(result)
     else:
-        conversation.call_order.commit(implicit, when_written(call, result, MQRC.STORAGE_MEDIUM_FULL))
+        conversation.call_order.commit(implicit, partial(answer_written, call, result, MQRC.STORAGE_MEDIUM_FULL))
 
 
 def _put_all(

@@ -280,7 +280,7 @@ class CallOrder:
 
     def _settle(self, unit: Unit, rows: Rows, then: Done, *, committed: bool) -> None:
         """Settle a frozen unit when it is durable, after this connection's earlier ones."""
-        if not (self._unsettled or rows):
+        if not (self._unsettled or rows.inserts or rows.removals or rows):
             self._context.settle(unit, committed=committed)
             then(None)
         else:

@@ -35,6 +35,8 @@ _LENGTH = attrgetter("length")
 class ReceivingCall(Call[T]):
     """A call that only gives something to the program: cancelled while it is deferred, it is not made at all."""
 
+    receives = True
+
 
 class WaitingCall(ReceivingCall[T]):
     """A call that may wait for a message, as the owner of a waiter of the core. Up to the grant it may just leave the

@@ -21,7 +21,7 @@ from broker.core.queues.handles import Hconn
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.views import Search
 from broker.engine import batches, duplicates, leaving, put_back, slow_calls, tags
-from broker.engine.answers import opened, placed, when_written
+from broker.engine.answers import answer_written, opened, placed
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.call_order import CallOrder
 from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
@@ -335,7 +335,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         terms: PutTerms,
     ) -> None:
         try:
-            handle = self.hconn.handle(hobj)
+            handle = self.hconn.handles.get(hobj) or self.hconn.handle(hobj)
             if isinstance(handle, DistributionList):
                 _check_no_terms(terms)
                 self._distribute(call, ListPut(handle, md, options, data))
@@ -405,7 +405,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         if unit is None:
             call.set_result(answer)
         else:
-            written = when_written(call, answer, MQRC.STORAGE_MEDIUM_FULL)
+            written = partial(answer_written, call, answer, MQRC.STORAGE_MEDIUM_FULL)
             awaited_outside = unit.puts[0].queue.waiters.outside
             if not (awaited_outside and self.call_order.try_handoff(unit, written)):
                 self.call_order.commit(unit, written)
@@ -421,6 +421,11 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
     ) -> None:
         try:
             descriptor = checks.object_descriptor(descriptor)
+            known = self.core.route_of_put1(self.hconn, descriptor)
+            if known is not None:
+                last = self.hconn.last_put1(known)
+                self._place(call, Put(self.hconn, None, known, md, options, data, terms=terms, last_calls=last))
+                return
             self._look_up_list(descriptor)
             handle = self.core.open(self.hconn, descriptor, MQOO.OUTPUT.value)
             try:
@@ -428,7 +433,9 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
                     _check_no_terms(terms)
                     self._distribute(call, ListPut(handle, md, options, data, once=True))
                 else:
-                    self._place(call, Put(self.hconn, None, handle.output_route(), md, options, data, terms=terms))
+                    route = handle.output_route()
+                    self.core.objects.know_route(descriptor, route)
+                    self._place(call, Put(self.hconn, None, route, md, options, data, terms=terms))
             finally:
                 self.close_handle(handle)
         except MQError as error:

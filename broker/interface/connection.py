@@ -24,7 +24,7 @@ from broker.interface.units import UnitOfWork, entered
 from broker.interface.watching import watched
 from broker.mqi.connections import MQSTAT
 from broker.mqi.errors import CommandFailedError, MQError
-from broker.mqi.handling import HandlingTerms
+from broker.mqi.handling import NO_TERMS, HandlingTerms
 from broker.mqi.options import MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -126,7 +126,7 @@ class Connection:
         not say ASYNC_RESPONSE is synchronous, and so is one outside syncpoint that does not say NOT_PERSISTENT.
         `delay`, `deliver_at`, `key` and `window` are as with `Queue.put`.
         """
-        wanted = put_terms(terms)
+        wanted = put_terms(terms) if terms else NO_TERMS
         md, body = prepared(data, md, persistence)
         pmo = self.put_options(options)
         od = descriptor(name)

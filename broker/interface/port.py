@@ -3,7 +3,7 @@
 A call takes effect when it is made, in the order in which calls are made on one port; awaiting it only waits. So an
 awaiting task may be cancelled at any moment without deciding anything (journal rule 12): it *abandons* the answer.
 For most calls that is all. A get that nobody takes must put its message back, an open its handle: that is what
-`Call.abandon` and `Call.take` are for. Exactly one of the two is called for each call.
+`Call.abandon` and `Call.take` are for. Exactly one of the two is called for each call that `receives` something.
 """
 
 from __future__ import annotations
@@ -47,6 +47,9 @@ class Call(asyncio.Future[T]):
 
     held = 0
     """How many bytes of messages the call has got on the way to its answer."""
+
+    receives = False
+    """Whether the answer brings what is to be taken: `take` does something."""
 
     told: Callable[[], None] | None = None
     """Called once when the call is answered or cancelled: in that step, which it must not lead away from, where the
@@ -102,7 +105,8 @@ async def answer(call: Call[T]) -> T:
     except asyncio.CancelledError:
         call.abandon()
         raise
-    call.take()
+    if call.receives:
+        call.take()
     return result
 
 

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+running_loop: Final = asyncio._get_running_loop
+"""The event loop that runs in this thread, or None."""
+
 LOOK: Final = 1.0
 """Seconds between two looks of a thread that waits at whether the event loop is still there."""
 
@@ -155,8 +158,3 @@ def check_loop(own: asyncio.AbstractEventLoop, used: asyncio.AbstractEventLoop |
             "call there from a thread; the blocking interface does so by itself, manager.sync() and "
             "broker.connect_sync(url)"
         )
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs in this thread."""
-    return asyncio._get_running_loop()

@@ -17,6 +17,7 @@ from broker.interface.terms import each_put_terms, put_terms
 from broker.interface.units import in_unit
 from broker.mqi.attribute_values import MQREADA
 from broker.mqi.errors import MQError
+from broker.mqi.handling import NO_TERMS
 from broker.mqi.options import MQCO, MQOO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
@@ -119,7 +120,7 @@ class Queue:
         work, RESOURCE_PROBLEM (2102) for one key too many, OPTIONS_ERROR (2046) where the queue is not of this queue
         manager.
         """
-        wanted = put_terms(terms)
+        wanted = put_terms(terms) if terms else NO_TERMS
         md, body = prepared(data, md, persistence)
         connection = self._connection
         pmo = connection.put_options(options)

@@ -228,7 +228,8 @@ class ServedCalls:
         if request.verb == _PUT_MANY and request.call.result().error is not None:
             self._stop(request.number)
         del self._calls[request.number]
-        request.call.take()
+        if request.call.receives:
+            request.call.take()
         if request.verb == _SETTLE:
             self._settled(request)
         elif request.verb == _DELIVERY_CONNECT:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from broker.server.watch import LoopWatch
+    from broker.server.watch import DaemonWatch
 
 logger = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ class EndSignals:
     and `timeout` later where the daemon is ready.
     """
 
-    def __init__(self, watch: LoopWatch, timeout: float, grace: float) -> None:
+    def __init__(self, watch: DaemonWatch, timeout: float, grace: float) -> None:
         self.given_up: signal.Signals | None = None
         """The signal that has ended the start."""
         self._watch = watch

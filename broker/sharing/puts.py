@@ -11,6 +11,7 @@ of work is committed like any that has both (`Units`), by itself.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -18,7 +19,7 @@ from uuid import uuid4
 import anyio
 
 from broker.core.queues.unit import Unit
-from broker.engine.answers import fail, when_written
+from broker.engine.answers import answer_written, fail
 from broker.engine.calls import spoil
 from broker.engine.mistakes import contained, mistake
 from broker.mqi.errors import MQError
@@ -172,7 +173,7 @@ class Puts:
                 return
             assert unit is not None
             rows = self._desk.core.commit(unit, self._desk.context.moment())
-        written, answered = anyio.Event(), when_written(put.call, answer, MQRC.STORAGE_MEDIUM_FULL)
+        written, answered = anyio.Event(), partial(answer_written, put.call, answer, MQRC.STORAGE_MEDIUM_FULL)
 
         def then(error: Exception | None) -> None:
             contained(answered, error)

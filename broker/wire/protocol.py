@@ -71,6 +71,8 @@ class Endpoint:
     def __init__(self, role: Role, frame_bytes: int = FRAME_BYTES) -> None:
         self.role = role
         self.state = State.NEW
+        self.ended = False
+        """Whether nothing can be said any more."""
         self._heard = _SENDS[role.other] & _TALK
         self._said = _SENDS[role] & _TALK
         self._frame_bytes = frame_bytes
@@ -161,11 +163,6 @@ class Endpoint:
         length: int = _LENGTH.unpack_from(self.unread, self._position)[0]
         return 4 + length
 
-    @property
-    def ended(self) -> bool:
-        """Whether nothing can be said any more."""
-        return self.state is State.CLOSED
-
     def send(self, *frame: object) -> bytes:
         """The bytes of a frame: verb, conversation, call and the verb's own items.
 
@@ -214,6 +211,7 @@ class Endpoint:
 
     def _step(self, verb: int) -> None:
         self.state = TRANSITIONS[self.state][verb]
+        self.ended = self.state is State.CLOSED
         if self.state is State.OPEN:
             self._limit = self._frame_bytes
 

@@ -45,6 +45,7 @@ class FakeReceipt:
 class FakeCall(Call[Any]):
     """A call that notes what becomes of it. Its receipt is itself unless another is given."""
 
+    receives = True
     given_receipt: FakeReceipt | None = None
 
     @property

@@ -200,6 +200,11 @@ class Deliveries:
             service.token_due = None  # until they are looked at
         return [service for service in found if service.takers]
 
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is to be handed out, or put to a dead-letter queue again."""
+        return not (self._due or self.wanted() or any(service.stirred for service in self._services.values()))
+
     def services(self) -> list[Service]:
         """All of them."""
         return list(self._services.values())

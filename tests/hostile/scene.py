@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 import broker
-from broker.benchmarks.bystander import BYSTANDER_QUEUE, PATIENCE_SECONDS
 from broker.benchmarks.child import MeasurementError
-from broker.benchmarks.daemon import peak_mib
-from broker.benchmarks.rawline import HUNG_UP, RawLine, raw_line, stream_to
+from broker.benchmarks.daemon import resident_mib
 from broker.mqi import MQOO, MQError
+from tests.hostile.bystander import BYSTANDER_QUEUE, PATIENCE_SECONDS
+from tests.hostile.rawline import HUNG_UP, RawLine, raw_line, stream_to
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
@@ -27,9 +29,18 @@ if TYPE_CHECKING:
 ATTACK_SECONDS: Final = 60.0
 """So long an attack may take; then its lines are cut."""
 
+TARGET: Final = "TARGET"
+
+TARGET_DEFINITIONS: Final = f"DEFINE QLOCAL({TARGET}) DEFPSIST(NO) MAXDEPTH(999999999) REPLACE\n"
+
 _PREPARE_SECONDS: Final = 60.0
 _TURNS: Final = 50
 _LOOK_SECONDS: Final = 0.02
+
+
+def queues(count: int) -> str:
+    """The definitions of many queues."""
+    return "".join(f"DEFINE QLOCAL({TARGET}.{number}) REPLACE\n" for number in range(count))
 
 
 class UnansweredError(Exception):
@@ -202,3 +213,14 @@ def held(queues: Iterable[Mapping[str, Any]]) -> str:
         for what in ("getters", "ipprocs", "uncommitted")
         if queue[what] and queue["name"] != BYSTANDER_QUEUE
     )
+
+
+def peak_mib(pid: int) -> float:
+    """The most memory that a process has occupied so far, 0 when it has gone; where the system does not tell, what it
+    occupies now.
+    """
+    if not Path("/proc/self/status").exists():
+        return resident_mib(pid)
+    status = Path(f"/proc/{pid}/status")
+    found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE) if status.exists() else None
+    return int(found[1]) / 1024 if found else 0.0
