@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from enum import EnumType
 from pathlib import Path
 
 import pytest
 
+from broker import mqi
 from broker.config import load
+from broker.mqi import MQRC
 from broker.storage.log import manifest, record
 from broker.storage.snapshot import scripts as snapshot
 from broker.wire import frames
@@ -16,17 +19,24 @@ from tests.scripts import script
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize(
-    ("name", "page", "function"),
-    [
-        ("evermq_page", "evermq.md", "page"),
-        ("reasons_page", "reasons.md", "reasons"),
-        ("reasons_page", "constants.md", "constants"),
-    ],
-)
-def test_a_page_is_as_its_script_writes_it(name: str, page: str, function: str) -> None:
-    text = (DOCS / page).read_text("utf-8")
-    assert text == getattr(script(name), function)(), f"run: python docs/scripts/{name}.py"
+def test_the_page_of_the_command_is_as_its_script_writes_it() -> None:
+    assert (DOCS / "evermq.md").read_text("utf-8") == script("evermq_page").page(), "run: docs/scripts/evermq_page.py"
+
+
+def test_the_page_of_reasons_has_all_of_them() -> None:
+    page = script("reasons_page").reasons()
+    assert [each for each in MQRC if f"| {each.value} | {each.value:#06x} |" not in page] == []
+    assert [name for name in MQRC.__members__ if f"`MQRC_{name}`" not in page] == []
+
+
+def test_the_page_of_constants_has_all_of_them() -> None:
+    page = script("reasons_page").constants()
+    families = [each for name in mqi.__all__ if isinstance(each := getattr(mqi, name), EnumType) and each is not MQRC]
+    named = [
+        f"`{each.__name__}.{name}`" for each in families if each.__name__.startswith("MQ") for name in each.__members__
+    ]
+    assert len(named) > 1000
+    assert [name for name in named if name not in page] == []
 
 
 def test_the_pictures_of_states_are_as_their_script_draws_them() -> None:

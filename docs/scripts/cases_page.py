@@ -1,7 +1,7 @@
-"""Writes `docs/cases.md`: from each rule number to the tests and the code that cite it.
+"""Makes the page of cases: from each rule number to the tests and the code that cite it.
 
-Run `python docs/scripts/cases_page.py` after a change, in any folder. It knows no file of the code: they
-may move. `tests/test_rule_numbers.py` says how rules are cited, and uses what finds the citations here.
+`mkdocs build` has it in the site, `python docs/scripts/site_pages.py cases` prints it. It knows no file of the code:
+they may move. `tests/test_rule_numbers.py` says how rules are cited, and uses the functions here that find citations.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = ROOT / "docs" / "cases.md"
 CODE: Final = ("broker", "triggers", "examples")
 TESTS: Final = "tests"
 EXAMPLES: Final = "test_rule_numbers.py"
@@ -69,10 +68,10 @@ def entries() -> dict[str, Entry]:
         heading = anchor = ""
         for line in (ROOT / "docs" / page).read_text("utf-8").splitlines():
             if match := _HEADING.fullmatch(line):
-                heading, anchor = _as_cited(match["number"]), _slug(match["title"])
+                heading, anchor = _as_cited(match["number"]), slug(match["title"])
                 found[heading] = Entry(page, match["words"], anchor)
             elif line.startswith("#"):
-                heading, anchor = "", _slug(line.lstrip("# "))
+                heading, anchor = "", slug(line.lstrip("# "))
             elif page == "log.md" and (match := _CASE.match(line)):
                 found[f"log case {match['number']}"] = Entry(page, match["words"], match["anchor"])
             elif match := _TRAP.match(line):
@@ -94,7 +93,7 @@ def _as_cited(number: str) -> str:
     return f"semantics {number}" if number[0].isdigit() else number.lower() if " " in number else number
 
 
-def _slug(title: str) -> str:
+def slug(title: str) -> str:
     """The anchor that Markdown gives a heading."""
     return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
 
@@ -257,7 +256,7 @@ Each number of [semantics.md](semantics.md), [triggers.md](triggers.md), [comman
 [durability.md](durability.md), [log.md](log.md), [claims.md](claims.md), [handlers.md](handlers.md) and
 [sharing.md](sharing.md), and who cites it: tests, by their names or in a comment, and files. `pytest <test>` runs one.
 
-This page is generated: `python docs/scripts/cases_page.py` writes it, and a test compares.
+This page is made from the tests and the code when the site is built.
 """
 
 
@@ -325,7 +324,7 @@ def _tests(numbers: Iterable[str], found: dict[str, Citing]) -> str:
     lines = ["| | | tests |", "|---|---|---|"]
     for number in numbers:
         tests = "<br>".join(f"`{test}`" for test in found.get(number, Citing()).tests)
-        lines.append(f"| {_link(number)} | {entries()[number].words} | {tests or '-'} |")
+        lines.append(f"| {link(number)} | {entries()[number].words} | {tests or '-'} |")
     return "\n".join(lines) + "\n"
 
 
@@ -334,17 +333,14 @@ def _files(numbers: Iterable[str], found: dict[str, Citing]) -> str:
     for number in numbers:
         citing = found.get(number, Citing())
         code, tests = ("<br>".join(f"`{file}`" for file in files) or "-" for files in (citing.code, citing.test_files))
-        lines.append(f"| {_link(number)} | {entries()[number].words} | {code} | {tests} |")
+        lines.append(f"| {link(number)} | {entries()[number].words} | {code} | {tests} |")
     return "\n".join(lines) + "\n"
 
 
 _SHORT: Final = re.compile(r"^(?:semantics|queue-sharing) ")
 
 
-def _link(number: str) -> str:
+def link(number: str) -> str:
+    """The link to a number's place on its page."""
     entry = entries()[number]
     return f"[{_SHORT.sub('', number)}]({entry.page}#{entry.anchor})"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
