@@ -1,4 +1,4 @@
-"""What the documents for contributors name is there."""
+"""The documents name files that are there, and the site leads on from every address that it had."""
 
 from __future__ import annotations
 
@@ -10,12 +10,30 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.scripts import script
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 
-GUIDES = {"CONTRIBUTING.md": "", "SECURITY.md": "", "tests/README.md": "tests", "docs/architecture.md": "broker"}
+BEFORE = {
+    "api", "architecture", "asyncio", "cases", "celery", "claims", "commands", "comparison", "configuration",
+    "constants", "daemon", "dead-letters", "durability", "evermq", "glossary", "groups", "handlers",
+    "handlers-reload", "index", "initiation-queues", "intra-group-queuing", "log", "operations",
+    "performance", "periodic", "pipeline-archive", "pipeline-reassemble", "pipeline-replay",
+    "pipeline-report", "properties", "queue-sharing-groups", "reasons", "retries", "semantics", "sharing",
+    "spark", "storage", "testing", "tracing", "triggers", "tutorial", "versions", "waiting", "web", "workers",
+}  # fmt: skip
+"""The pages of the site when its addresses became fixed."""
+
+GUIDES = {
+    "CONTRIBUTING.md": "",
+    "SECURITY.md": "",
+    "tests/README.md": "tests",
+    "docs/architecture.md": "broker",
+}
 """Documents for those who look at the files, each with the folder from which it may name them, beside the top."""
 
 FILE = re.compile(r"[\w.*-]+\.(?:cfg|csv|jsonl|lark|md|mqsc|py|sql|toml|txt|ya?ml)")
@@ -56,6 +74,29 @@ def test_every_link_leads_somewhere(document: str) -> None:
     text = (ROOT / document).read_text("utf-8")
     targets = re.findall(r"\]\((?!https?:)([^)#]+)", text)
     assert [each for each in targets if not ((ROOT / document).parent / each).exists()] == []
+
+
+def sections(page: str) -> list[str]:
+    """The anchors that Markdown gives the headings of a page."""
+    return list(
+        map(script("cases_page").slug, re.findall(r"^#+ (.+)$", (DOCS / page).read_text("utf-8"), re.MULTILINE))
+    )
+
+
+def test_every_address_that_the_site_had_leads_on() -> None:
+    site = script("site_pages")
+    there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | site.MADE.keys()
+    assert [page for page in BEFORE if f"{page}.md" not in there | site.MOVED.keys()] == []
+    assert site.MOVED.keys() & there == set()
+    for new in site.MOVED.values():
+        page, _, section = new.partition("#")
+        assert page in there
+        assert not section or section in sections(page), new
+
+
+def test_an_old_address_keeps_its_section() -> None:
+    text = script("site_pages").leading_on()["pipeline-report.html"]
+    assert 'location.replace("pipelines.html" + (location.hash || "#report-on-queues"))' in text
 
 
 def test_paths_are_told_from_other_words() -> None:

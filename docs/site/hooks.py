@@ -24,3 +24,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, make in site_pages.MADE.items():
         files.append(File.generated(config, name, content=make()))
     return files
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Let each old address lead on."""
+    for name, text in site_pages.leading_on().items():
+        (Path(config.site_dir) / name).write_text(text, "utf-8")

@@ -20,7 +20,7 @@ FIRST: Final = ("index", "retries", "tracing")
 WHOLE: Final = {"asyncio": 4, "properties": 2, "testing": 4, "waiting": 1}
 """Pages whose blocks are all programs, so many, each with what it prints."""
 
-ELSEWHERE: Final = {"tutorial", "web", "spark", "pipeline-archive"}
+ELSEWHERE: Final = {"tutorial", "web", "spark", "pipelines"}
 """Pages whose programs tests of their own run: `test_tutorial.py`, `test_handlers.py`, `tests/spark/test_pages.py`."""
 
 
