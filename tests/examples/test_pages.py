@@ -20,8 +20,10 @@ FIRST: Final = ("index", "retries", "tracing")
 WHOLE: Final = {"asyncio": 4, "properties": 2, "testing": 4, "waiting": 1}
 """Pages whose blocks are all programs, so many, each with what it prints."""
 
-ELSEWHERE: Final = {"tutorial", "web", "spark", "pipelines"}
-"""Pages whose programs tests of their own run: `test_tutorial.py`, `test_handlers.py`, `tests/spark/test_pages.py`."""
+ELSEWHERE: Final = {"tour", "tutorial", "web", "spark", "pipelines"}
+"""Pages whose programs tests of their own run: `test_readme.py`, `test_tutorial.py`, `test_handlers.py`, and
+`tests/spark/test_pages.py`.
+"""
 
 
 def test_every_program_of_a_page_is_run() -> None:
