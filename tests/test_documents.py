@@ -33,6 +33,7 @@ GUIDES = {
     "SECURITY.md": "",
     "tests/README.md": "tests",
     "docs/architecture.md": "broker",
+    "docs/inside.md": "broker",
 }
 """Documents for those who look at the files, each with the folder from which it may name them, beside the top."""
 

@@ -39,6 +39,11 @@ def test_the_page_of_constants_has_all_of_them() -> None:
     assert [name for name in named if name not in page] == []
 
 
+def test_the_picture_of_packages_shows_the_imports() -> None:
+    drawn = (DOCS / "layers.svg").read_text("utf-8")
+    assert drawn == script("layers_page").drawn(), "run: python docs/scripts/layers_page.py"
+
+
 def test_the_pictures_of_states_are_as_their_script_draws_them() -> None:
     pictures = script("states_page").pictures()
     drawn = {path.name: path.read_text("utf-8") for path in (DOCS / "states").iterdir()}
