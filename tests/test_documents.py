@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import broker
+import triggers
 from tests.scripts import script
 
 if TYPE_CHECKING:
@@ -98,6 +100,16 @@ def test_every_address_that_the_site_had_leads_on() -> None:
 def test_an_old_address_keeps_its_section() -> None:
     text = script("site_pages").leading_on()["pipeline-report.html"]
     assert 'location.replace("pipelines.html" + (location.hash || "#report-on-queues"))' in text
+
+
+def test_the_glossary_has_a_word_of_each_public_class() -> None:
+    terms = re.findall(r"^\| ([^|]+) \|", (DOCS / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    assert terms[1:] == sorted(terms[1:], key=str.lower)
+    stems = {word.lower()[:6] for term in terms for word in term.split()}
+    public = {name for package in (broker, triggers) for name in dir(package) if re.match(r"[A-Z]+[a-z]", name)}
+    words = {name: re.findall(r"[A-Z][a-z]+", name) for name in public - {"MQError", "NotServableError"}}
+    assert len(words) > 40
+    assert [name for name, parts in words.items() if not stems & {part.lower()[:6] for part in parts}] == []
 
 
 def test_paths_are_told_from_other_words() -> None:
