@@ -34,8 +34,8 @@ GUIDES = {
     "CONTRIBUTING.md": "",
     "SECURITY.md": "",
     "tests/README.md": "tests",
-    "docs/architecture.md": "broker",
-    "docs/inside.md": "broker",
+    "docs/explanation/architecture.md": "broker",
+    "docs/explanation/inside.md": "broker",
 }
 """Documents for those who look at the files, each with the folder from which it may name them, beside the top."""
 
@@ -86,6 +86,15 @@ def sections(page: str) -> list[str]:
     )
 
 
+def test_every_page_that_the_sources_name_is_there() -> None:
+    made = {f"docs/{page}" for page in script("site_pages").MADE}
+    folders = ("broker", "docs/scripts", "examples", "tests", "triggers")
+    sources = [ROOT / "CHANGELOG.md", *(path for folder in folders for path in (ROOT / folder).rglob("*.py"))]
+    named = {(page, path) for path in sources for page in re.findall(r"docs/[\w/-]+\.md", path.read_text("utf-8"))}
+    assert len(named) > 30
+    assert sorted((page, path) for page, path in named if page not in made and not (ROOT / page).exists()) == []
+
+
 def test_every_address_that_the_site_had_leads_on() -> None:
     site = script("site_pages")
     there = {path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")} | site.MADE.keys()
@@ -99,11 +108,11 @@ def test_every_address_that_the_site_had_leads_on() -> None:
 
 def test_an_old_address_keeps_its_section() -> None:
     text = script("site_pages").leading_on()["pipeline-report.html"]
-    assert 'location.replace("pipelines.html" + (location.hash || "#report-on-queues"))' in text
+    assert 'location.replace("how-to/pipelines.html" + (location.hash || "#report-on-queues"))' in text
 
 
 def test_the_glossary_has_a_word_of_each_public_class() -> None:
-    terms = re.findall(r"^\| ([^|]+) \|", (DOCS / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    terms = re.findall(r"^\| ([^|]+) \|", (DOCS / "reference" / "glossary.md").read_text("utf-8"), re.MULTILINE)
     assert terms[1:] == sorted(terms[1:], key=str.lower)
     stems = {word.lower()[:6] for term in terms for word in term.split()}
     public = {name for package in (broker, triggers) for name in dir(package) if re.match(r"[A-Z]+[a-z]", name)}

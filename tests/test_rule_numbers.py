@@ -4,15 +4,15 @@ How rules are cited in comments, in docstrings and in what a test says when it f
 
 | | where the number is a heading or a row |
 |---|---|
-| semantics 5.7, semantics 5.2 and 5.4, table 3.2, semantics 3.2 rows 1 to 7 | `docs/semantics.md` |
-| T6.1 (a case), S3 (a scenario), B9 (an open point) | `docs/semantics.md` |
-| S-12, R-6 (the fast path), C4, E3 (conditions, events; "trigger condition C4" in files that are not about triggers) | `docs/triggers.md` |
-| journal rule 7, invariant 2 | `docs/durability.md` |
-| log rule 4.1, log case 12, invariant L3 | `docs/log.md` |
-| claims rule 2.5, K33 (a case) | `docs/claims.md` |
-| handlers rule 2.5, H2.3 (a case) | `docs/handlers.md` |
-| queue-sharing 9.4, queue-sharing rule 10.2.2, queue-sharing trap 4, Q3.1 (a case) | `docs/sharing.md` |
-| L8 (how commands are written; also at the beginning of a test's id) | `docs/commands.md` |
+| semantics 5.7, semantics 5.2 and 5.4, table 3.2, semantics 3.2 rows 1 to 7 | `docs/rules/semantics.md` |
+| T6.1 (a case), S3 (a scenario), B9 (an open point) | `docs/rules/semantics.md` |
+| S-12, R-6 (the fast path), C4, E3 (conditions, events; "trigger condition C4" in files that are not about triggers) | `docs/rules/triggers.md` |
+| journal rule 7, invariant 2 | `docs/explanation/durability.md` |
+| log rule 4.1, log case 12, invariant L3 | `docs/rules/log.md` |
+| claims rule 2.5, K33 (a case) | `docs/rules/claims.md` |
+| handlers rule 2.5, H2.3 (a case) | `docs/rules/handlers.md` |
+| queue-sharing 9.4, queue-sharing rule 10.2.2, queue-sharing trap 4, Q3.1 (a case) | `docs/rules/queue-sharing.md` |
+| L8 (how commands are written; also at the beginning of a test's id) | `docs/reference/commands.md` |
 
 The name of a test begins with what it tells, dots and hyphens as underscores: `test_t6_1_`, `test_s3_trap_b_`,
 `test_s3_trap_b_and_t15_3_`, `test_h2_3_`, `test_table_5_2_`, `test_s_12_` (not `test_s12_`, a scenario), `test_c4_`, `test_rule_7_` (of

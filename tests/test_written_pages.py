@@ -20,7 +20,9 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 def test_the_page_of_the_command_is_as_its_script_writes_it() -> None:
-    assert (DOCS / "evermq.md").read_text("utf-8") == script("evermq_page").page(), "run: docs/scripts/evermq_page.py"
+    assert (DOCS / "reference" / "evermq.md").read_text("utf-8") == script("evermq_page").page(), (
+        "run: docs/scripts/evermq_page.py"
+    )
 
 
 def test_the_page_of_reasons_has_all_of_them() -> None:
@@ -40,17 +42,17 @@ def test_the_page_of_constants_has_all_of_them() -> None:
 
 
 def test_the_picture_of_packages_shows_the_imports() -> None:
-    drawn = (DOCS / "layers.svg").read_text("utf-8")
+    drawn = (DOCS / "explanation" / "layers.svg").read_text("utf-8")
     assert drawn == script("layers_page").drawn(), "run: python docs/scripts/layers_page.py"
 
 
 def test_the_pictures_of_states_are_as_their_script_draws_them() -> None:
     pictures = script("states_page").pictures()
-    drawn = {path.name: path.read_text("utf-8") for path in (DOCS / "states").iterdir()}
+    drawn = {path.name: path.read_text("utf-8") for path in (DOCS / "explanation" / "states").iterdir()}
     assert drawn == pictures, "run: python docs/scripts/states_page.py"
 
 
-@pytest.mark.parametrize("page", ["daemon.md", "tutorial.md"])
+@pytest.mark.parametrize("page", ["how-to/daemon.md", "tutorial/order-service.md"])
 def test_the_configuration_that_a_page_shows_is_one(page: str, tmp_path: Path) -> None:
     shown = re.findall(r'^```toml title="broker.toml"\n(.*?)^```$', (DOCS / page).read_text("utf-8"), re.M | re.S)
     assert shown
@@ -60,7 +62,7 @@ def test_the_configuration_that_a_page_shows_is_one(page: str, tmp_path: Path) -
 
 
 def test_the_page_of_versions_tells_those_of_wire_and_store() -> None:
-    page = (DOCS / "versions.md").read_text("utf-8")
+    page = (DOCS / "reference" / "versions.md").read_text("utf-8")
     assert f"protocol with a version of its own, now {frames.VERSION}." in page
     assert f"(`PRAGMA user_version`), now {snapshot.version()};" in page
     assert record.FORMAT == manifest.FORMAT

@@ -1,6 +1,6 @@
 """The settings: every key of every section, declared in one place with its default, unit, kind and help.
 
-The sample `broker.toml` and the page `docs/configuration.md` are written from this declaration.
+The sample `broker.toml` and the page `docs/reference/configuration.md` are written from this declaration.
 """
 
 from __future__ import annotations

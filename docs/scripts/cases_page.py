@@ -1,7 +1,8 @@
 """Makes the page of cases: from each rule number to the tests and the code that cite it.
 
-`mkdocs build` has it in the site, `python docs/scripts/site_pages.py cases` prints it. It knows no file of the code:
-they may move. `tests/test_rule_numbers.py` says how rules are cited, and uses the functions here that find citations.
+`mkdocs build` has it in the site, `python docs/scripts/site_pages.py cases` prints it. It knows no file of the
+code: they may move. `tests/test_rule_numbers.py` says how rules are cited, and uses the functions here that find
+citations.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import tokenize
 from dataclasses import dataclass, field
 from functools import cache
+from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,14 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+FOLDER: Final = "rules"
+"""Of the page of cases."""
 CODE: Final = ("broker", "triggers", "examples")
 TESTS: Final = "tests"
 EXAMPLES: Final = "test_rule_numbers.py"
 """The file that says how rules are cited: its numbers are examples."""
 
 PAGES: Final = (
-    "semantics.md", "triggers.md", "commands.md", "durability.md", "log.md", "claims.md", "handlers.md",
-    "sharing.md",
+    "rules/semantics.md", "rules/triggers.md", "reference/commands.md", "explanation/durability.md", "rules/log.md",
+    "rules/claims.md", "rules/handlers.md", "rules/queue-sharing.md",
 )  # fmt: skip
 """The pages that have numbers."""
 
@@ -50,10 +54,10 @@ _PART: Final = re.compile(r"\| (?P<number>\d+|trap|trap \w|variant \w|segmented 
 _INVARIANT: Final = re.compile(r"(?P<number>\d+)\. \*\*(?P<words>.+?)\*\*")
 _LISTED: Final = re.compile(r"- \*\*(?P<number>L?[\d.]+)\*\* (?P<words>[^.:]+)")
 _LISTING: Final = {
-    "log.md": "log rule",
-    "claims.md": "claims rule",
-    "handlers.md": "handlers rule",
-    "sharing.md": "queue-sharing",
+    "rules/log.md": "log rule",
+    "rules/claims.md": "claims rule",
+    "rules/handlers.md": "handlers rule",
+    "rules/queue-sharing.md": "queue-sharing",
 }
 """What the rules in the lists of these pages are cited as."""
 _CASE: Final = re.compile(r'\| <a id="(?P<anchor>log-case-\d+)"></a>(?P<number>\d+) \| (?P<words>.*?) \|')
@@ -72,7 +76,7 @@ def entries() -> dict[str, Entry]:
                 found[heading] = Entry(page, match["words"], anchor)
             elif line.startswith("#"):
                 heading, anchor = "", slug(line.lstrip("# "))
-            elif page == "log.md" and (match := _CASE.match(line)):
+            elif page == "rules/log.md" and (match := _CASE.match(line)):
                 found[f"log case {match['number']}"] = Entry(page, match["words"], match["anchor"])
             elif match := _TRAP.match(line):
                 found[f"queue-sharing {match['number']}"] = Entry(page, match["words"], match["anchor"])
@@ -84,7 +88,7 @@ def entries() -> dict[str, Entry]:
             elif heading and (match := _PART.match(line)):
                 part = f"row {match['number']}" if match["number"].isdigit() else match["number"]
                 found[f"{heading} {part}"] = Entry(page, match["words"], anchor)
-            elif page == "durability.md" and (match := _INVARIANT.match(line)):
+            elif page == "explanation/durability.md" and (match := _INVARIANT.match(line)):
                 found[f"invariant {match['number']}"] = Entry(page, match["words"], anchor)
     return found
 
@@ -252,9 +256,10 @@ def sources(*folders: str) -> list[Path]:
 _INTRODUCTION: Final = """\
 # From the rules to the tests and the code
 
-Each number of [semantics.md](semantics.md), [triggers.md](triggers.md), [commands.md](commands.md),
-[durability.md](durability.md), [log.md](log.md), [claims.md](claims.md), [handlers.md](handlers.md) and
-[sharing.md](sharing.md), and who cites it: tests, by their names or in a comment, and files. `pytest <test>` runs one.
+Each number of [the semantics](semantics.md), [triggering](triggers.md), [commands](../reference/commands.md),
+[durability](../explanation/durability.md), [the log](log.md), [claims](claims.md), [handlers](handlers.md) and
+[queue sharing](queue-sharing.md), with its tests, which cite it by their names or in a comment, and the files that cite
+it. `pytest <test>` runs one.
 
 This page is made from the tests and the code when the site is built.
 """
@@ -343,4 +348,4 @@ _SHORT: Final = re.compile(r"^(?:semantics|queue-sharing) ")
 def link(number: str) -> str:
     """The link to a number's place on its page."""
     entry = entries()[number]
-    return f"[{_SHORT.sub('', number)}]({entry.page}#{entry.anchor})"
+    return f"[{_SHORT.sub('', number)}]({relpath(entry.page, FOLDER)}#{entry.anchor})"

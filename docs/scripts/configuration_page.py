@@ -1,4 +1,4 @@
-"""Writes the sample `broker.toml` and `docs/configuration.md`, the reference of the settings, from the settings.
+"""Writes the sample `broker.toml` and `docs/reference/configuration.md`, the reference of the settings.
 
 Run `python docs/scripts/configuration_page.py` after a change.
 """
@@ -12,7 +12,7 @@ from broker.config import SECTIONS, Setting, settings
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "broker.toml"
-PAGE = ROOT / "docs" / "configuration.md"
+PAGE = ROOT / "docs" / "reference" / "configuration.md"
 
 _SAMPLE_HEAD = """\
 # The configuration of EverMQ, complete: every key with its default. Start it with `evermq run --config broker.toml`.
@@ -64,7 +64,7 @@ def _sample_section(section: str) -> str:
 
 
 def page() -> str:
-    """The text of `docs/configuration.md`."""
+    """The text of `docs/reference/configuration.md`."""
     return _PAGE_HEAD + "".join(_page_section(section) for section in SECTIONS) + _PAGE_TAIL
 
 

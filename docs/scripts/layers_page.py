@@ -1,4 +1,4 @@
-"""Draws which package imports which, `docs/layers.svg`: `python docs/scripts/layers_page.py`.
+"""Draws which package imports which, `docs/explanation/layers.svg`: `python docs/scripts/layers_page.py`.
 
 Places are given here. The arrows are the imports in the code, but for those that follow from others.
 """
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 ROOT: Final = Path(__file__).parents[2]
-PICTURE: Final = ROOT / "docs" / "layers.svg"
+PICTURE: Final = ROOT / "docs" / "explanation" / "layers.svg"
 
 _PLACES: Final = {
     "cli": (2.5, 0),

@@ -1,10 +1,13 @@
 """The pages of the site that are no files in `docs/`: those that are made from the code, and those that lead on from
-old addresses. `mkdocs build` adds them (`docs/site/hooks.py`); `python docs/scripts/site_pages.py cases` prints one.
+old addresses.
+
+`mkdocs build` adds them (`docs/site/hooks.py`); `python docs/scripts/site_pages.py cases` prints one.
 """
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import cases_page
@@ -14,20 +17,57 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MADE: Final[dict[str, Callable[[], str]]] = {
-    "cases.md": cases_page.page,
-    "constants.md": reasons_page.constants,
-    "reasons.md": reasons_page.reasons,
+    "rules/cases.md": cases_page.page,
+    "reference/constants.md": reasons_page.constants,
+    "reference/reasons.md": reasons_page.reasons,
 }
 """Pages that change with the code and the tests, so they are not committed, and the functions that make them."""
 
 MOVED: Final = {
-    "handlers-reload.md": "workers.md#replace-its-handlers-while-they-run",
-    "intra-group-queuing.md": "queue-sharing.md#intra-group-queuing",
-    "pipeline-archive.md": "pipelines.md#archive-queues",
-    "pipeline-reassemble.md": "pipelines.md#put-groups-and-segments-together",
-    "pipeline-replay.md": "pipelines.md#put-archived-messages-back",
-    "pipeline-report.md": "pipelines.md#report-on-queues",
-    "queue-sharing-groups.md": "queue-sharing.md",
+    "api.md": "reference/api.md",
+    "architecture.md": "explanation/architecture.md",
+    "asyncio.md": "how-to/asyncio.md",
+    "cases.md": "rules/cases.md",
+    "celery.md": "how-to/celery.md",
+    "claims.md": "rules/claims.md",
+    "commands.md": "reference/commands.md",
+    "comparison.md": "explanation/comparison.md",
+    "configuration.md": "reference/configuration.md",
+    "constants.md": "reference/constants.md",
+    "daemon.md": "how-to/daemon.md",
+    "dead-letters.md": "how-to/dead-letters.md",
+    "durability.md": "explanation/durability.md",
+    "evermq.md": "reference/evermq.md",
+    "glossary.md": "reference/glossary.md",
+    "groups.md": "how-to/groups.md",
+    "handlers-reload.md": "how-to/workers.md#replace-its-handlers-while-they-run",
+    "handlers.md": "rules/handlers.md",
+    "initiation-queues.md": "how-to/initiation-queues.md",
+    "intra-group-queuing.md": "how-to/queue-sharing.md#intra-group-queuing",
+    "log.md": "rules/log.md",
+    "operations.md": "how-to/operations.md",
+    "performance.md": "explanation/performance.md",
+    "periodic.md": "how-to/periodic.md",
+    "pipeline-archive.md": "how-to/pipelines.md#archive-queues",
+    "pipeline-reassemble.md": "how-to/pipelines.md#put-groups-and-segments-together",
+    "pipeline-replay.md": "how-to/pipelines.md#put-archived-messages-back",
+    "pipeline-report.md": "how-to/pipelines.md#report-on-queues",
+    "properties.md": "how-to/properties.md",
+    "queue-sharing-groups.md": "how-to/queue-sharing.md",
+    "reasons.md": "reference/reasons.md",
+    "retries.md": "how-to/retries.md",
+    "semantics.md": "rules/semantics.md",
+    "sharing.md": "rules/queue-sharing.md",
+    "spark.md": "how-to/spark.md",
+    "storage.md": "explanation/storage.md",
+    "testing.md": "how-to/testing.md",
+    "tracing.md": "how-to/tracing.md",
+    "triggers.md": "rules/triggers.md",
+    "tutorial.md": "tutorial/order-service.md",
+    "versions.md": "reference/versions.md",
+    "waiting.md": "how-to/waiting.md",
+    "web.md": "how-to/web.md",
+    "workers.md": "how-to/workers.md",
 }
 """Old pages, and the pages and sections that have their text now."""
 
@@ -52,4 +92,4 @@ def leading_on() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    print("\n".join(MADE[f"{name}.md"]() for name in sys.argv[1:]), end="")
+    print("\n".join(make() for name, make in MADE.items() if Path(name).stem in sys.argv[1:]), end="")

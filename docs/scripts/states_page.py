@@ -1,4 +1,4 @@
-"""Draws the three tables of states as pictures, `docs/states/*.svg`: `python docs/scripts/states_page.py`.
+"""Draws the three tables of states as pictures, `docs/explanation/states/*.svg`: `python docs/scripts/states_page.py`.
 
 Where a state stands is said here, by column and row; everything else comes from the tables that the code goes by.
 """
@@ -20,7 +20,7 @@ from broker.wire.protocol import State
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FOLDER = Path(__file__).parents[1] / "states"
+FOLDER = Path(__file__).parents[1] / "explanation" / "states"
 
 _WIDTH, _HEIGHT = 150, 40  # of a box
 _ACROSS, _DOWN = 300, 130  # from one box to the next

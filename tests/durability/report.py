@@ -1,4 +1,4 @@
-"""The page `docs/durability.md`: what is promised, and how a run of this suite ended."""
+"""The page `docs/explanation/durability.md`: what is promised, and how a run of this suite ended."""
 
 from __future__ import annotations
 

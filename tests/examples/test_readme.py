@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tests.examples.processes import Daemon, Shell
 
 README = (ROOT / "README.md").read_text("utf-8")
-TOUR = (ROOT / "docs" / "tour.md").read_text("utf-8")
-PIPELINES = (ROOT / "docs" / "pipelines.md").read_text("utf-8")
+TOUR = (ROOT / "docs" / "tutorial" / "tour.md").read_text("utf-8")
+PIPELINES = (ROOT / "docs" / "how-to" / "pipelines.md").read_text("utf-8")
 ADDRESS = "127.0.0.1:1414"
 SET_UP = "python3 -m venv .venv && .venv/bin/pip install -q . && "
 
