@@ -45,8 +45,9 @@ _PAGE_TAIL = """
 - SIGHUP: nothing but a line in the log. The configuration is read at the start only: restart the daemon to change it.
 
 A handler that goes on although it was cancelled, or that blocks the event loop, keeps the daemon from ending in order.
-It is named in the log 5 seconds after `quiesce_timeout`, and the process ends without it, with exit code 20. What was
-acknowledged is on disk, as after a power failure; nonpersistent messages are gone, on queues with NPMCLASS(HIGH) too.
+It is named in the log 5 seconds after `quiesce_timeout`, and the process ends without it, with exit code 20.
+Acknowledged changes are on disk, as after a power failure; nonpersistent messages are gone, on queues with
+NPMCLASS(HIGH) too.
 
 A handler that blocks the event loop for 0.5 s is named in the log at any time: nobody is served meanwhile. Give
 blocking work to a thread (`anyio.to_thread.run_sync`), or run handlers in a process of their own.
