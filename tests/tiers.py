@@ -60,6 +60,7 @@ PARTS: Final = {
     "tests/examples/test_readme.py::test_every_link_leads_somewhere": WHOLE,
     "tests/examples/test_readme.py::test_the_first_lines_are_as_many_as_their_title_says": WHOLE,
     "tests/examples/test_readme.py::test_the_second_command_is_what_must_pass_before_a_change_lands": WHOLE,
+    "tests/examples/test_readme.py::test_the_readme_is_read_in_three_minutes": WHOLE,
     "tests/examples/test_sharing.py": NONE,
     "tests/handlers/test_a_thousand.py": NONE,
     "tests/handlers/test_any_mix.py::test_h13_1_the_sum_holds_for_ten_thousand_outcomes": NONE,

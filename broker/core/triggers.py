@@ -3,7 +3,7 @@
 Where a queue names an initiation queue, an event leads to a trigger message there. Else the queue is on the fast path:
 its count lives with it, as in TPF. A committed put to a trigger EVERY queue raises it by one, a trigger monitor takes
 starts off it. FIRST and DEPTH keep one bit: there is a start pending or there is not. The numbers are those of
-`docs/triggers.md`: the fast path (S-12, R-6 and so on), conditions and events (C2, C4, E1, E3).
+`docs/rules/triggers.md`: the fast path (S-12, R-6 and so on), conditions and events (C2, C4, E1, E3).
 
 A start taken is a lease until it is done; what a broken connection held is pending again.
 """

@@ -1,4 +1,4 @@
-"""The calls of a connection about prepared units and the sinks that publish them (`docs/claims.md`)."""
+"""The calls of a connection about prepared units and the sinks that publish them (`docs/rules/claims.md`)."""
 
 from __future__ import annotations
 

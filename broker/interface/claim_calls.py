@@ -28,9 +28,9 @@ ANY: Final = Wanted()
 
 
 class Claims:
-    """The calls about consumers and what they have claimed (`docs/claims.md`), and those that browse a queue by arrival
-    number. Each returns when what it does is durable, and may be made again when its answer was lost. `uuid` and
-    `generation` are those of the consumer and of the reader that has registered; sequences count from 1.
+    """The calls about consumers and what they have claimed (`docs/rules/claims.md`), and those that browse a queue by
+    arrival number. Each returns when what it does is durable, and may be made again when its answer was lost. `uuid`
+    and `generation` are those of the consumer and of the reader that has registered; sequences count from 1.
 
     Every one of them may raise NO_SUBSCRIPTION (2428) for no such consumer, and those that name a generation
     OBJECT_CHANGED (2041) for an older one.

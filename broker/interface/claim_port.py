@@ -1,4 +1,4 @@
-"""The calls of a port about claims and prepared units (`docs/claims.md`)."""
+"""The calls of a port about claims and prepared units (`docs/rules/claims.md`)."""
 
 from __future__ import annotations
 

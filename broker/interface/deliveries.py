@@ -1,4 +1,4 @@
-"""Deliveries: messages with their trigger starts, taken as leases and settled one by one (`docs/handlers.md`).
+"""Deliveries: messages with their trigger starts, taken as leases and settled one by one (`docs/rules/handlers.md`).
 
 What is above it, `triggers.App` and the trigger monitor, calls handlers with them; a program may as well take and
 settle deliveries itself.

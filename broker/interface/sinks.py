@@ -35,8 +35,8 @@ def new_attempt() -> bytes:
 
 
 class Sinks:
-    """The calls about prepared units, and the sinks that publish them (`docs/claims.md`). Each returns when what it
-    does is durable, and may be made again when its answer was lost.
+    """The calls about prepared units, and the sinks that publish them (`docs/rules/claims.md`). Each returns when what
+    it does is durable, and may be made again when its answer was lost.
     """
 
     def __init__(self, port: Port) -> None:

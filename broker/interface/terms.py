@@ -1,5 +1,5 @@
 """What a put may say beside the options of the MQI: when the message is to be available, and by which key a second put
-of the same is told (`docs/handlers.md`).
+of the same is told (`docs/rules/handlers.md`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The words about delayed messages and about deliveries (`docs/handlers.md`).
+"""The words about delayed messages and about deliveries (`docs/rules/handlers.md`).
 
 A delivery is a lease on trigger starts together with their messages, in a unit of work of its own. Whoever takes one
 settles it: with what the handler has done, the queue manager decides what becomes of the messages.

@@ -1,4 +1,4 @@
-"""Consumers of shared queues, and their claims (`docs/claims.md`).
+"""Consumers of shared queues, and their claims (`docs/rules/claims.md`).
 
 A consumer is a row, and belongs to no member: whoever has registered last may go on through any of them (queue-sharing
 rule 10.3.9). Each call is one transaction that begins with the consumer's row, locked; what a reader may do is judged

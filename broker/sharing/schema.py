@@ -1,7 +1,7 @@
 """The SQL of a group: made when its first member joins, and brought up to date by a member that is newer.
 
-It has versions (docs/versions.md). Tables are made by migrations, one after the other; a function is replaced as a
-whole, and keeps its name and signature for as long as a member of a release that calls it may join.
+It has versions (docs/reference/versions.md). Tables are made by migrations, one after the other; a function is replaced
+as a whole, and keeps its name and signature for as long as a member of a release that calls it may join.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sinks that publish to shared queues, and their prepared units (`docs/claims.md`, claims rule 3.11).
+"""Sinks that publish to shared queues, and their prepared units (`docs/rules/claims.md`, claims rule 3.11).
 
 Both are rows, and belong to no member (queue-sharing rule 10.3.12): what was staged through one that fails is published
 through another. Each call is one transaction. A piece locks the row of its sink for those who decide, and that of its

@@ -1,4 +1,4 @@
-"""The options of the data source `mq`: one table, which checks them and which `docs/spark.md` shows."""
+"""The options of the data source `mq`: one table, which checks them and which `docs/how-to/spark.md` shows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Writing: each task stages its rows in a prepared unit, and the driver publishes the units of a batch together.
 
 Exactly once: a batch of a stream is published once, whatever dies, since the queue manager keeps which one was the last
-(`docs/claims.md`). Spark makes a new writer for the commit and for the abort, so what ties a batch together comes back
-in the messages of its tasks. Its own numbers of attempts begin again with each driver: the name of an attempt is
+(`docs/rules/claims.md`). Spark makes a new writer for the commit and for the abort, so what ties a batch together comes
+back in the messages of its tasks. Its own numbers of attempts begin again with each driver: the name of an attempt is
 random.
 """
 

@@ -1,4 +1,4 @@
-"""Writes `docs/evermq.md`, the reference of the command `evermq`: `python docs/scripts/evermq_page.py`."""
+"""Writes `docs/reference/evermq.md`, the reference of the command `evermq`: `python docs/scripts/evermq_page.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.cli import COMMANDS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PAGE = Path(__file__).parents[1] / "evermq.md"
+PAGE = Path(__file__).parents[1] / "reference" / "evermq.md"
 
 _HEAD = """\
 # The command evermq

@@ -1,5 +1,5 @@
-"""What handlers, and puts with a delay, have left with a message (`docs/handlers.md`): until when it waits, and how its
-last attempt has failed.
+"""What handlers, and puts with a delay, have left with a message (`docs/rules/handlers.md`): until when it waits, and
+how its last attempt has failed.
 """
 
 from __future__ import annotations
