@@ -101,7 +101,7 @@ def _choose(
 
 
 def _expired_parts(shelf: Shelf, request: Request, entry: Entry | None, now: float) -> list[Entry]:
-    """What is expired of the whole that begins with `entry`, if the get wants a whole."""
+    """Return the expired messages of the whole that begins with `entry`, if the get wants a whole."""
     if entry is None or not request.whole or not shelf.is_overdue(now):
         return []
     parts = (shelf.entries[key] for key in shelf.groups.whole_with(entry, request.whole))

@@ -57,6 +57,6 @@ def check(shelf: Shelf, request: Request, now: float) -> None:
 
 
 def _names(request: Request, entry: Entry) -> bool:
-    """Whether a get asks for just this message: by MsgId or token, or as the next one in logical order."""
+    """True if a get asks for just this message: by MsgId or token, or as the next one in logical order."""
     named = request.msg_id is not None or request.token is not None or request.item is not None
     return named and request.matches(entry)

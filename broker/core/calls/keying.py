@@ -43,7 +43,7 @@ class Duplicate(Exception):
         self.awaited = awaited
 
     def is_held(self, now: float) -> bool:
-        """Whether the first has made it."""
+        """True if the key is held by the first message."""
         keys = self.queue.keys
         holder = None if keys is None else keys.find(self.hashed, now)
         return holder is not None and holder.id == self.first.id

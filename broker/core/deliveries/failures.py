@@ -1,4 +1,4 @@
-"""How attempts have failed is kept with the message (`broker.core.message.handling`)."""
+"""Record failed attempts with the message (`broker.core.message.handling`)."""
 
 from __future__ import annotations
 

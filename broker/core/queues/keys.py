@@ -33,8 +33,8 @@ _STALE_MAX: Final = 1000
 
 
 class Holder(NamedTuple):
-    """Who has put with a key first: `id` and the given MsgId (else b"") of the message, the digest of its data, and
-    when the key is forgotten (seconds since 1970; 0: when the message has gone).
+    """The first put with a key: `id` and the given MsgId (else b"") of the message, the digest of its data, and when
+    the key is forgotten (seconds since 1970; 0: when the message has gone).
     """
 
     id: int
@@ -52,13 +52,13 @@ class Holder(NamedTuple):
 
 
 def digest_of(data: bytes) -> bytes:
-    """What tells the data of one message from that of another."""
+    """Return a digest that tells the data of one message from that of another."""
     return blake2b(data, digest_size=8).digest()
 
 
 class KeyCount:
-    """What the keys of all queues of a queue manager have in common: how many there are and may be, and the secret of
-    their hashes. `freed` are keys that were forgotten with their messages, and are to be forgotten by the store too.
+    """The part that the keys of all queues of a queue manager share: their number, its maximum, and the secret of their
+    hashes. `freed` are keys that were forgotten with their messages, and are to be forgotten by the store too.
     """
 
     __slots__ = ("count", "freed", "maximum", "secret")
@@ -104,7 +104,7 @@ class Keys:
         return len(self._held) + len(self._pending)
 
     def find(self, hashed: bytes, now: float) -> Holder | None:
-        """Who has the key, but for units of work that have not ended."""
+        """Return the holder of the key, units of work that have not ended aside."""
         packed = self._held.get(hashed)
         if packed is None:
             return None
@@ -152,7 +152,7 @@ class Keys:
         self._by_holder[holder.id] = hashed
 
     def row(self, hashed: bytes) -> KeyRow:
-        """What the store keeps of a key that a unit of work puts with."""
+        """Return the stored row of a key that a unit of work puts with."""
         _, _, holder = self._pending[hashed]
         return KeyRow(self._number, hashed, holder.id, holder.msg_id, holder.digest, holder.until)
 

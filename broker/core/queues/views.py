@@ -66,7 +66,7 @@ class View:
             self.keys.add(entry.key)
 
     def has_passed(self, key: int) -> bool:
-        """Whether a message with this key has been judged, or would be now."""
+        """True if a message with this key has been judged, or would be now."""
         return self.complete or key <= self._frontier
 
     def look(self, entries: dict[int, Entry], count: int) -> None:
@@ -96,5 +96,5 @@ class View:
 
 
 def starts(entry: Entry, where: int) -> bool:
-    """Whether a get that may start at `where` may start with this message."""
+    """True if a get that may start at `where` may start with this message."""
     return entry.offset == 0 and (entry.msg_seq_number == 1 or where == MESSAGE_START) if where else True
