@@ -84,7 +84,7 @@ def log_exception(
 
 
 class _Left:
-    """How many exceptions may be shown still."""
+    """The number of exceptions that may still be shown."""
 
     __slots__ = ("count",)
 
@@ -93,7 +93,7 @@ class _Left:
 
 
 def _chain(error: BaseException, left: _Left, depth: int, trace: TracebackType | None = None) -> Iterator[str]:
-    """What led to an exception, the oldest first, and itself."""
+    """Yield the causes of an exception, the oldest first, and the exception itself."""
     links: list[tuple[BaseException, str]] = [(error, "")]
     while len(links) <= CHAIN_MAX:
         link = links[-1][0]

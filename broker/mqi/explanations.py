@@ -1,4 +1,4 @@
-"""Why messages of a queue are not delivered: what `Connection.explain` answers."""
+"""The answer of `Connection.explain`: why messages of a queue are not delivered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 
 class Cause(StrEnum):
-    """What a finding is about. All but AVAILABLE, GETTERS_WAITING and SERVED keep messages from getters."""
+    """The subject of a finding. All but AVAILABLE, GETTERS_WAITING and SERVED keep messages from getters."""
 
     GET_INHIBITED = "GET_INHIBITED"
     """The queue has GET(DISABLED)."""
@@ -90,7 +90,7 @@ class Explanation:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What the findings are about, in their order."""
+        """The causes of the findings, in their order."""
         return tuple(finding.code for finding in self.findings)
 
     @property
