@@ -1,4 +1,4 @@
-"""What a command asks for, once its words are understood: nothing here depends on the queue manager's state."""
+"""Commands as requests, once their words are understood: nothing here depends on the queue manager's state."""
 
 from __future__ import annotations
 

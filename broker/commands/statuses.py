@@ -1,4 +1,5 @@
-"""What is shown of the state of things that no command defines: claims by consumers, handlers, and prepared units.
+"""The statuses that DISPLAY shows of things that no command defines: claims by consumers, handlers, and prepared
+units.
 
 A status is named by the noun of DISPLAY and a TYPE. Its figures stand in the order in which they are printed; the
 first is the name that a command asks for.
