@@ -206,7 +206,7 @@ class LogStore(Store):
 
     @property
     def was_orderly(self) -> bool:
-        """Whether the stop before this start was orderly: what it has kept of nonpersistent messages is then given."""
+        """True if the stop before this start was orderly: then it has kept nonpersistent messages, which are given."""
         return self._use().orderly
 
     def submit(self, rows: Rows, done: Done) -> bool:

@@ -79,7 +79,7 @@ class MemoryStore(Store):
         """Nothing to let go; the rows stay."""
 
     def status(self) -> dict[str, Any]:
-        """How many messages are kept."""
+        """Return the number of messages that are kept."""
         return {"messages": len(self._messages)}
 
     def _take(self, rows: Rows) -> None:

@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class Holder(Protocol):
-    """Who has the database."""
+    """The owner of the database."""
 
     database: DatabaseWorker
     snapshot: Snapshot

@@ -53,8 +53,8 @@ logger = logging.getLogger(__name__)
 
 
 class Opened(NamedTuple):
-    """What a start leaves. `delta` is what the log holds beyond the snapshot. `uncarried`: the database holds a
-    transaction that no checkpoint found the room to carry over. `orderly`: the last stop was.
+    """The parts of a store that was started. `delta` is what the log holds beyond the snapshot. `uncarried`: the
+    database holds a transaction that no checkpoint found the room to carry over. `orderly`: the last stop was.
     """
 
     manifest: ManifestFile
@@ -145,7 +145,7 @@ class _Start:
 
     @property
     def _in_doubt(self) -> bool:
-        """Whether the database may be other than a cache shows it: else it was synced since it was last written."""
+        """True if the database may be other than a cache shows it: else it was synced since it was last written."""
         kept = self._manifest.current
         return kept.carrying or kept.state == manifests.FAILED or self._manifest.doubtful
 
@@ -176,7 +176,7 @@ class _Start:
         return self._database
 
     def _check_chain(self, kept: Manifest, records: list[Record]) -> Chain:
-        """What the log holds beyond the snapshot; raises StoreUnusableError when something of it is missing."""
+        """Return the log's records beyond the snapshot; raises StoreUnusableError when something of it is missing."""
         found, fault = faults.chain_fault(self._disk, kept, self._snapshot.tally, records)
         self._refuse(fault)
         if found.records:
@@ -214,8 +214,9 @@ class _Start:
         return False
 
     async def _end_in_place(self) -> bool:
-        """Where there is no room to write the database anew: end the checkpoint, and see that the medium has all that
-        the cache shows. Whether it could be ended; raises StoreUnusableError when the medium has not, or who can tell.
+        """End the checkpoint where there is no room to write the database anew, and see that the medium has all that
+        the cache shows. Return True if it could be ended; raises StoreUnusableError when the medium has not, or nobody
+        can tell.
 
         SQLite's log is compared before: a checkpoint that finds no room leaves pages of it in the database, and only
         the log can complete them.
