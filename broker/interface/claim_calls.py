@@ -117,15 +117,16 @@ class Claims:
         return await answer(self._port.release(uuid, generation))
 
     async def queue_ranges(self, q_names: Sequence[str]) -> list[QueueRange]:
-        """What a browse by arrival number finds now on these queues (names, or generic ones), by name.
+        """Return the ranges that a browse by arrival number finds now on these queues (names, or generic ones), by
+        name.
 
         Raises UNKNOWN_OBJECT_NAME (2085).
         """
         return await answer(self._port.queue_ranges(q_names))
 
     async def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> list[Cut]:
-        """Where the messages of a queue with arrival numbers behind `after` up to `last` may be cut, as far as so many
-        of them, of `size` bytes together, go. Raises UNKNOWN_OBJECT_NAME (2085).
+        """Return the cuts of a queue's messages with arrival numbers behind `after` up to `last`, as far as so many of
+        them, of `size` bytes together, go. Raises UNKNOWN_OBJECT_NAME (2085).
         """
         return await answer(self._port.browse_cuts(q_name, after, last, messages, size))
 

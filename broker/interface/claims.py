@@ -30,7 +30,7 @@ class ConsumerState(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """What a registered reader goes on with: its generation, the lineage of its offsets, and its position."""
+    """The registration of a reader: its generation, the lineage of its offsets, and its position."""
 
     generation: int
     lineage: str
@@ -60,7 +60,7 @@ class QueueRange(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which messages of a range a browse is to find: those with these identifiers (24 bytes; None for any)."""
+    """The messages of a range that a browse is to find: those with these identifiers (24 bytes; None for any)."""
 
     msg_id: bytes | None = None
     correl_id: bytes | None = None

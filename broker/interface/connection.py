@@ -92,12 +92,12 @@ class Connection:
 
     @property
     def works(self) -> bool:
-        """Whether something was put or got under syncpoint since the last commit or backout."""
+        """True if something was put or got under syncpoint since the last commit or backout."""
         return self._works
 
     @property
     def in_unit_of_work(self) -> bool:
-        """Whether a put or get of this task that names no syncpoint option is under syncpoint: the task has entered
+        """True if a put or get of this task that names no syncpoint option is under syncpoint: the task has entered
         `unit_of_work()`, or was started inside it.
         """
         unit = self.unit
@@ -143,7 +143,8 @@ class Connection:
         return PutResult(md, None)
 
     async def stat(self, type: int = MQSTAT.TYPE_ASYNC_ERROR) -> AsyncStatus:
-        """What became of the asynchronous puts made before this call, since the last (MQSTAT); the counts begin anew.
+        """Return the outcome of the asynchronous puts made before this call, since the last (MQSTAT); the counts begin
+        anew.
 
         Raises STAT_TYPE_ERROR (2430) for another type: there is no reconnection to ask about.
         """
@@ -206,7 +207,7 @@ class Connection:
         correl_id: bytes | None = None,
         group_id: bytes | None = None,
     ) -> Explanation:
-        """Why messages of a queue are not delivered: all of them, or those with the identifiers given.
+        """Explain why messages of a queue are not delivered: all of them, or those with the identifiers given.
 
         The `findings` tell, each with a code, a sentence and figures, what keeps messages from getters: uncommitted and
         by whom and since when, locked, incomplete groups and what they lack, ... Nothing is changed. Raises
@@ -346,7 +347,7 @@ class Connection:
             self.unit.begin_anew()
 
     def _give_back(self) -> None:
-        """What loops have read ahead is in no unit of work that ends now."""
+        """Give back the messages that loops have read ahead: they are in no unit of work that ends now."""
         for ahead in list(self.reading):
             ahead.give_back()
 

@@ -135,7 +135,7 @@ class ClaimedBatch:
         return self.last - self._after
 
     def columns(self) -> AsyncIterator[Columns]:
-        """Those that are not acknowledged as columns, for programs that want many at once."""
+        """Yield the messages that are not acknowledged as columns, for programs that want many at once."""
         return self._consumer._frames(self._after, self.last)
 
     async def acknowledge(self, to: int | None = None) -> None:

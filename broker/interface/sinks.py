@@ -30,7 +30,7 @@ _ATTEMPT_BYTES: Final = 16
 
 
 def new_attempt() -> bytes:
-    """What tells a prepared unit from others of its partition: 16 random bytes."""
+    """Return 16 random bytes, which tell a prepared unit from others of its partition."""
     return secrets.token_bytes(_ATTEMPT_BYTES)
 
 
@@ -183,7 +183,7 @@ class SinkBatch:
             raise
 
     async def _discard(self) -> None:
-        """What is staged is not wanted; without a connection it is discarded later."""
+        """Discard the staged messages; without a connection this happens later."""
         if self._staged:
             with suppress(MQError):
                 await self._sinks.discard([self._unit])

@@ -57,7 +57,7 @@ class TriggerStarts:
 
     @property
     def held(self) -> int:
-        """How many leases are held now."""
+        """The number of leases that are held now."""
         return len(self._held)
 
     async def pending(self) -> list[PendingQueue]:
