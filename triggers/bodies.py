@@ -78,7 +78,7 @@ def written(body: object) -> Written:
 
 
 def reader(annotation: Any) -> Reader:
-    """What reads the body of a message as an annotation says; it raises UnreadableError.
+    """Return a reader of the body of a message, by an annotation; it raises UnreadableError.
 
     Raises TypeError for an annotation that has no form, NameError for one that names what is not defined yet.
     """

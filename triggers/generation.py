@@ -47,7 +47,7 @@ _GONE: Final = frozenset({MQRC.UNKNOWN_OBJECT_NAME, MQRC.Q_DELETED})
 
 @dataclass(slots=True)
 class Shared:
-    """What the generations of one monitor have in common, and what one hands on to the next."""
+    """The state that the generations of one monitor share, and that one hands on to the next."""
 
     tasks: TaskGroup
     starts: TriggerStarts

@@ -147,7 +147,7 @@ class Loadset:
 
 
 def fingerprint(path: str) -> Fingerprint:
-    """What tells one state of a file from another."""
+    """Return a value that tells one state of a file from another."""
     try:
         status = os.stat(path)
     except OSError:

@@ -64,7 +64,7 @@ _WITH_TRACEBACK: Final = ("dead", "held")
 
 
 class Ended(NamedTuple):
-    """How a delivery ended. `waited` and `ran` are seconds, `next_at` in seconds since 1970 (0: never), `limit` is the
+    """The end of a delivery. `waited` and `ran` are seconds, `next_at` in seconds since 1970 (0: never), `limit` is the
     number of the last attempt (0: there is none).
     """
 
@@ -85,7 +85,7 @@ class Ended(NamedTuple):
 
 
 def ended(run: Run, settlement: Settlement, settled: Settled | None) -> Ended:
-    """How the delivery of a run ended, by what the queue manager answered; None: it has not."""
+    """Return the end of the delivery of a run, by the queue manager's answer; None: it has not ended."""
     handler, delivered = run.server.handler, run.delivered
     next_at, error = 0.0, run.error
     if settled is None:
@@ -115,7 +115,7 @@ def ended(run: Run, settlement: Settlement, settled: Settled | None) -> Ended:
 
 
 class _Shown:
-    """When an exception was last shown in full, and how many times it was not since."""
+    """The time at which an exception was last shown in full, and how many times it was not since."""
 
     __slots__ = ("at", "unshown")
 

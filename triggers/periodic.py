@@ -160,7 +160,7 @@ async def register(connection: Connection, work: Periodic, clock: Clock) -> None
 
 
 async def _registered(connection: Connection, work: Periodic, now: float) -> bool:
-    """Whether the schedule is as the code has it now; else somebody else has its message in his hands."""
+    """Bring the schedule to what the code has now; False if somebody else has its message in his hands."""
     schedule = work.schedule
     at = now if work.at_once else schedule.timetable().after(now)
     options = MQOO.BROWSE | MQOO.INPUT_SHARED | MQOO.FAIL_IF_QUIESCING

@@ -98,7 +98,7 @@ def _delivery(function: Callable[..., object], name: str, deliver: str, options:
 
 
 def delivery_of(function: object, process_name: str) -> Handler | None:
-    """How the messages of a process are delivered to a function; None: it is started with the trigger message."""
+    """Return the handler to which messages of a process are delivered; None: it is started with the trigger message."""
     deliveries: dict[str, Handler] = getattr(function, _DELIVERIES, {})
     return deliveries.get(process_name) or next(iter(deliveries.values()), None)
 

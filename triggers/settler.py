@@ -18,7 +18,7 @@ SETTLE_MAX: Final = 1000
 
 
 class Settles(Protocol):
-    """What takes settlements: `broker.Deliveries` is one, for all deliveries of its connection."""
+    """A receiver of settlements: `broker.Deliveries` is one, for all deliveries of its connection."""
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]: ...
 
