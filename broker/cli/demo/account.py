@@ -45,17 +45,17 @@ class Account:
 
     @property
     def lines(self) -> int:
-        """How many lines were read."""
+        """The number of lines that were read."""
         return self.put + len(self.refused) + len(self.too_long)
 
     @property
     def missing(self) -> int:
-        """How many lines were put and have not come back."""
+        """The number of lines that were put and have not come back."""
         return self.put - self.handled
 
     @property
     def complete(self) -> bool:
-        """Whether each line put has come back once, and none was refused by the queue manager."""
+        """True if each line put has come back once, and none was refused by the queue manager."""
         worked = self.worked is None or self.worked.complete
         return worked and self.missing == 0 and self.doubled == 0 and not self.refused
 

@@ -34,7 +34,7 @@ _AT_A_TIME: Final = 100
 
 
 class Worked:
-    """What became of the tasks."""
+    """The fate of the tasks."""
 
     def __init__(self, tasks: int = TASKS) -> None:
         self.tasks = tasks
@@ -45,12 +45,12 @@ class Worked:
 
     @property
     def back(self) -> int:
-        """How many tasks have come back."""
+        """The number of tasks that have come back."""
         return len(self.done.keys() | self.dead.keys())
 
     @property
     def complete(self) -> bool:
-        """Whether each task has come back once."""
+        """True if each task has come back once."""
         return self.back == self.tasks and self.done.total() + len(self.dead) == self.tasks
 
     def report(self) -> Iterator[str]:
