@@ -101,7 +101,7 @@ def _answers(path: Path) -> bool:
 
 
 def _is_kept(files: Path) -> bool:
-    """Whether a keeper runs already."""
+    """True if a keeper runs already."""
     with (files / "lock").open("a") as lock:
         return not _locked(lock)
 

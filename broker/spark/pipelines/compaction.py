@@ -35,7 +35,7 @@ FILE_BYTES: Final = 128 * 1024 * 1024
 
 
 class Compacted(NamedTuple):
-    """What a compaction has done: how many files there were and are, and how many that did not count were removed."""
+    """The result of a compaction: the numbers of files before and after, and of removed files that did not count."""
 
     before: int
     after: int

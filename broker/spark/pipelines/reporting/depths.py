@@ -1,4 +1,4 @@
-"""How deep queues are at each run of a report: a table of observations, to which each run adds."""
+"""The depths of queues at each run of a report: a table of observations, to which each run adds."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def _seen(folder: Path) -> set[str]:
 
 
 def _means(pattern: str, name: str) -> bool:
-    """Whether a name or generic name means a queue."""
+    """True if a name or generic name stands for a queue."""
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
