@@ -27,7 +27,7 @@ TYPE: Final = "type"
 
 JSON: Final = "application/json"
 ERRORS_TOLD: Final = 3
-"""How many of what is wrong with a body is told."""
+"""The number of errors in a body that are told."""
 
 _STRING: Final = str(MQFMT.STRING)
 _UTF_8: Final = 1208

@@ -60,7 +60,7 @@ class Shared:
     throttle_delay: float
     unserved: Unserved
     cuir: HandlerFunction | None = None
-    """What serves queues that name no process."""
+    """The handler for queues that name no process."""
     stopping: bool = False
     last_q_name: str = ""
     """The queue that started something last. A pass begins behind it: else caps would favour the first names."""

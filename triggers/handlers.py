@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from triggers.process import HandlerFunction
 
 _REASON_BYTES: Final = 1024
-"""How much of the text of an exception is told."""
+"""The bytes of an exception's text that are told."""
 
 
 class HandlerImportError(ImportError):

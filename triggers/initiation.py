@@ -104,9 +104,9 @@ class InitiationStatistics:
     waiting: int
     """Trigger messages whose handlers failed and that wait to be tried again."""
     loads: int = 0
-    """How many times changed handler modules were loaded while the monitor ran."""
+    """The number of times that changed handler modules were loaded while the monitor ran."""
     load_error: str = ""
-    """Why changed handler modules do not load; empty when there is nothing wrong."""
+    """The reason why changed handler modules do not load; empty when there is nothing wrong."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ TURN_RETRY: Final = Retry(None, (1.0, 60.0), crashes=1_000_000_000)
 
 REGISTER_TRIES: Final = 300
 REGISTER_PAUSE: Final = 0.1
-"""How often, and every how many seconds, a registration is tried while the schedule message is in other hands."""
+"""The number of tries, and the seconds between them, of a registration while the schedule message is in other hands."""
 
 _BUSY: Final = frozenset({MQRC.NO_MSG_AVAILABLE, MQRC.OBJECT_IN_USE})
 

@@ -40,7 +40,7 @@ FORMS: Final = (
     "str, int, float, bool, None, bytes, datetime, date, time, timedelta, UUID, Decimal, Enum, Literal, dataclass, "
     "TypedDict, pydantic model, list, tuple and dict of these, unions of these, Any"
 )
-"""What a body may be made of, for the texts of errors."""
+"""The forms of a body, for the texts of errors."""
 
 _NONE: Final = type(None)
 _KINDS: Final = {

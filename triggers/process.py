@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from triggers.handler import Handler, HandlerOptions
 
 TriggerMessage: TypeAlias = MQTMC2
-"""What a handler is told: the queue, the process definition, and their data. `bytes(trigger)` is the MQTMC2."""
+"""The argument of a handler: the queue, the process definition, and their data. `bytes(trigger)` is the MQTMC2."""
 
 HandlerFunction: TypeAlias = "Callable[[TriggerMessage, Connection], object]"
 

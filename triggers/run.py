@@ -44,7 +44,7 @@ OVERDUE_INTERVAL: Final = 60.0
 """Seconds between two records about a handler that goes on after its end was decided."""
 
 ERROR_BYTES: Final = 1024
-"""How much of an exception's text is kept with the message."""
+"""The bytes of an exception's text that are kept with the message."""
 
 
 current: ContextVar[Run | None] = ContextVar("evermq_run", default=None)
@@ -67,10 +67,10 @@ class Server(Protocol):
     clock: Clock
     limiter: CapacityLimiter
     owner: object
-    """Whose `put` joins the unit of a delivery: the session of an app."""
+    """The session of an app: its `put` joins the unit of a delivery."""
     app: object
     around: Callable[[Run, Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]] | None
-    """What is called round a handler, inside the timeout and the unit of work."""
+    """The call round a handler, inside the timeout and the unit of work."""
 
     @property
     def cancelled(self) -> bool:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from triggers.run import Run
 
 SETTLE_MAX: Final = 1000
-"""How many settlements a call has at most."""
+"""The number of settlements that a call has at most."""
 
 
 class Settles(Protocol):

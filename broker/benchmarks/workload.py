@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.benchmarks.daemon import Daemon
 
 Way: TypeAlias = "Mapping[str, float]"
-"""How often each limit, by name, is paid."""
+"""The number of times that each limit, by name, is paid."""
 
 
 class Unit(StrEnum):

@@ -34,7 +34,7 @@ _SELDOM: Final = (
 """Columns of the queues that are shown only where one of them has a figure."""
 
 _OWN_SECTION: Final = ("queue", "handler", "waited", "ran")
-"""What the section of a handler has in its title, or as a mean."""
+"""The figures of a handler that its section has in the title, or as a mean."""
 
 _INSTANTS: Final = frozenset({"next_release", "last_error_at"})
 """The figures that are seconds since 1970."""

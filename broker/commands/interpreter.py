@@ -50,7 +50,7 @@ class Outcome:
 
 
 ForEngine: TypeAlias = "Decision | GroupRequest | ScopedRequest"
-"""What is carried out in more steps than changes of definitions."""
+"""Requests that take more steps than changes of definitions."""
 
 
 class Parts:

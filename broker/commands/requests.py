@@ -120,7 +120,7 @@ class ResetRequest:
 
 
 Decision: TypeAlias = ResolveConsumerRequest | ResolveUnitRequest | ResetRequest
-"""What an administrator decides in place of a program."""
+"""Requests by which an administrator decides in place of a program."""
 DECISIONS = (ResolveConsumerRequest, ResolveUnitRequest, ResetRequest)
 
 
@@ -192,7 +192,7 @@ GroupRequest: TypeAlias = (
     | ResolvePeerUnitRequest
     | MembersRequest
 )
-"""What is carried out in the database of the group."""
+"""Requests that are carried out in the database of the group."""
 GROUP_REQUESTS = (
     BackUpRequest, RecoverRequest, FailRequest, MoveRequest, PeerUnitsRequest, ResolvePeerUnitRequest, MembersRequest,
 )  # fmt: skip

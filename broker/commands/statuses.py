@@ -143,7 +143,7 @@ NOT_SUPPORTED: Final = {
     "QSTATUS": ("QUEUE", "HANDLE"),
     "THREAD": ("ACTIVE", "REGIONS", "*"),
 }
-"""What IBM MQ knows as TYPE of these nouns."""
+"""The TYPEs of these nouns in IBM MQ that are not supported."""
 
 TYPE_BY_DEFAULT: Final = {"CFSTATUS": "SUMMARY", "GROUP": "", "QSTATUS": "QUEUE", "THREAD": "ACTIVE"}
-"""What is meant when nothing is said."""
+"""The TYPE of a noun that is given none."""

@@ -87,7 +87,7 @@ class Events:
         self._gauges: dict[MessageQueue, Gauge] = {}
         self._inhibit = False
         self.counting = False
-        """Whether each put to a queue and each get is looked at (PERFMEV)."""
+        """True if puts and gets are counted for performance events (PERFMEV)."""
 
     def configure(self, definition: Definition) -> None:
         """Take over PERFMEV and INHIBTEV of the queue manager."""

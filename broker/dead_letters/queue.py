@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.interface import Connection, Message, Queue
 
 AUDIT_QUEUE: Final = "SYSTEM.ADMIN.AUDIT.QUEUE"
-"""Where a message tells of each letter that was retried or purged: who, when, MsgId, from where, to where."""
+"""The queue for a message about each letter that was retried or purged: who, when, MsgId, from where, to where."""
 
 REPLAYS_MAX: Final = 3
 """A letter that was put back so often is put back again only where that is forced."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.interface import Message, Queue
 
 StatusForm: TypeAlias = Literal["message", "segments"]
-"""How the status is kept: as one message, or as segments of one message."""
+"""The form of the status: one message, or segments of one message."""
 
 _FINISHED = struct.Struct("<24si")
 _UNFINISHED = struct.Struct("<24siii")

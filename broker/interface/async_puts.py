@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Counter: TypeAlias = Callable[[Placed], None]
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
-"""How much may be under way; each put counts a little more than its data."""
+"""The bytes that may be under way; each put counts a little more than its data."""
 
 ASYNC_RESPONSE: Final = MQPMO.ASYNC_RESPONSE.value
 _SYNC_RESPONSE: Final = MQPMO.SYNC_RESPONSE.value

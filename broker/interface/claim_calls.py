@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from broker.interface.port import Call, Port
 
 FRAMES_AHEAD: Final = 2
-"""How many frames a reader has, or has asked for, that nobody has taken yet."""
+"""The number of frames that a reader has, or has asked for, that nobody has taken yet."""
 
 ANY: Final = Wanted()
 

@@ -35,7 +35,7 @@ BYTES_MAX of data; a longer message goes alone.
 """
 
 ENVELOPE_BYTES: Final = 200
-"""What a message may take of a frame beside its data, its descriptor and its properties."""
+"""The bytes that a message may take of a frame beside its data, its descriptor and its properties."""
 
 ID_LENGTH: Final = 24
 LEAST_PRIORITY: Final = -1

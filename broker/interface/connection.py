@@ -68,7 +68,7 @@ class Connection:
     """
 
     queue_kind: type[Queue] = Queue
-    """What an opened object is."""
+    """The class of an opened object."""
 
     _watch: Watch
 

@@ -26,7 +26,7 @@ BATCH_BYTES: Final = 256 * 1024 * 1024
 GROUPS: Final = ("each", "whole")
 _FIRST_LOOK_SECONDS: Final = 0.01
 _LOOK_SECONDS: Final = 1.0
-"""How soon a claim that waits looks again at first, and then at the latest."""
+"""The time after which a claim that waits looks again, at first and at the latest."""
 
 
 class Consumer:

@@ -46,7 +46,7 @@ class Call(asyncio.Future[T]):
     __slots__ = ()
 
     held = 0
-    """How many bytes of messages the call has got on the way to its answer."""
+    """The bytes of messages that the call has got on the way to its answer."""
 
     receives = False
     """Whether the answer brings what is to be taken: `take` does something."""

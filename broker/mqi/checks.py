@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     Rules: TypeAlias = Callable[..., tuple[Changes, int]]
 
 PADDING: Final = " \0"
-"""What is not part of a text where it stands at its end."""
+"""The characters that are not part of a text at its end."""
 
 TOKEN_LENGTH: Final = 16
 ID_LENGTH: Final = 24

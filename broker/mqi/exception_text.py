@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 TEXT_BYTES: Final = 8 * 1024
-"""How much of an exception's text is in a traceback."""
+"""The bytes of an exception's text that a traceback has."""
 
 TRACEBACK_BYTES: Final = 32 * 1024
-"""How long a traceback is in the log."""
+"""The bytes of a traceback in the log."""
 
 FRAMES_MAX: Final = 40
 CHAIN_MAX: Final = 5

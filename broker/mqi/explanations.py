@@ -31,7 +31,7 @@ class Cause(StrEnum):
     EXPIRED = "EXPIRED"
     """Its time is up; the next getter that meets it discards it."""
     DAMAGED = "DAMAGED"
-    """What is kept of its data is not what was put: nobody is given it."""
+    """The data that is kept of it is not the data that was put: nobody is given it."""
     INCOMPLETE_GROUP = "INCOMPLETE_GROUP"
     """Messages of the group are not available: no get with ALL_MSGS_AVAILABLE is given any of it."""
     INCOMPLETE_MESSAGE = "INCOMPLETE_MESSAGE"

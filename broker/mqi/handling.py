@@ -36,7 +36,7 @@ FAILURES_MAX: Final = 1000
 EXCEPTION_BYTES: Final = 256
 ERROR_BYTES: Final = 1024
 TRACEBACK_BYTES: Final = 4096
-"""How much is kept of the fields of a failure, in UTF-8."""
+"""The bytes in UTF-8 that are kept of the fields of a failure."""
 
 
 class PutTerms(NamedTuple):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FREE_BYTES: Final = 32 * 1024
-"""What each line may hold, whatever the others do."""
+"""The bytes that each line may hold, whatever the others do."""
 
 WAITING_WEIGHT: Final = 1024
 """Of a call that waits, beside a long descriptor."""

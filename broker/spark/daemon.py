@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 15.0
-"""How long nobody is connected before it is stopped."""
+"""The time without a connection after which it is stopped."""
 
 LOOK_SECONDS: Final = 1.0
 _START_SECONDS: Final = 60.0

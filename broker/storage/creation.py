@@ -31,7 +31,7 @@ UNFINISHED: Final = "backup-unfinished"
 """There until a backup in this directory is whole."""
 
 KEPT_FILE: Final = "evermq.db.before-2"
-"""What an upgrade has read, kept until the administrator removes it."""
+"""The file that an upgrade has read, kept until the administrator removes it."""
 
 logger = logging.getLogger(__name__)
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow
 
 LOAD_CHUNK: Final = 10_000
-"""How many messages a load gives at a time."""
+"""The number of messages that a load gives at a time."""
 
 ADAPTIVE: Final = "adaptive"
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow, Rows
 
 LOAD_CHUNK = 10_000
-"""How many messages a load gives at a time."""
+"""The number of messages that a load gives at a time."""
 
 
 class MemoryStore(Store):

@@ -45,7 +45,7 @@ BALLAST: Final = "ballast"
 """Room kept back for the day the disk is full."""
 
 BUSY_SECONDS_MAX: Final = 30.0
-"""How long another program may keep the database locked before a start gives up."""
+"""The time that another program may keep the database locked before a start gives up."""
 
 _T = TypeVar("_T")
 

@@ -55,15 +55,15 @@ INTERVAL: Final = 1.0
 """Seconds between two looks at the files, two notes of how far the log reaches, two tries when there is no room."""
 
 CHANGE_BYTES: Final = 24 * 1024
-"""What the removal of one message may add to SQLite's write-ahead log, at worst: pages of the row and of its data."""
+"""The most bytes that the removal of a message adds to SQLite's write-ahead log: pages of the row and of its data."""
 
 CHANGES_MIN: Final = 64
 """So many changes of rows in the database are gathered, however small the ballast is."""
 
 BUSY_WARNING_SECONDS: Final = 10.0
 BUSY_SECONDS_MAX: Final = 30.0
-"""How long another program may keep the log from being carried over before it is named, and before batches that wait
-for that are refused.
+"""The time that another program may keep the log from being carried over before it is named, and before batches that
+wait for that are refused.
 """
 
 logger = logging.getLogger(__name__)

@@ -52,7 +52,7 @@ REAL_WAIT: Final = 0.2
 
 RUNS_MAX: Final = 10_000
 DAYS_MAX: Final = 30
-"""How far `idle(waiting=True)` goes: so many outcomes, or so many days."""
+"""The reach of `idle(waiting=True)`: so many outcomes, or so many days."""
 
 _POLL: Final = 0.001
 _PERIODIC: Final = "PERIODIC."

@@ -27,7 +27,7 @@ class Account:
 
     def __init__(self) -> None:
         self.worked: Worked | None = None
-        """What became of the tasks of the workers."""
+        """The fate of the tasks of the workers."""
         self.put = 0
         self.put_seconds = 0.0
         self.total_seconds = 0.0
@@ -38,9 +38,9 @@ class Account:
         self.doubled = 0
         self._examples: dict[Refusal, list[int]] = {}
         self.handled = 0
-        """How many lines have come back."""
+        """The number of lines that have come back."""
         self.steady: list[int] = []
-        """How long messages put at a steady rate took to their handlers, in microseconds."""
+        """The times that messages put at a steady rate took to their handlers, in microseconds."""
         self._back = bytearray()  # one byte a line, set when it has come back
 
     @property

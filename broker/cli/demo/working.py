@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 START_SECONDS_MAX: Final = 30.0
 STALL_SECONDS_MAX: Final = 30.0
-"""How long nothing may come back before the tasks still out are called missing."""
+"""The time in which nothing comes back before the tasks still out are called missing."""
 _AT_A_TIME: Final = 100
 
 

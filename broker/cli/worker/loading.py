@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _OWN: Final = tuple(Path(__file__).parents[3] / name for name in ("broker", "triggers"))
-"""Where EverMQ's code is."""
+"""The folders of EverMQ's code."""
 
 
 class Loaded(NamedTuple):

@@ -58,7 +58,7 @@ class Child:
         self._loaded = loaded
         self.files: list[str] = []
         self.told: int = 0
-        """How many signals it was sent."""
+        """The number of signals that it was sent."""
         self.ready = asyncio.Event()
         self.to_replace = asyncio.Event()
         self._link = Link(end, heard=self._heard, gone=lambda: None)

@@ -73,7 +73,7 @@ _OF_ONE_DESTINATION = frozenset(
         MQRC.SYNCPOINT_LIMIT_REACHED, MQRC.STORAGE_NOT_AVAILABLE,
     }
 )  # fmt: skip
-"""Why a put may fail at one queue and not at another. Any other reason is the whole call's."""
+"""The reasons for which a put may fail at one queue and not at another. Any other reason is the whole call's."""
 
 
 class DistributionList(Handle):

@@ -54,7 +54,7 @@ _GET_NEEDS = (
     (MQGMO.LOCK, _BROWSES),
     (_MARKS | MQGMO.UNMARKED_BROWSE_MSG, _BROWSES),
 )
-"""What is only for a get that also names one of the second."""
+"""Options of a get that need one of the second."""
 
 _CONTEXTS = (
     MQPMO.DEFAULT_CONTEXT | MQPMO.NO_CONTEXT | MQPMO.PASS_IDENTITY_CONTEXT | MQPMO.PASS_ALL_CONTEXT

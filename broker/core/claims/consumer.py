@@ -38,7 +38,7 @@ class Consumer:
     )  # fmt: skip
 
     shared = False
-    """Whether it claims from shared queues."""
+    """True if it claims from shared queues."""
 
     def __init__(self, name: str, number: int, uuid: str, q_names: Sequence[str]) -> None:
         self.name = name

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "evermq"
 REPLAYS: Final = "evermq.replays"
-"""How often the message was put back to its queue from a dead-letter queue: kept, unlike all else in the folder."""
+"""The number of times that it was put back from a dead-letter queue: kept, unlike all else in the folder."""
 
 _REASONS: Final = {"unreadable": int(MQRC.FORMAT_ERROR)}
 _REASON: Final = int(MQRC.BACKOUT_THRESHOLD_REACHED)

@@ -46,7 +46,7 @@ class Header(NamedTuple):
 
     found: rfh2.Found
     coding: Behind
-    """What described this header: the descriptor, or the header before it."""
+    """The coding of this header: from the descriptor, or the header before it."""
     left: frozenset[int]
     """The numbers of the folders that stay in the data."""
 

@@ -45,7 +45,7 @@ class MessageRow(NamedTuple):
 GOT: Final = 1
 HANDLED: Final = 2
 HANDLED_ALONE: Final = 3
-"""What `hardened` may be: in whose hands the message was."""
+"""The values of `hardened`: who had the message."""
 
 
 class Run(NamedTuple):

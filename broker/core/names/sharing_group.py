@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Definition
 
 TRANSMISSION_QUEUE: Final = "SYSTEM.QSG.TRANSMIT.QUEUE"
-"""Where messages from one member to another wait: one for the group, with QSGDISP(SHARED) and USAGE(XMITQ)."""
+"""The queue for messages from one member to another: one for the group, with QSGDISP(SHARED) and USAGE(XMITQ)."""
 
 IGQ_BYTES_MAX: Final = 64512
-"""What a message may have there, with its header (queue-sharing 9.4)."""
+"""The longest message there, with its header (queue-sharing 9.4)."""
 
 _HEADER: Final = MQXQH.SIZE
 _ENABLED: Final = 1  # IGQ

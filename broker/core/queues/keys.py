@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.core.queues.unit import Unit
 
 KEYS_MAX: Final = 1_000_000
-"""How many keys a queue manager keeps, unless it is told otherwise."""
+"""The number of keys that a queue manager keeps, unless it is told otherwise."""
 
 _FIELDS: Final = Struct("<Qd8s")
 _DROPPED_AT_ONCE: Final = 8  # with each put that has a key, of those whose time is over

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
 
 ANY, MESSAGE_START, GROUP_START = range(3)
-"""Which items a get may start with: any, those with offset 0, or those with sequence number 1 and offset 0."""
+"""The items that a get may start with: any, those with offset 0, or those with sequence number 1 and offset 0."""
 
 PART, WHOLE_MESSAGE, WHOLE_GROUP = range(3)
-"""What must be available with them: nothing more, all of their logical message, or all of their group."""
+"""The items that must be available with them: no more, all of their logical message, or all of their group."""
 
 LOOKS_AT_ONCE: Final = 500
 """So many messages are judged within one call; more are looked at in steps."""

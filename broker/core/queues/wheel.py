@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SORTED_SECONDS: Final = 2.0
-"""What is due so soon is sorted."""
+"""Instants so near are sorted."""
 
 CUT_AT_ONCE: Final = 200
 """So many things of a bucket are cut off in one step."""

@@ -38,7 +38,7 @@ SETTINGS: Final = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-"""What a session must be set to: complete lists of files, queues named `12` that stay names, and one time for all."""
+"""The settings of a session: complete lists of files, queues named `12` that stay names, and one time for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILE_BYTES: Final = 128 * 1024 * 1024
-"""How large files are made. A file of half of it and more stays as it is."""
+"""The size of the files that are made. A file of half of it and more stays as it is."""
 
 
 class Compacted(NamedTuple):

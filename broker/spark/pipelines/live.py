@@ -36,7 +36,7 @@ STATE_STORE: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     )
 }
-"""What a session must be set to."""
+"""The settings that a session must have."""
 
 WAIT_SECONDS: Final = 3600.0
 

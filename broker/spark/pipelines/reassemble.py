@@ -135,7 +135,7 @@ def reassemble_stream(
 
 
 _READS: Final = 2
-"""How often each message of a stream is read, and counted by Spark: once for what is in groups, once for the others."""
+"""The times that each message of a stream is read and counted by Spark: for those in groups, and for the others."""
 
 
 def _of_one_read(batch: Batch) -> Batch:

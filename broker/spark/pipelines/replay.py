@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PLACE: Final = ("queue", "position", "msg_id")
-"""What tells the messages of an archive apart."""
+"""The columns that tell the messages of an archive apart."""
 
 _SEEN: Final = ("queue", "position", "msg_id", "group_id", "msg_flags", "instance", "part_length", "whole")
 

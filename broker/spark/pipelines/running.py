@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS: Final = 0.5
 BATCH_SECONDS_MAX: Final = 20.0
-"""How long a query that is to stop may take to end the batch at which it is. A batch that is cut off runs again."""
+"""The time that a query that is to stop has to end its batch. A batch that is cut off runs again."""
 
 
 class Lag(NamedTuple):

@@ -25,8 +25,8 @@ STATEMENTS_MAX = 96
 """As many statements stay prepared."""
 
 BUSY_SECONDS = 0.1
-"""How long a statement waits for another program that has the database locked, and reads of bodies wait with it. Who
-needs the lock tries again later.
+"""The time that a statement waits for another program that has the database locked, and reads of bodies wait with
+it. Who needs the lock tries again later.
 """
 
 _T = TypeVar("_T")

@@ -34,7 +34,7 @@ class DataDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.made = False
-        """Whether `claim` has made the directory."""
+        """True if `claim` has made the directory."""
         self._lock: int | None = None
 
     def claim(self) -> None:

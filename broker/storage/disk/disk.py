@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 Content: TypeAlias = bytes | memoryview
-"""What was read of a file: not to be written to, and to be let go, for it may be long."""
+"""Bytes read from a file: not to be written to, and to be let go, for they may be long."""
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 """The errors that say the disk is full, or as much of it as one may have."""

@@ -27,7 +27,7 @@ class Keeper(Protocol):
     """The keeper of the snapshot, as the writer sees it."""
 
     full: bool
-    """What grows is refused."""
+    """True while rows that need more room are refused."""
 
     crowded: bool
     """So much has gathered that a carry-over has to come before the next batch."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.storage.store import KeyRow, ObjectRow, Rows, Run
 
 Counters: TypeAlias = "tuple[int, int, int, int, int, bytes]"
-"""What may change in the row of a message: backout_count, hardened, holder, sequence, place, handling."""
+"""The changeable fields in the row of a message: backout_count, hardened, holder, sequence, place, handling."""
 
 _FREE: Final = (0, 0)
 

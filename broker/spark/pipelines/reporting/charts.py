@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 COLOURS: Final = 8
-"""How many series have a colour of their own."""
+"""The number of series that have a colour of their own."""
 
 _WIDTH: Final = 760
 _HEIGHT: Final = 270

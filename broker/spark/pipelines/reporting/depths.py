@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.spark.pipelines.archive import Source
 
 SCHEMA: Final = "observed TIMESTAMP, queue STRING, depth BIGINT, oldest_seconds DOUBLE"
-"""When, which queue, how many messages a get would find on it, and how long ago the first of them was put."""
+"""The time of an observation, the queue, the messages that a get would find on it, and the age of the first."""
 
 
 def observe(
