@@ -110,7 +110,7 @@ class Generation:
         self._waiting = None
 
     async def _pass(self) -> bool:
-        """Go round the queues once; tell whether anything was started."""
+        """Go round the queues once. True if anything was started."""
         self._at_cap = self._news = False
         any_started = False
         for queue, handler in self._served(await self._shared.starts.pending()):

@@ -371,7 +371,7 @@ class InitiationMonitor(Lifetime):
         )  # fmt: skip
 
     async def _look_at_type(self, slot: _Slot, q_name: str) -> None:
-        """Find out whether a queue needs each of its trigger messages."""
+        """Find out if a queue needs each of its trigger messages."""
         self._one_is_enough.discard(q_name)
         with suppress(MQError):
             async with slot.connection.open(q_name, MQOO.INQUIRE) as queue:

@@ -291,7 +291,7 @@ def _cancel(task: asyncio.Task[object]) -> None:
 
 
 async def within(clock: Clock, seconds: float, awaited: Coroutine[Any, Any, object]) -> bool:
-    """Wait for something for so many seconds at most; tell whether it has come."""
+    """Wait for something for so many seconds at most. True if it has come."""
     task = asyncio.get_running_loop().create_task(awaited)
     timer = clock.call_later(seconds, partial(_cancel, task))
     try:

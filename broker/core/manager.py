@@ -190,8 +190,9 @@ class Manager:
         *,
         waiting: bool = False,
     ) -> Grant | Request | Search:
-        """MQGET: a grant, or the request to wait with; or what is to be done before the same call is made again. Raises
-        NO_MSG_AVAILABLE (2033) and others. `waiting`: messages that wait for an instant are seen as if it had come.
+        """MQGET: return a grant, or the request to wait with, or the search that must end before the same call is made
+        again. Raises NO_MSG_AVAILABLE (2033) and others. `waiting`: messages that wait for an instant are seen as if it
+        had come.
         """
         request = getting.request_for(self, handle, md, gmo, max_length, now, waiting=waiting)
         if request.unlock:
@@ -212,7 +213,9 @@ class Manager:
         raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
 
     def grant_to(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Grant | Search | None:
-        """The message that a get is given now, if there is one; or what is to be done before that is known."""
+        """Return the message that a get is given now, None without one, or the search that must end before it is
+        known.
+        """
         found = choosing.select(self, handle, queue, request, now)
         if found is None or isinstance(found, Search):
             return found
@@ -323,7 +326,7 @@ class Manager:
             self.triggers.recount(queue, tick)
 
     def sweep_triggers(self) -> Iterator[bool]:
-        """Look at each queue for messages that nobody is on the way to, and let a start be pending: whether it is."""
+        """Let a start be pending for each queue with messages that nobody is on the way to. Yield True for each."""
         return self.triggers.sweep(list(self.objects.queues.values()), self.deliveries.in_flight)
 
     def clear(self, queue: LocalQueue, count: int) -> Unit:

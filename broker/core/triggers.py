@@ -383,8 +383,8 @@ class Triggers:
     # Starts that are missing
 
     def sweep(self, queues: Iterable[LocalQueue], in_flight: Callable[[LocalQueue], int]) -> Iterator[bool]:
-        """Look at each of these queues: whether it is EVERY and has messages, and nobody is on the way to them. If so a
-        start is pending from then on. `in_flight` tells how many messages of a queue are under handlers.
+        """Look at each of these queues. If it is EVERY, and nobody is on the way to its messages, let a start be
+        pending, and yield True. `in_flight` tells how many messages of a queue are under handlers.
         """
         for queue in queues:
             stranded = (

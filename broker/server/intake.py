@@ -81,7 +81,7 @@ class Intake:
             yield
 
     def _heed_some(self, most: int, until: float) -> bool:
-        """Heed up to so many frames, until this time; whether to go on with others later."""
+        """Handle up to so many frames, until this time. True if others are to follow later."""
         flow, endpoint, transport = self._flow, self._endpoint, self._session.transport
         start, others = self._session.calls.start, self._session.others
         if flow.ended:

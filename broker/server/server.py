@@ -121,7 +121,7 @@ class Server:
         return len(self._sessions)
 
     def admit(self, session: Session) -> bool:
-        """Count a session in; whether there is room for it."""
+        """Count a session in. False if there is no room for it."""
         self._sessions.add(session)
         return len(self._sessions) <= self.limits.connections
 

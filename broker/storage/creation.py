@@ -140,9 +140,8 @@ def place_placeholder(disk: Disk) -> None:
 
 
 def _expect_nothing(disk: Disk) -> bool:
-    """See whether a directory without a manifest may become a store: it is empty, or what a creation that was cut short
-    has left, or the store of an older version (then True). Raises StoreUnusableError: anything else is a manifest that
-    is missing.
+    """Check that a directory without a manifest may become a store: it is empty, or a creation in it was cut short, or
+    it has the store of an older version (then True). Raises StoreUnusableError where a manifest is missing.
     """
     names = disk.names()
     if UNFINISHED in names:

@@ -184,7 +184,7 @@ class _Start:
         return found
 
     async def _settle_database(self, kept: Manifest) -> tuple[int, bool]:
-        """Make the database one file that the medium has whole: the number of it, and whether a checkpoint is due."""
+        """Make the database one file that the medium has whole. Return its number, and True if a checkpoint is due."""
         boot = self._disk.boot()
         cut_short = kept.carrying and kept.state != manifests.ORDERLY  # else it merely found no room
         unsure = (kept.state == manifests.FAILED or cut_short) and (not boot or boot == kept.boot)
@@ -241,7 +241,7 @@ class _Start:
         )
 
     async def _checkpoint(self) -> bool:
-        """Carry the write-ahead log of SQLite over; whether there was room for that."""
+        """Carry the write-ahead log of SQLite over. False if there was no room for that."""
         for attempt in ("with the ballast", "without it"):
             try:
                 await self._patiently(lambda: self._opened.perform(self._snapshot.checkpoint))
@@ -270,9 +270,9 @@ class _Start:
             remove_database(self._disk, name)
 
     async def _upgrade(self, state: str) -> bool:
-        """Add the columns that a database of an older release lacks: whether a checkpoint is due (log rule 7.9). It is
-        a carry-over without rows, before anything is in the log that an older release could not read. Where there is
-        no room, all is as it was, also the `state` of the last stop.
+        """Add the columns that a database of an older release lacks. True if a checkpoint is due (log rule 7.9). It is
+        a carry-over without rows, before anything is in the log that an older release could not read. Where there is no
+        room, all is as it was, also the `state` of the last stop.
         """
         carrying = self._manifest.current.carrying
         await self._note(carrying=True)

@@ -348,7 +348,7 @@ class Upkeep:
             self.database.submit(self._look_for_room, self._looked_for_room)
 
     def _watch_for_idleness(self) -> None:
-        """Look whether no batch has come for a while, unless that is to be done already."""
+        """Set a timer to see if no batch comes for a while, unless one is set."""
         if self._idle_timer is not None or self._ended:
             return
         self._idle_timer = self._clock.call_later(IDLE_SECONDS, self._look)

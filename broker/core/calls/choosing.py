@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def select(manager: Manager, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry | Search | None:
-    """The message that a get is given now, if there is one; or what is to be done before that is known."""
+    """Return the message that a get is given now, None without one, or the search that must end before it is known."""
     shelf = queue.shelf
     if request.under_cursor:
         return granting.under_cursor(handle, shelf, queue.name, request, now)

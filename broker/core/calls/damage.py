@@ -29,9 +29,9 @@ def refusal(entry: Entry, why: str) -> MQError:
 
 
 def set_aside(effects: Effects, entry: Entry, why: str) -> bool:
-    """Nobody is given the message from now on; whether that is news. One that is in somebody's unit of work is set
-    aside when it comes back, one that waits for an instant when that comes. Those who wait for just this message wait
-    no longer.
+    """Give the message to nobody from now on. Return False if it was set aside before. One that is in somebody's unit
+    of work is set aside when it comes back, one that waits for an instant when that comes. Those who wait for just this
+    message wait no longer.
     """
     queue = entry.queue
     assert isinstance(queue, LocalQueue)  # only such a queue has its messages in memory

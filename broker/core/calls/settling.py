@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def commit(manager: Manager, unit: Unit, moment: Moment | None = None, rows: Rows | None = None) -> Rows:
-    """Freeze a unit for its commit: what is to be made durable. The reports it causes become part of it now, and only
-    they need a `moment`; the bodies they carry must be in memory (`reports.unread`). `rows`: those of units that are
-    written together, to which its own are added.
+    """Freeze a unit for its commit; return its rows. The reports it causes become part of it now, and only they need a
+    `moment`; the bodies they carry must be in memory (`reports.unread`). `rows`: those of units that are written
+    together, to which its own are added.
     """
     unit.become(units.COMMITTING)
     if unit.reports:

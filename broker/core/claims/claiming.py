@@ -149,7 +149,7 @@ def _whole(shelf: Shelf, entry: Entry, before: int, limits: Limits) -> list[Entr
 
 
 def freeze(consumer: Consumer, entries: Sequence[Entry], now: float) -> Rows:
-    """Claim these messages, next in sequence: what is to be made durable. Until it is, nobody reads them."""
+    """Claim these messages, next in sequence. Return the rows; until they are durable, nobody reads the messages."""
     rows = Rows()
     for entry in entries:
         entry.queue.claim(entry)

@@ -183,7 +183,7 @@ class Deliveries:
         ]
 
     def stir(self, queue: LocalQueue) -> bool:
-        """There may be more to hand out of a shared queue: whether anybody waits for it."""
+        """Note that a shared queue may have more to hand out. True if anybody waits for it."""
         service = self._services.get(queue)
         if service is None or not service.takers:
             return False
@@ -329,7 +329,7 @@ class Deliveries:
         return ending.bury_again(self._manager, entry, moment)
 
     def refuse(self, step: Step, end: Ending, moment: Moment) -> Rows:
-        """The store has no room for a step that commits: what is to be written in its place."""
+        """Return the rows to write in place of a step that commits, for which the store has no room."""
         return ending.refuse(step, end, moment)
 
     def settled(self, end: Ending, step: Step, moment: Moment, *, undone: bool) -> None:
@@ -383,8 +383,8 @@ class Deliveries:
         self._forget_idle(service)
 
     def load_marked(self, marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
-        """Messages that handlers in this process had in their hands when the queue manager ended uncleanly, and whether
-        each was alone: what is to be written of it.
+        """Load messages that handlers in this process had when the queue manager ended uncleanly; True: it was alone.
+        Return the rows to write.
         """
         return ending.charge_marked(marked, now)
 

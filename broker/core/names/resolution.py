@@ -248,7 +248,7 @@ class _Resolver:
         return q_mgr_name == self._group_name or (q_mgr_name in self._members and ignores_q_mgr_name(self._manager))
 
     def conventional(self, q_mgr_name: str, transmission: str) -> tuple[str, bool]:
-        """The transmission queue to another queue manager, this one or the one that is found, and whether that is the
+        """Return the transmission queue to another queue manager, this one or the one that is found; True: it is the
         default one.
         """
         if transmission:

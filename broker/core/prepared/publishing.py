@@ -130,7 +130,7 @@ class Publication:
         self.reports.reports = {}
 
     def freeze(self, now: float) -> Rows:
-        """The batch is decided: what is to be written."""
+        """Decide the batch. Return the rows to write."""
         manager, sink = self._manager, self._sink
         rows = Rows() if self.reports is None else manager.commit(self.reports)
         for unit in self.units:

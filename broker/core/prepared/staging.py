@@ -214,7 +214,7 @@ class Staging:
     # Its way into the unit
 
     def freeze(self, now: float) -> Rows:
-        """The piece joins its unit: what is to be written. Raises Q_FULL (2053), SYNCPOINT_LIMIT_REACHED (2024),
+        """Let the piece join its unit. Return the rows to write. Raises Q_FULL (2053), SYNCPOINT_LIMIT_REACHED (2024),
         INCOMPLETE_GROUP (2241), Q_DELETED (2052), OBJECT_IN_USE (2042).
         """
         manager, piece, unit = self._manager, self._piece, self._unit

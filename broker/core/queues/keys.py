@@ -1,4 +1,4 @@
-"""The keys of puts, by which a second put of the same is told (handlers rule 4).
+"""The keys of puts: they tell a repeated put from a new one (handlers rule 4).
 
 A key is kept as a keyed hash of 16 bytes, with the message that was put with it first: its *holder*. It is forgotten
 when its window is over, or, where it has none, when its holder has gone from the queue. A unit of work that puts with a
@@ -183,7 +183,7 @@ class Keys:
         self._times = Wheel()
 
     def load(self, row: KeyRow, now: float, *, on_queue: bool) -> bool:
-        """A key as the store kept it; whether it still counts. `on_queue`: its holder is there."""
+        """Load a stored key. False if it counts no longer. `on_queue`: its holder is there."""
         if (row.until and row.until <= now) or not (row.until or on_queue):
             return False
         self._of_all.count += 1

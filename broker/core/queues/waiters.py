@@ -297,7 +297,7 @@ class _Head:
         self.waiter = next(self._rest)
 
     def advance(self) -> bool:
-        """Go on to the next one; whether there is one."""
+        """Go on to the next one. True if there is one."""
         waiter = next(self._rest, None)
         if waiter is None:
             return False

@@ -75,7 +75,7 @@ class Waits:
         self.taken[entry] = False
 
     def give_back(self, entry: Entry) -> bool | None:
-        """It comes back: whether its instant has come meanwhile. None for a message that was not got so."""
+        """Take it back. True if its instant has come meanwhile; None if it was not got while it was delayed."""
         return self.taken.pop(entry, None)
 
     def remove(self, entries: Iterable[Entry]) -> None:
@@ -112,7 +112,7 @@ class Waits:
         return due
 
     def prepare(self, moment: Moment) -> bool:
-        """Take a step towards what is due soon; whether there was one."""
+        """Take a step towards what is due soon. True if there was one."""
         by_tick, by_wall = self._by_tick.cut(moment.tick), self._by_wall.cut(moment.wall)
         return by_tick or by_wall
 

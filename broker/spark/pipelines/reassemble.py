@@ -106,8 +106,8 @@ def reassemble_stream(
     stop: Stop | None = None,
     tell: Callable[[Batch], None] = lambda batch: None,
 ) -> int:
-    """Write the logical messages of queues as they come, to a directory that is new or this stream's own; how many
-    physical messages there were. Returns when all are there that were on the queues when it began; with `follow`, when
+    """Write the logical messages of queues as they come, to a directory that is new or this stream's own; return the
+    number of physical messages. Returns when all are there that were on the queues when it began; with `follow`, when
     it is told to `stop`. `tell` is told each batch with messages. Run again it goes on where it was.
 
     Raises PipelineError where the directory holds something else, and where the query failed.

@@ -159,7 +159,7 @@ def _refused(path: str | os.PathLike[str], what: str) -> PermissionError:
 
 
 def _make(path: Path) -> bool:
-    """Make a directory, and its parents, so that they survive a power failure; whether it was missing."""
+    """Make a directory, and its parents, so that they survive a power failure. True if it was missing."""
     if path.is_dir():
         return False
     _make(path.parent)
