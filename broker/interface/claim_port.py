@@ -72,8 +72,8 @@ class ClaimPort(Forwarding):
         return self.forward("read_claimed", uuid, generation, after, last)
 
     def acknowledge(self, uuid: str, generation: int, to: int) -> Call[int]:
-        """The consumer is done with all messages up to the sequence `to`: they are gone. STORAGE_MEDIUM_FULL (2192)
-        leaves them claimed.
+        """End the claims up to the sequence `to`: the messages are gone. STORAGE_MEDIUM_FULL (2192) leaves them
+        claimed.
         """
         return self.forward("acknowledge", uuid, generation, to)
 

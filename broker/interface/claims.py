@@ -79,20 +79,20 @@ class UnitName(NamedTuple):
 
 
 class Winner(NamedTuple):
-    """A prepared unit that is to be published, and how many messages were staged in it."""
+    """A prepared unit that is to be published, and the number of messages staged in it."""
 
     unit: UnitName
     rows: int
 
 
 class Staged(NamedTuple):
-    """The answer to `stage`: whether the batch was published before, so that nothing was kept."""
+    """The answer to `stage`: True if the batch was published before, so that nothing was kept."""
 
     published: bool
 
 
 class Publication(NamedTuple):
-    """The answer to `publish`: how many messages it has published; 0 where that had been done `already`."""
+    """The answer to `publish`: the number of messages published, 0 where that had been done `already`."""
 
     messages: int
     already: bool

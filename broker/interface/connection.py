@@ -122,9 +122,9 @@ class Connection:
         properties: Mapping[str, Value] | None = None,
         **terms: Unpack[Terms],
     ) -> PutResult:
-        """Open, put one message, close (MQPUT1). What its queue has for defaults is not known before: a put that does
-        not say ASYNC_RESPONSE is synchronous, and so is one outside syncpoint that does not say NOT_PERSISTENT.
-        `delay`, `deliver_at`, `key` and `window` are as with `Queue.put`.
+        """Open, put one message, close (MQPUT1). The defaults of its queue are not known before: a put that does not
+        say ASYNC_RESPONSE is synchronous, and so is one outside syncpoint that does not say NOT_PERSISTENT. `delay`,
+        `deliver_at`, `key` and `window` are as with `Queue.put`.
         """
         wanted = put_terms(terms) if terms else NO_TERMS
         md, body = prepared(data, md, persistence)
@@ -251,7 +251,7 @@ class Connection:
 
     async def release_waiting(self, q_name: str, msg_id: bytes | None = None) -> int:
         """Let messages of a queue that wait for an instant be available now, as if it had come: the one with this
-        MsgId, or all. How many there were; returns when it is durable that they wait no longer. Raises
+        MsgId, or all. Return how many there were, when it is durable that they wait no longer. Raises
         UNKNOWN_OBJECT_NAME (2085), STORAGE_MEDIUM_FULL (2192).
         """
         return await answer(self.port.release_waiting(q_name, msg_id))

@@ -83,7 +83,7 @@ class Consumer:
         return batch
 
     async def release(self) -> int:
-        """Give all that is claimed back to its queue, as a backout does, with BackoutCount one higher: how many
+        """Give all that is claimed back to its queue, as a backout does, with BackoutCount one higher. Return how many
         messages that were. The next claim may get them again, with other sequences.
         """
         self._batch = None
@@ -139,9 +139,9 @@ class ClaimedBatch:
         return self._consumer._frames(self._after, self.last)
 
     async def acknowledge(self, to: int | None = None) -> None:
-        """The program is done with them, or with those up to the sequence `to`: they are gone from their queues. Return
-        when that is durable; harmless when it was so before. Raises STORAGE_MEDIUM_FULL (2192), OBJECT_CHANGED (2041):
-        they are still claimed.
+        """End these claims, or those up to the sequence `to`: the messages are gone from their queues. Return when that
+        is durable; harmless when it was so before. Raises STORAGE_MEDIUM_FULL (2192), OBJECT_CHANGED (2041): they are
+        still claimed.
         """
         to = self.last if to is None else to
         if not self._after <= to <= self.last:

@@ -184,17 +184,17 @@ class PutResult:
 
     @property
     def known_dest_count(self) -> int:
-        """At how many destinations of the list, queues of this queue manager, the message was put."""
+        """The number of destinations of the list that are queues of this queue manager and have the message."""
         return self._distribution.known_dest_count
 
     @property
     def unknown_dest_count(self) -> int:
-        """For how many queues of other queue managers it was put."""
+        """The number of queues of other queue managers for which it was put."""
         return self._distribution.unknown_dest_count
 
     @property
     def invalid_dest_count(self) -> int:
-        """At how many destinations of the list it could not be put."""
+        """The number of destinations of the list where it could not be put."""
         return self._distribution.invalid_dest_count
 
     @property

@@ -114,8 +114,8 @@ class Queue:
         descriptor. Outside syncpoint the call returns when a persistent message is durable. Raises MQError with, among
         others, Q_FULL (2053), PUT_INHIBITED (2051), MSG_TOO_BIG_FOR_Q (2030).
 
-        `delay`, `deliver_at`, `key` and `window` say when the message is to be available, and by what a second put of
-        the same is told (`Terms`); the result has `deliver_at` and `duplicate`. These raise ValueError, EXPIRY_ERROR
+        `delay`, `deliver_at`, `key` and `window` say when the message is available, and which key tells a repeated put
+        from a new one (`Terms`); the result has `deliver_at` and `duplicate`. These raise ValueError, EXPIRY_ERROR
         (2013) for a message that would be expired by then, OBJECT_IN_USE (2042) for a key that is in another unit of
         work, RESOURCE_PROBLEM (2102) for one key too many, OPTIONS_ERROR (2046) where the queue is not of this queue
         manager.
