@@ -33,7 +33,7 @@ _AGAIN: Final = 0.1  # seconds until the next try
 
 class Unclaimed(NamedTuple):
     """The messages that nobody takes: they were given by these tokens, and units of work have begun with them alone.
-    `turn` is of the transaction that may have given it, where that may be under way still.
+    `turn` is of the transaction that may have given them, where that may be under way still.
     """
 
     tokens: Sequence[UUID]

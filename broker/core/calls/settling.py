@@ -124,7 +124,7 @@ def _commit_terms(manager: Manager, unit: Unit, now: float) -> list[Entry]:
 
 
 def softened(entries: Iterable[Entry]) -> Rows:
-    """Return the rows that undo on disk the hardening of these messages. In memory they are so no longer already."""
+    """Return the rows that undo on disk the hardening of these messages. In memory this undoes it at once."""
     rows = Rows()
     for entry in entries:
         if entry.hardened:

@@ -383,8 +383,8 @@ class Deliveries:
         self._forget_idle(service)
 
     def load_marked(self, marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
-        """Load messages that handlers in this process had when the queue manager ended uncleanly; True: it was alone.
-        Return the rows to write.
+        """Load messages that handlers in this process had when the queue manager ended uncleanly, each with True if it
+        was alone. Return the rows to write.
         """
         return ending.charge_marked(marked, now)
 

@@ -53,8 +53,8 @@ def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Ent
 
 
 def arrived(md: MessageDescriptor, data: bytes) -> GeneratedMessage:
-    """Return the message, with the rest of its life, that goes to its destination when it is got from a transmission
-    queue. Raises XQH_ERROR (2260) where it does not begin with an MQXQH.
+    """Return the message for the destination, made of one got from a transmission queue, with the rest of its life.
+    Raises XQH_ERROR (2260) where it does not begin with an MQXQH.
     """
     header = _header(data, md.encoding)
     inner, data = header.md, data[MQXQH.SIZE :]

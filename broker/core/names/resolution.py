@@ -248,8 +248,8 @@ class _Resolver:
         return q_mgr_name == self._group_name or (q_mgr_name in self._members and ignores_q_mgr_name(self._manager))
 
     def conventional(self, q_mgr_name: str, transmission: str) -> tuple[str, bool]:
-        """Return the transmission queue to another queue manager, this one or the one that is found; True: it is the
-        default one.
+        """Return the transmission queue to another queue manager, this one or the one that is found, and True if it is
+        the default one.
         """
         if transmission:
             self._check_transmission(transmission, _NAMED)
