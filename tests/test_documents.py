@@ -47,7 +47,7 @@ MADE = (".venv/", "build/")
 
 
 def code(markdown: str) -> Iterable[str]:
-    """What stands in backticks, or in a block of code."""
+    """Return what stands in backticks, or in a block of code."""
     blocks = re.compile(r"^```.*?\n(.*?)^```$", re.MULTILINE | re.DOTALL)
     return chain(blocks.findall(markdown), re.findall(r"`([^`\n]+)`", blocks.sub("", markdown)))
 

@@ -1,4 +1,4 @@
-"""Which tests an ordinary run has: the quick tier by default, all of them with `--full`.
+"""The tests of an ordinary run: the quick tier by default, all of them with `--full`.
 
 The quick tier is run at each change, the full one before a release of what was changed. A file that is not named below
 is in both, wholly. So is a file or test that is named on the command line, in whichever tier: who names it wants it.
@@ -100,12 +100,12 @@ _ALWAYS: Final = ("embedded", "memory")
 
 
 def is_full(config: pytest.Config) -> bool:
-    """Whether all tests are run, or by their marker some that are in no quick run."""
+    """True if all tests are run, or by their marker some that are in no quick run."""
     return bool(config.option.full or _ASKED.search(config.option.markexpr))
 
 
 def is_quick(config: pytest.Config) -> bool:
-    """Whether something may be left out."""
+    """True if something may be left out."""
     return not (is_full(config) or all(".py" in each for each in config.args))
 
 
@@ -126,7 +126,7 @@ def _commit() -> str:
 
 
 def is_left_out(path: Path, config: pytest.Config) -> bool:
-    """Whether nothing below this path is in the run, so that it need not even be imported."""
+    """True if nothing below this path is in the run, so that it need not even be imported."""
     if is_full(config):
         return False
     name = path.relative_to(ROOT).as_posix() + "/" * path.is_dir() if path.is_relative_to(ROOT) else ""
@@ -134,7 +134,7 @@ def is_left_out(path: Path, config: pytest.Config) -> bool:
 
 
 def left_to_full(config: pytest.Config, items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Those of the tests that this run leaves to the full one."""
+    """Return the tests that this run leaves to the full one."""
     if is_full(config):
         return []
     rotation = os.environ[ROTATION]

@@ -1,4 +1,4 @@
-"""How a handler is called: a coroutine function on the event loop, another function in a thread."""
+"""Call a handler: a coroutine function on the event loop, another function in a thread."""
 
 from __future__ import annotations
 

@@ -104,9 +104,9 @@ class InitiationStatistics:
     waiting: int
     """Trigger messages whose handlers failed and that wait to be tried again."""
     loads: int = 0
-    """How many times changed handler modules were loaded while the monitor ran."""
+    """The number of times that changed handler modules were loaded while the monitor ran."""
     load_error: str = ""
-    """Why changed handler modules do not load; empty when there is nothing wrong."""
+    """The reason why changed handler modules do not load; empty when there is nothing wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +371,7 @@ class InitiationMonitor(Lifetime):
         )  # fmt: skip
 
     async def _look_at_type(self, slot: _Slot, q_name: str) -> None:
-        """Find out whether a queue needs each of its trigger messages."""
+        """Find out if a queue needs each of its trigger messages."""
         self._one_is_enough.discard(q_name)
         with suppress(MQError):
             async with slot.connection.open(q_name, MQOO.INQUIRE) as queue:

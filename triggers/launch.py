@@ -134,5 +134,5 @@ class Launcher:
 
 
 def stopped() -> bool:
-    """Whether the calling task has been cancelled by the monitor, or with it."""
+    """True if the calling task has been cancelled by the monitor, or with it."""
     return anyio.current_effective_deadline() == -math.inf

@@ -40,7 +40,7 @@ class PoisonGuard:
         return not (0 < threshold <= message.backout_count and await _moved(connection, message, target))
 
     def committed(self) -> None:
-        """What was got is gone."""
+        """Forget the messages that were got: they are gone."""
         self._got.clear()
 
     async def bury(self, source: Manager | Connection, appl_name: str) -> int:

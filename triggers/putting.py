@@ -1,4 +1,4 @@
-"""What an app puts: in the unit of work of the handler that puts, or outside any (handlers rules 1.6, 3, 4.3, 8.3)."""
+"""Puts of an app: in the unit of work of the handler that puts, or outside any (handlers rules 1.6, 3, 4.3, 8.3)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ _TERMS: Final = ("delay", "deliver_at", "key", "window")
 
 
 class Owner(Protocol):
-    """What puts need of the session of an app."""
+    """The session of an app, as puts need it."""
 
     clock: Clock
 

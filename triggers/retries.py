@@ -1,4 +1,4 @@
-"""What becomes of the starts whose handlers fail: they are held back, and tried again later and later.
+"""Hold back the starts of queues whose handlers fail, and try them again later and later.
 
 A handler that fails at once would be started again at once, for ever: its message is back on the queue, and on a queue
 of trigger type FIRST the close after it is an event of its own. So it is the queue that waits, with all its starts:
@@ -74,11 +74,11 @@ class Retries:
 
     @property
     def held_back(self) -> dict[str, int]:
-        """How many starts are held back, for each queue that has any."""
+        """The number of starts that are held back, for each queue that has any."""
         return {q_name: len(failing.starts) for q_name, failing in self._failing.items() if failing.starts}
 
     def waits(self, q_name: str) -> bool:
-        """Whether nothing may be started for this queue now."""
+        """True if nothing may be started for this queue now."""
         failing = self._failing.get(q_name)
         return failing is not None and failing.waits
 

@@ -62,7 +62,7 @@ class Servers:
 
     @property
     def running(self) -> dict[str, int]:
-        """How many handlers run, for each queue that is served."""
+        """The number of running handlers, for each queue that is served."""
         counts = dict.fromkeys(self._current, 0)
         for each in self._all:
             if each.service is not None:

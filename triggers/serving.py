@@ -90,17 +90,17 @@ class Service:
 
     @property
     def running(self) -> int:
-        """How many handlers run."""
+        """The number of running handlers."""
         return len(self.runs)
 
     @property
     def unsettled(self) -> int:
-        """How many deliveries have not been settled."""
+        """The number of unsettled deliveries."""
         return self._unsettled
 
     @property
     def cancelled(self) -> bool:
-        """Whether the task that serves has been cancelled, and with it its handlers."""
+        """True if the task that serves has been cancelled, and with it its handlers."""
         return self._task is not None and self._task.cancelling() > 0
 
     # Its life
@@ -291,7 +291,7 @@ def _cancel(task: asyncio.Task[object]) -> None:
 
 
 async def within(clock: Clock, seconds: float, awaited: Coroutine[Any, Any, object]) -> bool:
-    """Wait for something for so many seconds at most; tell whether it has come."""
+    """Wait for something for so many seconds at most. True if it has come."""
     task = asyncio.get_running_loop().create_task(awaited)
     timer = clock.call_later(seconds, partial(_cancel, task))
     try:

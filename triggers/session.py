@@ -222,7 +222,7 @@ class Session:
 
     @property
     def taken(self) -> int:
-        """How many deliveries it was given."""
+        """The number of deliveries that it was given."""
         return self._taken + sum(service.taken for service in self.services.values())
 
     def stop(self) -> None:
@@ -295,7 +295,7 @@ class Session:
             )
 
     def _comes_again(self, error: MQError | NotServableError) -> bool:
-        """Whether to connect again after this; raises it where the app cannot begin."""
+        """True if it is to connect again after this error; raises it where the app cannot begin."""
         away = isinstance(error, MQError) and error.reason in _AWAY
         out_of_group = isinstance(error, MQError) and error.reason in _OUT_OF_GROUP
         if not (self._began or out_of_group or (self._wait and away)):
@@ -358,7 +358,7 @@ class Session:
             began = None
 
     def service(self, connection: Connection, handler: Handler) -> Service:
-        """What serves the queue of a handler over a connection."""
+        """Make the service of a handler's queue over a connection."""
         service = Service(connection, handler, self.clock, self.log, owner=self, app=self.app)
         service.replies = self.puts.reply
         service.watch = self._watch

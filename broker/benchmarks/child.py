@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Ready: TypeAlias = "Callable[..., Awaitable[Any]]"
 Told: TypeAlias = dict[str, Any]
-"""What a child says: names and values that JSON knows."""
+"""The figures of a child: names and values that JSON knows."""
 
 ROOT: Final = Path(__file__).parents[2]
 """The folder from which `broker` is imported, and `triggers` too."""

@@ -1,4 +1,4 @@
-"""How long the event loop of the daemon is held at most, while durable messages are put and got.
+"""Measure how long the event loop of the daemon is held at most, while durable messages are put and got.
 
 A handler in the daemon has a timer that is due each millisecond, and notes how much later than that it comes: for so
 long nobody was served. That counts what ran on the loop, the interpreter's lock in the hands of another thread, the

@@ -36,7 +36,7 @@ class RemoteCall(Call[T]):
     __slots__ = ("line", "number", "port", "verb")
 
     of_unit = False
-    """Whether it joins the unit of work, where somebody has to know."""
+    """True if it joins the unit of work, where somebody has to know."""
 
     def __init__(self, line: Line, verb: int, number: int, port: RemotePort) -> None:
         Call.__init__(self, loop=line.loop)  # super() would cost as much as all of the rest

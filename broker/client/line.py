@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=RemoteCall[Any])
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""How long a queue manager has for its first frame."""
+"""The time that a queue manager has for its first frame."""
 
 
 class Line(asyncio.Protocol):

@@ -76,7 +76,7 @@ class RemotePort(Port):
 
     @property
     def broken(self) -> bool:
-        """Whether the conversation has ended, or its line is broken."""
+        """True if the conversation has ended, or its line is broken."""
         return self.ended or self.line.broken
 
     def end(self) -> None:

@@ -148,7 +148,7 @@ class ReconnectingPort(Port):
 
     @property
     def down(self) -> bool:
-        """Whether its calls wait for another line."""
+        """True if its calls wait for another line."""
         return self._down
 
     @property
@@ -377,7 +377,7 @@ class ReconnectingPort(Port):
         return _answered(0) if self._unit_was_gone() else self._call(lambda: self._port.backout())
 
     def _unit_was_gone(self) -> bool:
-        """Whether the unit that ends now was the former line's. From now on there is none."""
+        """True if the unit that ends now was the former line's. From now on there is none."""
         gone = self._unit_gone or self._unit_told
         self._unit_gone = self._unit_told = self._port.works = False
         return gone

@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
 
 def about(kind: Kind, help: str, unit: str = "") -> dict[str, Any]:
-    """What a field of a section carries: what it accepts, its help in a sentence or two, and its unit if it has one."""
+    """Return the metadata of a section's field: the kind of its value, its help, and its unit if it has one."""
     return {"kind": kind, "help": help, "unit": unit}
 
 
@@ -84,7 +84,7 @@ class QueueManagerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerConfig:
-    """Where the daemon listens for programs."""
+    """The addresses on which the daemon listens for programs."""
 
     host: str = field(
         default="127.0.0.1",
@@ -107,7 +107,7 @@ class ListenerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalConfig:
-    """How persistent messages are written."""
+    """The settings for writing persistent messages."""
 
     batch_rows_max: int = field(
         default=4096,

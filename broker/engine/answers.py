@@ -1,4 +1,4 @@
-"""How the engine answers calls."""
+"""Answer calls."""
 
 from __future__ import annotations
 

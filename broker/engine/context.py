@@ -1,4 +1,4 @@
-"""What the parts of the engine share, and what the steps of the core lead to."""
+"""The state that the parts of the engine share, and the effects of the core's steps."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class EngineContext:
 
     @property
     def desk(self) -> SharedDesk:
-        """Where the shared queues are, of which there are none without it."""
+        """The member's part in its group; without it there are no shared queues."""
         assert self.sharing is not None
         return self.sharing
 

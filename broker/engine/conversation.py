@@ -108,7 +108,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing would be undone by its end: it has no unit of work, no trigger start and no delivery."""
+        """True if its end would undo nothing: it has no unit of work, no trigger start and no delivery."""
         return not (
             self.hconn.unit is not None
             or self.unit_of_work.begun
@@ -364,7 +364,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         self._placed(call, _answer_of(put, entry, reason) if put.handle is None else placed(entry, reason), unit)
 
     def is_shared_put(self, make: Callable[..., None], arguments: tuple[Any, ...]) -> bool:
-        """Whether a deferred call is MQPUT through a handle that leads to a shared queue: it may gather with others."""
+        """True if a deferred call is MQPUT through a handle that leads to a shared queue: it may gather with others."""
         handle = self.hconn.handles.get(arguments[0]) if make == self._put else None
         if isinstance(handle, DistributionList):
             return any(each.queue is not None and each.queue.shared for each in handle.opened)
@@ -478,7 +478,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
             call.timer = self.manager.clock.call_later(options.wait_interval / 1000, over)
 
     def form(self, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None) -> Form:
-        """What the message of a get with these arguments, which have been checked, is to look like."""
+        """Return the form of the message for a get with these arguments, which have been checked."""
         return form_of(md, options, max_length, self.core.ids.coded_char_set_id)
 
     # The connection

@@ -112,7 +112,7 @@ class SinkCalls:
         return None if self.core.sinks.has(sink, units) else self.context.sharing
 
     def _is_shared(self, rows: bytes) -> bool:
-        """Whether messages of a frame are for shared queues; of one without messages nobody knows."""
+        """True if messages of a frame are for shared queues; of one without messages nobody knows."""
         q_names = unpack(rows).q_names
         return not q_names or any(map(self._leads_to_shared, q_names))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class UnitOfWork:
-    """What is under syncpoint in a connection, if anything, and whether it can only be backed out."""
+    """The unit of work of a connection, if it has one, and whether it can only be backed out."""
 
     def __init__(self, hconn: Hconn, call_order: CallOrder) -> None:
         self._hconn = hconn

@@ -72,8 +72,8 @@ class ClaimPort(Forwarding):
         return self.forward("read_claimed", uuid, generation, after, last)
 
     def acknowledge(self, uuid: str, generation: int, to: int) -> Call[int]:
-        """The consumer is done with all messages up to the sequence `to`: they are gone. STORAGE_MEDIUM_FULL (2192)
-        leaves them claimed.
+        """End the claims up to the sequence `to`: the messages are gone. STORAGE_MEDIUM_FULL (2192) leaves them
+        claimed.
         """
         return self.forward("acknowledge", uuid, generation, to)
 
@@ -86,8 +86,8 @@ class ClaimPort(Forwarding):
         return self.forward("queue_ranges", q_names)
 
     def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> Call[list[Cut]]:
-        """Where the messages of a queue with arrival numbers behind `after` up to `last` may be cut, as far as so many
-        of them, of `size` bytes together, go: the numbers of the last message before each cut.
+        """Return the cuts of a queue's messages with arrival numbers behind `after` up to `last`, as far as so many of
+        them, of `size` bytes together, go: the numbers of the last message before each cut.
         """
         return self.forward("browse_cuts", q_name, after, last, messages, size)
 

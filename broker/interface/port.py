@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Receipt(Protocol):
-    """What somebody must say of an answer: one of these two."""
+    """The receipt of an answer: its receiver calls exactly one of these two."""
 
     def take(self) -> None: ...
     def abandon(self) -> None: ...
@@ -46,7 +46,7 @@ class Call(asyncio.Future[T]):
     __slots__ = ()
 
     held = 0
-    """How many bytes of messages the call has got on the way to its answer."""
+    """The bytes of messages that the call has got on the way to its answer."""
 
     receives = False
     """Whether the answer brings what is to be taken: `take` does something."""
@@ -111,8 +111,8 @@ async def answer(call: Call[T]) -> T:
 
 
 class Distribution(NamedTuple):
-    """What became of a call for a distribution list: a record for each destination, and how many of those where it
-    succeeded lead to other queue managers (UnknownDestCount).
+    """The outcome of a call for a distribution list: a record for each destination, and the number of those where it
+    succeeded that lead to other queue managers (UnknownDestCount).
     """
 
     records: tuple[ResponseRecord, ...] = ()
@@ -120,12 +120,12 @@ class Distribution(NamedTuple):
 
     @property
     def invalid_dest_count(self) -> int:
-        """Where it failed."""
+        """The number of destinations where it failed."""
         return sum(record.completion == MQCC.FAILED for record in self.records)
 
     @property
     def known_dest_count(self) -> int:
-        """Where it succeeded, on this queue manager."""
+        """The number of destinations on this queue manager where it succeeded."""
         return len(self.records) - self.invalid_dest_count - self.unknown_dest_count
 
 
@@ -394,7 +394,7 @@ class Port(ClaimPort, HandlingPort):
     def explain(
         self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
     ) -> Call[Explanation]:
-        """Why the messages of a queue with these identifiers (24 bytes; None for any) are not given to a get.
+        """Explain why the messages of a queue with these identifiers (24 bytes; None for any) are not given to a get.
         UNKNOWN_OBJECT_NAME (2085).
         """
         return self.forward("explain", q_name, msg_id, correl_id, group_id)

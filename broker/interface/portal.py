@@ -57,7 +57,7 @@ class Portal:
 
     @property
     def gives_coroutines(self) -> bool:
-        """Whether a call that is made here and now is a coroutine to await."""
+        """True if a call that is made here and now is a coroutine to await."""
         return self.awaitable and running_loop() is not None
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -81,7 +81,7 @@ class Portal:
             raise
 
     def across(self, coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """What to await for a coroutine that is to run on the event loop of the portal, on whatever event loop."""
+        """Return an awaitable, for any event loop, of a coroutine that is to run on the event loop of the portal."""
         if running_loop() is self.loop:
             return coroutine
         return asyncio.wrap_future(self._submit(coroutine))

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 class Terms(TypedDict, total=False):
     """Of `delay` (seconds, or a timedelta) and `deliver_at` (a datetime with a zone, or seconds since 1970) at most one
-    is given; what is not to come is at once. `key` has 1 to 255 bytes; within `window` seconds of the delivery instant
-    of the first message with it, or with None for as long as that is on its queue, a put with the same key is answered
-    as made, and nothing is put.
+    is given; an instant that has come means at once. `key` has 1 to 255 bytes; within `window` seconds of the delivery
+    instant of the first message with it, or with None for as long as that is on its queue, a put with the same key is
+    answered as made, and nothing is put.
     """
 
     delay: float | timedelta | None

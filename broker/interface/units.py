@@ -66,7 +66,7 @@ class UnitOfWork:
 
     @property
     def joined(self) -> bool:
-        """Whether the task that asks entered it, or was started inside it."""
+        """True if the running task entered it, or was started inside it."""
         return self in entered.get()
 
     # What is in it
@@ -143,7 +143,7 @@ class UnitOfWork:
             call.withdraw()
 
     def refusal(self) -> str:
-        """What to tell a task that asks for a second unit of work."""
+        """Return the text for a task that asks for a second unit of work."""
         if self.joined:
             return "this task is inside a unit_of_work() of this connection already"
         return (
@@ -187,17 +187,17 @@ class UnitOfWork:
 
 
 def in_unit(options: int, delivery: Delivery) -> bool:
-    """Whether a message that a get with these options has brought is in a unit of work."""
+    """True if a message that a get with these options has brought is in a unit of work."""
     return bool(options & _SYNCPOINT or (options & _IF_PERSISTENT and delivery.persistence))
 
 
 def _open_ones() -> tuple[UnitOfWork, ...]:
-    """Those that this task is inside, without those that have ended."""
+    """Return the units of work that this task is inside, without those that have ended."""
     return tuple(unit for unit in entered.get() if unit._connection.unit is unit)
 
 
 def _being_cancelled() -> bool:
-    """Whether somebody has cancelled this task."""
+    """True if somebody has cancelled this task."""
     task = asyncio.current_task()
     return task is not None and bool(task.cancelling())
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.interface.connection import Connection
 
     Watch: TypeAlias = Callable[[Coroutine[Any, Any, Any], FrameType], Coroutine[Any, Any, Any]]
-    """What to give the program in place of a coroutine, which the line of this frame has made."""
+    """Gives the program something in place of a coroutine, which the line of this frame has made."""
 
 _OURS: Final = f"{__package__}."
 """What the interface itself calls it awaits."""

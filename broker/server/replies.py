@@ -1,4 +1,4 @@
-"""What goes out on a line: frames, and the outcomes of calls, gathered and written together.
+"""The output of a line: frames, and the outcomes of calls, gathered and written together.
 
 What is answered when a call is made is written when all bytes that came with it are heeded; what the journal settles is
 written when it has settled all that became durable together; the other replies of one turn of the event loop leave in

@@ -86,7 +86,7 @@ class Request:
         self._replies.parted(self)
 
     def error(self) -> MQError:
-        """Why the call failed, for its program. An error that is none of MQ's is a mistake of ours, and logged."""
+        """Return the error of the call, for its program. Errors other than MQ's are internal, and logged."""
         if self.call.cancelled():
             return MQError(MQRC.CONNECTION_BROKEN, "the queue manager has dropped the call")
         error = self.call.exception()
@@ -109,7 +109,7 @@ class Request:
 
 
 def weight_of(frame: Frame, length: int) -> int:
-    """How many bytes a call of `length` bytes makes the queue manager hold, at most, while it is not answered. For a
+    """Return the most bytes that a call of `length` bytes makes the queue manager hold while it is not answered. For a
     call that may wait for another call to end its wait, these are the bytes of descriptors that it keeps meanwhile.
     """
     verb = frame[0]
@@ -133,7 +133,7 @@ def weight_of(frame: Frame, length: int) -> int:
 
 
 def answer_weight(verb: int, call: Call[Any]) -> int:
-    """How many bytes the outcome of a call holds, roughly, of those whose answers may be long."""
+    """Return the rough number of bytes that the outcome of a call holds, for verbs whose answers may be long."""
     if call.cancelled():
         return 0
     error = call.exception()

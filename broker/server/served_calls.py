@@ -273,7 +273,7 @@ class ServedCalls:
             self._connecting.discard(request.conversation)
 
     def ended(self, request: Request) -> bool:
-        """Whether a call that has failed tells the end of its conversation, which is not its own doing."""
+        """True if a call that has failed tells the end of its conversation, which is not its own doing."""
         port = self.ports.get(request.conversation)
         if request.verb == _DISCONNECT:
             self._disconnecting.discard(request.conversation)

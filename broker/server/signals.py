@@ -30,8 +30,8 @@ HEEDED: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class EndSignals:
-    """What has become of the signals. `watch` ends what has not ended in `grace` seconds after the start was given up,
-    and `timeout` later where the daemon is ready.
+    """The signals that end a daemon, from its start. `watch` ends what has not ended in `grace` seconds after the start
+    was given up, and `timeout` later where the daemon is ready.
     """
 
     def __init__(self, watch: DaemonWatch, timeout: float, grace: float) -> None:

@@ -79,7 +79,7 @@ class DaemonWatch:
             self._watch.stop()
 
     def end_within(self, seconds: float) -> None:
-        """What runs now has to end within so many seconds, or as told before if that is sooner."""
+        """Give the code that runs now so many seconds to end, or fewer if a limit is set already."""
         deadline = self._clock.monotonic() + seconds
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
 

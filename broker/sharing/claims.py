@@ -40,7 +40,7 @@ class SharedClaims(Ranges):
     """The calls about consumers of shared queues, and about these read by number, that are made to one member."""
 
     def takes(self, q_names: Sequence[str]) -> bool:
-        """Whether a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045) where some
+        """True if a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045) where some
         queues are shared and others are not (claims rule 2.1).
         """
         shared = [queue.shared for queue in self._desk.core.consumers.queues_of(q_names)]
@@ -297,7 +297,7 @@ class SharedClaims(Ranges):
         return done
 
     async def _confirmed(self, session: Session, uuid: str, after: int, last: int) -> list[Entry]:
-        """Those of the claims that ask for a report on delivery, with their bodies."""
+        """Return the claims that ask for a report on delivery, with their bodies."""
         found = await self._claimed(session, uuid, after, last, bodies=False)
         asking = [sequence for sequence, entry in found.items() if reports.asked(entry, reports.COD)]
         if not asking:

@@ -137,7 +137,7 @@ class Desk:
 
     @property
     def context(self) -> EngineContext:
-        """What its engine shares."""
+        """The context of its engine."""
         return self.manager.context
 
     def shared(self, q_name: str) -> SharedQueue | None:
@@ -157,8 +157,8 @@ class Desk:
         return conversation.hconn.tag
 
     def turn(self, call_order: CallOrder) -> anyio.Lock:
-        """Who has it works for a connection in the database, alone. Not all that is done for one is in the order of its
-        calls: a wait is served, or the connection ends.
+        """Return the lock of a connection: its holder works for it in the database, alone. Not all that is done for one
+        is in the order of its calls: a wait is served, or the connection ends.
         """
         turn = self._turns.get(call_order)
         if turn is None:

@@ -1,4 +1,4 @@
-"""Why a shared queue gives a message, or does not: the look of the core, on the rows that there are now."""
+"""Explain why a shared queue gives a message, or does not: the look of the core, on the rows that there are now."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _ROWS: Final = (
 
 
 async def explained(desk: Desk, route: Route, queue: SharedQueue, wanted: Wanted) -> Explanation:
-    """What keeps the wanted messages from those who get by this route. Where a program of another member has them, it
-    is told which member that is, not which program. Gets that wait at other members are not told.
+    """Return the causes that keep the wanted messages from those who get by this route. Where a program of another
+    member has them, it is told which member that is, not which program. Gets that wait at other members are not told.
     """
     await desk.holdings.refresh(lag=False)
     async with desk.database.look() as session:
@@ -65,14 +65,14 @@ async def explained(desk: Desk, route: Route, queue: SharedQueue, wanted: Wanted
 
 
 def _note_claim(desk: Desk, row: Any, entry: Entry) -> None:
-    """Who has claimed a message."""
+    """Note the consumer that has claimed a message."""
     for consumer in desk.core.consumers.of_group.values():
         if consumer.uuid == row["consumer"].hex:
             consumer.seen[entry] = row["claim_sequence"] <= consumer.pinned
 
 
 def _note_prepared(desk: Desk, row: Any, entry: Entry) -> None:
-    """Which prepared unit has a message."""
+    """Note the prepared unit that has a message."""
     unit = desk.core.sinks.of_group.get(row["unit"])
     if unit is not None:
         unit.entries.append(PreparedEntry.of(entry))

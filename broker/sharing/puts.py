@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PUTS_MAX: Final = 500
-"""How many puts are made together at most."""
+"""The number of puts that are made together at most."""
 
 BYTES_MAX: Final = 4 * 1024 * 1024
 """The put with whose data the puts made together come to so many bytes is their last."""
@@ -61,7 +61,7 @@ class Puts:
         self._database = desk.database
         self._gathering: dict[Conversation, list[GatheredPut]] = {}
         self.kept = 0
-        """How many puts had a key that is kept as long as their messages."""
+        """The number of puts with a key that is kept as long as their messages."""
 
     def put(self, conversation: Conversation, call: Call[Any], step: PutStep) -> None:
         """Make a put, with those that gather behind it."""
@@ -253,7 +253,7 @@ class Puts:
 _OF_ALL: Final = frozenset(
     {MQRC.CF_NOT_AVAILABLE, MQRC.CF_STRUC_IN_USE, MQRC.CF_STRUC_AUTH_FAILED, MQRC.STORAGE_MEDIUM_FULL, MQRC.BACKED_OUT}
 )
-"""Why no put at all can be made now."""
+"""The reasons why no put at all can be made now."""
 
 
 def _is_not_keyed(put: GatheredPut) -> bool:

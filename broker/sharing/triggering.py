@@ -113,7 +113,7 @@ class Triggering:
         contained(self._desk.context.perform)
 
     async def look_again(self) -> None:
-        """What was told meanwhile was told to nobody."""
+        """Look at all shared queues again: notifications may have been missed."""
         await self.look_at([each for each in self._desk.shared_queues() if group_triggers.judged(self._triggers, each)])
 
     async def _judge(self, queue: SharedQueue, arrival: Arrival | None, judge: Callable[[Census, float], None]) -> None:
@@ -209,7 +209,7 @@ class Triggering:
             self._triggers.again(queue, own)
 
     async def _own(self, queue: SharedQueue, most: int | None = None) -> int:
-        """How many messages wait that count here, up to `most`."""
+        """Return the number of waiting messages that count here, up to `most`."""
         boundary = group_triggers.boundary(queue, elsewhere=False)
         async with self._desk.database.look() as session:
             own: int = await session.fetchval(_OWN, queue.name, boundary, self._desk.manager.name, most)

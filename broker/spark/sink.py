@@ -51,8 +51,8 @@ _PAUSE_MAX: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What a task has staged: its unit, for a batch of `query` (None where no ledger is kept), and how many rows. It is
-    `published` where the whole batch had been before.
+    """The result of a task: the unit that it has staged, for a batch of `query` (None where no ledger is kept), and the
+    number of rows. It is `published` where the whole batch had been before.
     """
 
     unit: UnitName

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     """Finds the PUT_MANY of a number."""
 
 PUT_MANY_HEAD: Final = 6
-"""How many items of a PUT_MANY come before the messages."""
+"""The number of items of a PUT_MANY before the messages."""
 
 AS_BEFORE: Final = True
 """In the place of a descriptor: that of the message before it in the frame."""

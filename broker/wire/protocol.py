@@ -25,7 +25,7 @@ _COPIED_BYTES_MAX: Final = 64 * 1024  # to copy a short frame is cheaper than to
 
 
 class Role(Enum):
-    """Which end of a line this is."""
+    """The end of a line: client or server."""
 
     CLIENT = "client"
     SERVER = "server"
@@ -36,7 +36,7 @@ class Role(Enum):
 
 
 class State(Enum):
-    """Where a line is in its life."""
+    """The state of a line in its life."""
 
     NEW = "new"
     OFFERED = "offered"
@@ -52,7 +52,7 @@ TRANSITIONS: Final[dict[State, dict[int, State]]] = {
     State.OPEN: {Verb.REFUSED: State.CLOSED, **dict.fromkeys(_TALK, State.OPEN)},
     State.CLOSED: {},
 }
-"""What may be said in each state of a line, and the state that it leads to."""
+"""The verbs allowed in each state of a line, and the state that each leads to."""
 
 _SENDS: Final[dict[Role, frozenset[int]]] = {
     Role.CLIENT: CALLS | {Verb.HELLO, Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL},
@@ -80,10 +80,10 @@ class Endpoint:
         self._unpack = unpack if role is Role.CLIENT else unpack_careful
         self._packer = msgpack.Packer()
         self.unread: bytes | bytearray = b""
-        """What came in and is not all heeded; empty when there is nothing more to heed."""
+        """The bytes that came in and are not all handled; empty when there is nothing more to handle."""
         self._position = 0  # in it: what is before has become frames
         self.length = 0
-        """How many bytes the frame had that `next` gave last."""
+        """The number of bytes of the frame that `next` gave last."""
 
     def receive(self, data: bytes) -> list[Frame]:
         """The frames that are complete with `data`, in order. Raises WireError, and then none of them counts."""
@@ -152,12 +152,12 @@ class Endpoint:
 
     @property
     def kept(self) -> int:
-        """How many bytes are here that have not become frames."""
+        """The number of bytes that have not become frames."""
         return len(self.unread) - self._position
 
     @property
     def wanted(self) -> int:
-        """How many bytes make up the next frame; 0 when none has begun. No more than is `kept`: it is complete."""
+        """The number of bytes of the next frame; 0 when none has begun. No more than is `kept`: it is complete."""
         if self.kept < 4:
             return 4 if self.kept else 0
         length: int = _LENGTH.unpack_from(self.unread, self._position)[0]

@@ -176,7 +176,7 @@ def object_descriptor(fields: Any) -> ObjectDescriptor:
 
 
 def _unknown(packed: object, remembered: _lru_cache_wrapper[R], reason: MQRC, what: str) -> R:
-    """What a byte string stands for that is too long to be remembered."""
+    """Return the structure of a byte string that is too long to be remembered."""
     if type(packed) is not bytes or len(packed) > _PACKED_BYTES_MAX:
         raise MQError(reason, f"{what} is not a byte string of at most {_PACKED_BYTES_MAX} bytes")
     return remembered.__wrapped__(packed)

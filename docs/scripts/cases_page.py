@@ -38,7 +38,7 @@ PAGES: Final = (
 
 
 class Entry(NamedTuple):
-    """What a number stands for: the page it is on, the words there, and the anchor that leads to it."""
+    """The entry of a number: the page it is on, the words there, and the anchor that leads to it."""
 
     page: str
     words: str
@@ -205,12 +205,12 @@ class Citations:
 
 @cache
 def citations(path: Path) -> Citations:
-    """What a Python file cites."""
+    """Return the citations in a Python file."""
     return cited(path.read_text("utf-8"), triggers="trigger" in path.relative_to(ROOT).as_posix())
 
 
 def cited(source: str, *, triggers: bool = False) -> Citations:
-    """What a Python source cites in comments, docstrings, other texts and the names of its tests."""
+    """Return the citations in a Python source: in comments, docstrings, other texts and the names of its tests."""
     nodes = list(ast.walk(ast.parse(source)))
     found = [*_in_comments(source, triggers=triggers), *_in_strings(nodes, triggers=triggers)]
     by_test: dict[str, list[str]] = {}
@@ -267,7 +267,7 @@ This page is made from the tests and the code when the site is built.
 
 @dataclass
 class Citing:
-    """Who cites a number: tests, other files among the tests, files of the code."""
+    """The files that cite a number: tests, other files among the tests, files of the code."""
 
     tests: list[str] = field(default_factory=list)
     test_files: list[str] = field(default_factory=list)
@@ -275,7 +275,7 @@ class Citing:
 
 
 def citing() -> dict[str, Citing]:
-    """Who cites each number."""
+    """Return the files that cite each number."""
     found: dict[str, Citing] = {}
 
     def of(number: str) -> Citing:

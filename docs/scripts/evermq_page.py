@@ -46,7 +46,7 @@ def _command(name: str, command: click.Command) -> str:
 
 
 def _parts(name: str, command: click.Command) -> str:
-    """What a group of commands has, a line each."""
+    """Return the parts of a group of commands, a line each."""
     if not isinstance(command, click.Group):
         return ""
     rows = ""

@@ -76,7 +76,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What is measured; `base` is the title of what it is a share of. `queued`: the rows are on the queue before;
+    """A measurement; `base` is the title of what it is a share of. `queued`: the rows are on the queue before;
     `consumes`: they are not afterwards. `settings` are those of the daemon.
     """
 

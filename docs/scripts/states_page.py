@@ -146,7 +146,7 @@ def _arrow(start: Place, end: Place, names: list[str], *, aside: float) -> str:
 
 
 def _edge(along: Place, shift: Place) -> float:
-    """How far it is to the edge of a box from beside its middle."""
+    """Return the distance to the edge of a box from beside its middle."""
     to_side = (copysign(_WIDTH / 2, along.x) - shift.x) / along.x if along.x else inf
     to_top = (copysign(_HEIGHT / 2, along.y) - shift.y) / along.y if along.y else inf
     return min(to_side, to_top)

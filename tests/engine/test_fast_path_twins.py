@@ -107,7 +107,7 @@ TERMS: tuple[Terms, ...] = ({"delay": 1.5}, {"delay": 0.004}, {"key": "a"}, {"ke
 
 
 def descriptors() -> list[MessageDescriptor | None]:
-    """What programs put with. They use the same objects again and again, and change them in between."""
+    """Return the descriptors of puts. Programs use the same objects again and again, and change them in between."""
     return [
         None,
         None,
@@ -123,7 +123,7 @@ def descriptors() -> list[MessageDescriptor | None]:
 
 
 class Habit(NamedTuple):
-    """What a program does for a while: which of its queues it uses, and with which structures."""
+    """The habit of a program for a while: which of its queues it uses, and with which structures."""
 
     queue: int
     md: MessageDescriptor | None
@@ -277,7 +277,7 @@ class Programs:
                 return error.reason
 
     async def _look(self, *, whole: bool) -> None:
-        """What everybody can see now: who has stopped waiting, how the queues stand, and all that is on them."""
+        """Note what everybody can see now: who has stopped waiting, how the queues stand, and all that is on them."""
         for number, task in [each for each in self._waiting if each[1].done()]:
             self.seen.append(
                 (number, "cancelled" if task.cancelled() else self._told(task.exception() or task.result()))
@@ -353,7 +353,7 @@ def _raised(outcome: PutResult | BaseException) -> PutResult:
 
 
 async def seen(seed: int) -> list[object]:
-    """What the programs of a seed see."""
+    """Return what the programs of a seed see."""
     clock = VirtualClock()
     opened = QueueManager.open(name="QM1", defaults="mq", store=MemoryStore(), clock=clock)
     opened.random_bits = lambda bits: 0  # identifiers stand in the data of transmitted messages

@@ -96,7 +96,7 @@ class Newcomer:
 
 
 def shows(shown: str, said: str) -> bool:
-    """Whether the README shows what was said, `...` standing for anything."""
+    """True if the README shows what was said, `...` standing for anything."""
     return re.fullmatch(".*".join(map(re.escape, shown.split("..."))), said, re.DOTALL) is not None
 
 
@@ -162,8 +162,8 @@ def print(*words):
 
 
 def ended(shell: Shell, program: str, *, killed: bool) -> str:
-    """What is on the queues of a program of the README that kept its data, after its end. Killed: when it has said the
-    last word.
+    """Return what is on the queues of a program of the README that kept its data, after its end. Killed: when it has
+    said the last word.
     """
     text = EMBEDDED.sub('QueueManager.open(name="QM1", data="kept")', program)
     if killed:

@@ -25,7 +25,7 @@ _START_SECONDS: Final = 20.0
 
 
 class NotAnException(BaseException):
-    """What `except Exception` lets pass."""
+    """An exception that `except Exception` lets pass."""
 
 
 _KINDS: Final[dict[str, type[BaseException]]] = {

@@ -32,7 +32,7 @@ _RECORD: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+ (?P<level>[A-Z]+) ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What was seen, and all that is wrong with it; `faults` is empty when the attack has come to nothing."""
+    """The verdict on an attack: what was seen, and its `faults`; there are none when it has come to nothing."""
 
     seen: Seen
     faults: tuple[str, ...]

@@ -99,7 +99,7 @@ class Line:
         return Cost(calls.python, calls.c, turns)
 
     async def heard(self) -> list[list[Any]]:
-        """What the next write brings, which ought to be all that there is."""
+        """Return what the next write brings, which ought to be all that there is."""
         for _ in range(TURNS_MAX):
             if not self.transport.writes:
                 await asyncio.sleep(0)

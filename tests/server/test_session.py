@@ -34,7 +34,7 @@ def refusal(frames: list[list[Any]]) -> str:
 
 
 def reads(client: Client) -> bool:
-    """Whether the session reads what this client sends."""
+    """True if the session reads what this client sends."""
     return client.transport.reading
 
 

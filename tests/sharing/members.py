@@ -97,7 +97,7 @@ class Members:
         return self._lives[name].manager
 
     def desk(self, name: str) -> Desk:
-        """What a member has in the group."""
+        """Return the desk of a member."""
         desk = self[name].sharing
         assert isinstance(desk, Desk)
         return desk

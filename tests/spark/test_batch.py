@@ -50,7 +50,7 @@ def typed(ddl: str) -> StructType:
 
 
 def prepared(daemon: Daemon, q_name: str = "R") -> int:
-    """How many messages of prepared units count on a queue, besides those that a getter would find."""
+    """Return the number of messages of prepared units that count on a queue, besides those that a getter would find."""
     return daemon.depth(q_name) - len(daemon.bodies(q_name))
 
 

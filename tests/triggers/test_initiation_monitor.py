@@ -102,7 +102,7 @@ async def gone(manager: QueueManager) -> None:
 
 
 def figures(manager: QueueManager) -> dict[str, Any]:
-    """Those of the initiation queue."""
+    """Return the figures of the initiation queue."""
     return next(queue for queue in manager.status()["queues"] if queue["name"] == INITQ)
 
 

@@ -147,7 +147,7 @@ def terms(**changes: object) -> list[Any]:
 
 
 def failure(exception: object = "E", error: object = "", traceback: object = "") -> bytes:
-    """Why a handler failed, as a frame brings it."""
+    """Return the error of a handler, as a frame brings it."""
     return packed(exception, error, traceback)
 
 

@@ -46,5 +46,5 @@ class Prepared:
     position: Position | None
     """None for MQPUT1, which no handle remembers."""
     shown: Entry
-    """What completes the caller's descriptor: the first entry, as it will be at its destination."""
+    """The entry that completes the caller's descriptor: the first one, as it will be at its destination."""
     md: MessageDescriptor

@@ -78,7 +78,7 @@ class PutTemplate:
         self._packed_md = b""
 
     def fits(self, put: Put, length: int, changes: int) -> bool:
-        """Whether this put, of so many bytes, differs from the last in nothing but its data. `changes` counts those of
+        """True if this put, of so many bytes, differs from the last in nothing but its data. `changes` counts those of
         definitions.
         """
         md, pmo = put.md, put.pmo

@@ -15,7 +15,7 @@ ERROR_BYTES: Final = 1024
 
 @dataclass(slots=True)
 class FailureRecord:
-    """How attempts to handle a message have failed. Instants are in seconds since 1970.
+    """A record of the failed attempts to handle a message. Instants are in seconds since 1970.
 
     `suspect`: it was in flight when its worker went, and `alone` without any other beside it. `crashes` have been
     charged to it. `why`, `feedback`, `exception`,
@@ -60,7 +60,7 @@ class Handling:
 
     @staticmethod
     def unpack(packed: bytes) -> Handling:
-        """What `pack` has made."""
+        """Return the handling that `pack` has packed."""
         not_before, *fields = msgpack.unpackb(packed)
         return Handling(not_before, FailureRecord(*fields) if fields else None)
 

@@ -173,7 +173,7 @@ class Objects:
         return [handle for handle in handles if handle.route is not None and handle.route.by_default]
 
     def opens_model(self, od: ObjectDescriptor) -> bool:
-        """Whether this is the name of a model queue, so that MQOPEN makes a dynamic queue first
+        """True if this is the name of a model queue, so that MQOPEN makes a dynamic queue first
         (`Manager.make_dynamic`).
         """
         here = od.object_q_mgr_name in ("", self.definition.name) and not od.records
@@ -198,7 +198,7 @@ class Objects:
             self._leaving[queue.name] = queue
 
     def keeps_name(self, name: str) -> bool:
-        """Whether a deleted queue still keeps this name from dynamic queues."""
+        """True if a deleted queue still keeps this name from dynamic queues."""
         left = self._leaving.get(name)
         return left is not None and _in_use(left)
 

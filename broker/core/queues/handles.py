@@ -46,7 +46,7 @@ class Hconn:
 
     @property
     def handle_count(self) -> int:
-        """How many handles count towards MAXHANDS: each destination of a distribution list is one."""
+        """The number of handles that count towards MAXHANDS: each destination of a distribution list is one."""
         return len(self.handles) + self.in_lists
 
     def enter(self, unit: Unit, now: float) -> None:
@@ -177,7 +177,7 @@ class Handle:
 
     @property
     def removes(self) -> bool:
-        """Whether it is open for destructive gets."""
+        """True if it is open for destructive gets."""
         return bool(self.options & REMOVING)
 
     @property
