@@ -32,7 +32,7 @@ class PoisonGuard:
         self._got: list[Message] = []  # since the last commit
 
     async def admits(self, connection: Connection, message: Message) -> bool:
-        """Whether the handler is given this message; otherwise it is moved in its unit of work (2)."""
+        """True if the handler is given this message; otherwise it is moved in its unit of work (2)."""
         self._got.append(message)
         if not message.backout_count:
             return True

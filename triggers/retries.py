@@ -30,8 +30,8 @@ RETRY_MAX: Final = 60.0
 
 
 class RetryDelays:
-    """How long a queue waits after a failure: `RETRY_MIN` seconds, then each time twice as long, up to `RETRY_MAX`,
-    until a handler of it succeeds.
+    """The delays of a queue after failures: `RETRY_MIN` seconds, then each time twice as long, up to `RETRY_MAX`, until
+    a handler of it succeeds.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class _Failing:
 
     waits: bool = False
     due: float = 0.0
-    """When the wait ends, on the monotonic clock."""
+    """The end of the wait, on the monotonic clock."""
     starts: list[TriggerStart] = field(default_factory=list)
     cancel_timer: Callable[[], None] = _nothing
     """Cancels what ends the wait or, when it is over, forgets the queue."""

@@ -46,7 +46,7 @@ class RemoteCall(Call[T]):
         self.port = port
 
     def result_of(self, frame: Frame) -> Any:
-        """What the call returns, from its ANSWER. Raises WireError."""
+        """Return the result of the call, from its ANSWER. Raises WireError."""
         return verbs.result(self.verb, frame)
 
     def answered(self, result: T) -> None:

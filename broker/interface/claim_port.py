@@ -82,7 +82,7 @@ class ClaimPort(Forwarding):
         return self.forward("release", uuid, generation)
 
     def queue_ranges(self, q_names: Sequence[str]) -> Call[list[QueueRange]]:
-        """What a browse by arrival number finds now on these queues (names, or generic ones), by name."""
+        """Return the ranges that a browse by arrival number finds now on these queues (generic names too), by name."""
         return self.forward("queue_ranges", q_names)
 
     def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> Call[list[Cut]]:

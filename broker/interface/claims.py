@@ -1,4 +1,4 @@
-"""What the calls about claims and prepared units are told and answer (`docs/rules/claims.md`).
+"""Arguments and answers of the calls about claims and prepared units (`docs/rules/claims.md`).
 
 A consumer is an object of the queue manager that claims messages durably, outside any unit of work, until it
 acknowledges them. A prepared unit is a named set of messages that have been put durably and wait for the decision to

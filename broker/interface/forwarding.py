@@ -1,4 +1,4 @@
-"""What a port does with the calls that it does not make itself."""
+"""Forward the calls that a port does not make itself."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Call(asyncio.Future[T]):
     """The bytes of messages that the call has got on the way to its answer."""
 
     receives = False
-    """Whether the answer brings what is to be taken: `take` does something."""
+    """True if the answer brings something to be taken: `take` does something."""
 
     told: Callable[[], None] | None = None
     """Called once when the call is answered or cancelled: in that step, which it must not lead away from, where the
@@ -258,7 +258,7 @@ class Port(ClaimPort, HandlingPort):
 
     @property
     def broken(self) -> bool:
-        """Whether the connection has ended, by disconnecting or otherwise."""
+        """True if the connection has ended, by disconnecting or otherwise."""
         raise NotImplementedError
 
     def break_(self) -> None:
@@ -267,7 +267,7 @@ class Port(ClaimPort, HandlingPort):
 
     @property
     def end_reported(self) -> bool:
-        """Whether a call has failed because the connection ended: the program has heard of it."""
+        """True if a call has failed because the connection ended: the program has heard of it."""
         raise NotImplementedError
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:

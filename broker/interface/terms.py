@@ -1,5 +1,5 @@
-"""What a put may say beside the options of the MQI: when the message is to be available, and by which key a second put
-of the same is told (`docs/rules/handlers.md`).
+"""The terms of a put beyond the options of the MQI: when the message is available, and the key that tells a repeated
+put from a new one (`docs/rules/handlers.md`).
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Guard(Protocol):
     """Looks at the messages that a program gets under syncpoint, for whoever gave it its connection."""
 
     async def admits(self, connection: Connection, message: Message) -> bool:
-        """Whether the program of this connection is given this message, which is in its unit of work; otherwise it is
+        """True if the program of this connection is given this message, which is in its unit of work; otherwise it is
         given the next.
         """
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     """Gives the program something in place of a coroutine, which the line of this frame has made."""
 
 _OURS: Final = f"{__package__}."
-"""What the interface itself calls it awaits."""
+"""The prefix of the modules of the interface, which awaits what it calls itself."""
 
 C = TypeVar("C", bound="Connection")
 T = TypeVar("T")

@@ -37,7 +37,7 @@ WAITING: Final = frozenset([row.verb.value for row in ROWS if row.kind in (Kind.
 LONG_ANSWERS: Final[dict[int, Callable[[Any], int]]] = {
     row.verb: row.result.weight for row in ROWS if row.result.weight is not None
 }
-"""How many bytes the results hold, roughly, of the calls whose answers may be long."""
+"""The rough number of bytes that results hold, for calls whose answers may be long."""
 
 _PUTS: Final = frozenset({Verb.PUT.value, Verb.PUT1.value})
 _PUT_MANY: Final = Verb.PUT_MANY.value

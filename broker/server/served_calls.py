@@ -314,7 +314,7 @@ class ServedCalls:
 
 
 def _breaking(calls: Iterable[Request], ports: Iterable[Conversation]) -> Work:
-    """What was answered counts as taken; what was not is abandoned. Then the conversations are broken."""
+    """Take the calls that were answered, withdraw the others, then break the conversations."""
     for request in calls:
         if request.answered:
             request.receipt.take()

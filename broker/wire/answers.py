@@ -1,4 +1,4 @@
-"""What answers calls beside their results (`broker.wire.results`): errors and command replies, as items of frames."""
+"""Answers of calls other than their results (`broker.wire.results`): errors and command replies, as items of frames."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Endpoint:
         self.role = role
         self.state = State.NEW
         self.ended = False
-        """Whether nothing can be said any more."""
+        """True if nothing can be said any more."""
         self._heard = _SENDS[role.other] & _TALK
         self._said = _SENDS[role] & _TALK
         self._frame_bytes = frame_bytes

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Result(NamedTuple):
-    """What a call returns."""
+    """The form that the result of a call has in its ANSWER."""
 
     items: Callable[[Any], tuple[Any, ...]]
     """Makes the items of its ANSWER."""
@@ -42,7 +42,7 @@ class Result(NamedTuple):
     """Makes it of these items. Raises TypeError, ValueError or struct.error."""
 
     weight: Callable[[Any], int] | None = None
-    """How many bytes it holds, if they may be many."""
+    """Returns its number of bytes, if they may be many."""
 
 
 # Values.
@@ -106,10 +106,10 @@ def _opened(items: Frame) -> Opened:
 
 
 _BY_HANDLE: Final = Placed._fields.index("resolved_q_name")
-"""How many fields of Placed a put by a handle sends: what its name resolved to was said when it was opened."""
+"""The number of fields of Placed that a put by a handle sends: the resolved name was sent when it was opened."""
 
 _ONCE: Final = Placed._fields.index("distribution")
-"""How many a put without a handle sends."""
+"""The number that a put without a handle sends."""
 
 _PLAIN: Final = tuple(Placed._field_defaults[name] for name in Placed._fields[_ONCE:])
 
@@ -165,7 +165,7 @@ def _delivery(items: Iterable[Any]) -> Delivery:
 
 
 def delivery_weight(delivery: Delivery) -> int:
-    """How many bytes a message holds."""
+    """Return the number of bytes of a message."""
     return len(delivery.data) + len(delivery.packed_md) + len(delivery.properties)
 
 

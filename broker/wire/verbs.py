@@ -68,7 +68,7 @@ class Kind(Enum):
     """Nobody: it has its effect, whoever waits for the answer."""
 
     READ = auto()
-    """Who waits for the answer: without each it is broken off."""
+    """Somebody who waits for the answer: without them it is broken off."""
 
     WAIT = auto()
     """As READ, and perhaps another call, which ends its wait."""

@@ -95,8 +95,8 @@ def on_its_way(manager: Manager, put: Put) -> Put:
 
 
 def template_of(manager: Manager, put: Put, length: int) -> PutTemplate | None:
-    """What completes a put of so many bytes that differs from the last one like it in its data alone; None when it
-    differs in more.
+    """Return the template for a put of so many bytes that differs from the last one like it in its data alone; None
+    when it differs in more.
     """
     handle = put.handle
     last = put.last_calls if handle is None else handle.last_calls

@@ -30,7 +30,7 @@ class Put:
     properties: bytes = b""
     """Properties that are given packed (`broker.mqi.rfh2`), beside those that stand before the data."""
     terms: PutTerms = NO_TERMS
-    """What the put says beside the options of the MQI."""
+    """The options of the put beyond those of the MQI."""
     last_calls: LastCalls | None = None
     """Of MQPUT1: what the last ones by the same name have left. MQPUT has it in its handle."""
 

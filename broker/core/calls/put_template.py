@@ -31,8 +31,8 @@ _PLAIN = (
 
 
 class PutTemplate:
-    """What a put has come to. The descriptor given is the caller's, who may change it between two puts; `md` is what
-    counts of it (`Prepared`).
+    """The outcome of a put, to be used again. The descriptor given is the caller's, who may change it between two puts;
+    `md` is what counts of it (`Prepared`).
     """
 
     __slots__ = (
@@ -111,8 +111,8 @@ class PutTemplate:
 
 
 def leaves_template(last: LastCalls, put: Put, prepared: Prepared) -> bool:
-    """Whether a put that has come to this, without a warning, is of the plainest kind. The first put with a descriptor
-    of the caller's leaves none, since most descriptors are used once.
+    """True if a put with this outcome, without a warning, is of the plainest kind. The first put with a descriptor of
+    the caller's leaves none, since most descriptors are used once.
     """
     given = put.md
     seen, last.put_md = last.put_md is given, given

@@ -202,7 +202,7 @@ class Deliveries:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is to be handed out, or put to a dead-letter queue again."""
+        """True if nothing is to be handed out, or put to a dead-letter queue again."""
         return not (self._due or self.wanted() or any(service.stirred for service in self._services.values()))
 
     def services(self) -> list[Service]:

@@ -1,5 +1,5 @@
-"""What handlers, and puts with a delay, have left with a message (`docs/rules/handlers.md`): until when it waits, and
-how its last attempt has failed.
+"""The handling of a message: the end of the delay that its put asked for, and the failure of its last attempt
+(`docs/rules/handlers.md`).
 """
 
 from __future__ import annotations

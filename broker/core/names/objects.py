@@ -214,7 +214,7 @@ class Objects:
 
 
 def _names_queue_alone(od: ObjectDescriptor) -> bool:
-    """Whether this is the name of a queue, and no more."""
+    """True if this is the name of a queue, and no more."""
     return int(od.object_type) == _QUEUE and not (od.records or od.selection_string)
 
 

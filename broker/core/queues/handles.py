@@ -55,7 +55,7 @@ class Hconn:
             self.unit, unit.owner, unit.since = unit, self, now
 
     def last_put1(self, route: Route) -> LastCalls:
-        """What the last MQPUT1 by this way has left for the next."""
+        """Return the record of the last MQPUT1 by this way, for the next."""
         found = self.put1s.get(route)
         if found is None:
             if len(self.put1s) >= _PUT1S_MAX:
