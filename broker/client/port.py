@@ -17,6 +17,7 @@ from broker.client.calls import (
 )
 from broker.client.claims import C, ClaimCalls
 from broker.client.handling import HandlingCalls, put_fields
+from broker.interface.port import ENDED
 from broker.mqi.errors import MQError
 from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.mqi.reasons import MQRC
@@ -76,7 +77,7 @@ class RemotePort(ClaimCalls, HandlingCalls):
         first = bool(self.stopped) and not self._stop_reported
         self._stop_reported = self.end_reported = True
         why = f": {self.stopped}" if self.stopped else ""
-        return MQError(MQRC.Q_MGR_STOPPING if first else MQRC.HCONN_ERROR, f"the connection has ended{why}")
+        return MQError(MQRC.Q_MGR_STOPPING if first else MQRC.HCONN_ERROR, f"{ENDED}{why}")
 
     @property
     def frame_bytes(self) -> int:

@@ -198,7 +198,7 @@ class Manager:
             return grant
         if request.may_wait:
             return request
-        raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
+        raise getting.nothing_found(queue)
 
     def grant_to(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Grant | Search | None:
         """The message that a get is given now, if there is one; or what is to be done before that is known."""

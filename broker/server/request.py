@@ -11,7 +11,7 @@ from broker.engine.calls import WaitingCall
 from broker.engine.mistakes import mistake
 from broker.engine.scripts import UNREAD_BYTES, ScriptCall
 from broker.interface.columns import messages_in
-from broker.interface.port import Delivery, Port
+from broker.interface.port import Delivery, Port, dropped
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.wire.arguments import PUT_MANY_HEAD
@@ -92,7 +92,7 @@ class Request:
     def error(self) -> MQError:
         """Why the call failed, for its program. An error that is none of MQ's is a mistake of ours, and logged."""
         if self.call.cancelled():
-            return MQError(MQRC.CONNECTION_BROKEN, "the queue manager has dropped the call")
+            return dropped()
         error = self.call.exception()
         assert error is not None
         return error if isinstance(error, MQError) else mistake(error, Verb(self.verb).name)

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from broker.core.claims import claiming
 from broker.core.claims.claiming import SLICE_LENGTH
-from broker.core.claims.consumer import CLAIMS_MAX, Consumer
+from broker.core.claims.consumer import CLAIMS_MAX, Consumer, unknown
 from broker.core.claims.cutting import Cutting
 from broker.core.message import reports
 from broker.core.message.entry import CLAIMED
@@ -360,10 +360,7 @@ async def _read(session: Session, uuid: str, generation: int) -> Consumer:
 
 def _made(row: Any, uuid: str, generation: int | None) -> Consumer:
     if row is None:
-        raise MQError(
-            MQRC.NO_SUBSCRIPTION,
-            f"there is no consumer {uuid}: its checkpoint is of another queue manager, or of an earlier one",
-        )
+        raise unknown(uuid)
     consumer = Consumer(row["name"], 0, row["uuid"].hex, row["q_names"])
     consumer.change(**{field: row[field] for field in FIELDS})
     if generation is not None:

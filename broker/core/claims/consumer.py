@@ -228,3 +228,11 @@ class Consumer:
             "manager is older than the checkpoint, as after a restore; begin with a new checkpoint and a new output, "
             f"after RESOLVE CONSUMER({self.name})",
         )
+
+
+def unknown(uuid: str) -> MQError:
+    """NO_SUBSCRIPTION (2428) for a consumer that is not there."""
+    return MQError(
+        MQRC.NO_SUBSCRIPTION,
+        f"there is no consumer {uuid}: its checkpoint is of another queue manager, or of an earlier one",
+    )

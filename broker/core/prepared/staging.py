@@ -294,8 +294,7 @@ class Staging:
                 f"{queue.name} is {kind}, and sink {self._piece.name.sink} publishes to {other}: a sink has queues of "
                 "its queue manager or those of the group, so write to another sink",
             )
-        if queue.deleted:
-            raise MQError(MQRC.Q_DELETED, f"{queue.name} is being deleted")
+        queue.check_deleted()
         if queue.clearing:
             raise MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is being cleared: stage when that is done")
 
@@ -310,7 +309,7 @@ class Staging:
                 f"batch {name.batch} of sink {name.sink} never fits: it has {wanted} messages or more for "
                 f"{queue.name}, whose MAXDEPTH is {queue.max_depth}; raise that, or write fewer rows in a batch",
             )
-        return MQError(MQRC.Q_FULL, f"{queue.name} holds {queue.depth} messages, its MAXDEPTH is {queue.max_depth}")
+        return queue.full()
 
     def _others(self, queue: MessageQueue) -> int:
         """How many messages the other partitions of the batch have for a queue, counting one attempt of each."""
