@@ -10,6 +10,7 @@ from broker.cli.conversation import converse, with_url
 from broker.cli.program import SomeFailedError
 from broker.cli.terminal import say
 from broker.mqi import MQRC, MQError
+from broker.mqi.names import no_local_queue
 
 if TYPE_CHECKING:
     from broker import Connection
@@ -43,7 +44,7 @@ async def switched(connection: Connection, queue: str, *, on: bool) -> str:
     name = queue.replace("'", "''")
     (reply,) = await connection.mqsc(f"DISPLAY QLOCAL('{name}') TRIGGER TRIGTYPE PROCESS CURDEPTH")
     if not reply.attributes:
-        raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no local queue {queue}")
+        raise MQError(MQRC.UNKNOWN_OBJECT_NAME, no_local_queue(queue))
     (shown,) = reply.attributes
     if on and (shown["TRIGTYPE"] == "NONE" or not shown["PROCESS"]):
         raise SomeFailedError(

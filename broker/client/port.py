@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.calls import KINDS, RemoteCall, RemoteConnect, RemoteGet, RemotePutMany, RemoteSettle
-from broker.interface.port import Port
+from broker.interface.port import ENDED, Port
 from broker.mqi.errors import MQError
 from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.mqi.reasons import MQRC
@@ -63,7 +63,7 @@ class RemotePort(Port):
         first = bool(self.stopped) and not self._stop_reported
         self._stop_reported = self.end_reported = True
         why = f": {self.stopped}" if self.stopped else ""
-        return MQError(MQRC.Q_MGR_STOPPING if first else MQRC.HCONN_ERROR, f"the connection has ended{why}")
+        return MQError(MQRC.Q_MGR_STOPPING if first else MQRC.HCONN_ERROR, f"{ENDED}{why}")
 
     @property
     def frame_bytes(self) -> int:

@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.calls import LINE, RemoteCall, RemotePutMany
-from broker.interface.port import Call, PlacedMany, Port, T, answer
+from broker.interface.port import Call, PlacedMany, Port, T, answer, behind_stopped, unit_gone
 from broker.mqi.errors import MQError
 from broker.mqi.handling import NO_TERMS, Became, HandlingTerms, PutTerms, Settled
 from broker.mqi.options import MQCO, MQGMO, MQPMO
@@ -45,7 +45,6 @@ logger = logging.getLogger(__name__)
 _PUT_SYNCPOINT: Final = MQPMO.SYNCPOINT.value
 _GET_SYNCPOINT: Final = (MQGMO.SYNCPOINT | MQGMO.SYNCPOINT_IF_PERSISTENT).value
 _UNKNOWN: Final = "", HandlingTerms(), 0
-_GONE: Final = "the unit of work was backed out when the connection broke"
 
 
 class Deferred(Call[T]):
@@ -223,7 +222,7 @@ class ReconnectingPort(Port):
         if self._unit_gone:
             self._unit_gone = False
             self._unit_told = True
-            return _failed(MQError(MQRC.CONNECTION_BROKEN, _GONE))
+            return _failed(unit_gone())
         self._unit_told = False
 
         def made() -> Call[T]:
@@ -328,7 +327,7 @@ class ReconnectingPort(Port):
             after = after.made
         if isinstance(after, RemotePutMany) and after.line is not self._port.line:
             if after.cancelled() or after.exception() is not None or after.result().error is not None:
-                raise MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
+                raise behind_stopped()
             return None
         return after
 
@@ -370,7 +369,7 @@ class ReconnectingPort(Port):
 
     def commit(self) -> Call[int]:
         if self._unit_was_gone():
-            return _failed(MQError(MQRC.CONNECTION_BROKEN, _GONE))
+            return _failed(unit_gone())
         return self._call(lambda: self._port.commit())
 
     def backout(self) -> Call[int]:
@@ -443,7 +442,7 @@ class ReconnectingPort(Port):
         gone = self._unit_gone and commit
         if self._port.broken or gone:
             self._port.disconnect(commit=False).withdraw()
-            return _failed(MQError(MQRC.CONNECTION_BROKEN, _GONE)) if gone else _answered(0)
+            return _failed(unit_gone()) if gone else _answered(0)
         return self._port.disconnect(commit=commit)
 
 

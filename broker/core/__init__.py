@@ -123,7 +123,7 @@ order in which a put and a get meet it:
     calls.defining      definitions come, change and go
     explain.explaining, explain.findings
                         why a message is not given to a get
-    explain.incomplete, explain.gaps, explain.passed_over
+    explain.incomplete, explain.passed_over
                         ... for what its group lacks, or is
     explain.holders     who has claimed it
     explain.serving     who serves it with handlers

@@ -210,7 +210,7 @@ class Manager:
             return grant
         if request.may_wait:
             return request
-        raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
+        raise getting.nothing_found(queue)
 
     def grant_to(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Grant | Search | None:
         """Return the message that a get is given now, None without one, or the search that must end before it is

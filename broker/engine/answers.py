@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from broker.core.calls.distribution import DistributionList
-from broker.interface.port import Distribution, Opened, Placed
+from broker.interface.port import ENDED, Distribution, Opened, Placed
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.storage.store import StoreFullError
@@ -24,7 +24,7 @@ _DETAILS = {
     int(MQRC.OBJECT_DAMAGED): "the data of the message is damaged: the log of the queue manager names its file",
     int(MQRC.OBJECT_CHANGED): "the way from the name to its queue was changed",
     int(MQRC.HOBJ_ERROR): "the handle was closed while the call was waiting",
-    int(MQRC.HCONN_ERROR): "the connection has ended",
+    int(MQRC.HCONN_ERROR): ENDED,
     int(MQRC.CONNECTION_BROKEN): "the connection is broken",
     int(MQRC.Q_MGR_QUIESCING): "the queue manager is quiescing",
     int(MQRC.Q_MGR_STOPPING): "the queue manager is stopping",

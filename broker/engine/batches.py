@@ -22,7 +22,7 @@ from broker.engine.answers import answer_written, fail, placed
 from broker.engine.calls import GettingCall
 from broker.engine.mistakes import mistake
 from broker.engine.shared_desk import PutStep
-from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany
+from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany, behind_stopped
 from broker.mqi import checks
 from broker.mqi.errors import MQError
 from broker.mqi.options import MQGMO, MQPMO
@@ -73,7 +73,7 @@ def put_many(
     """Make the puts of `batch`, which are answered in `call`."""
     batch.stopped = True  # should any of this raise
     if isinstance(after, PutManyCall) and after.failed:
-        raise MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
+        raise behind_stopped()
     handle = conversation.hconn.handle(hobj)
     if isinstance(handle, DistributionList):
         raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, "a batch is not for distribution lists")

@@ -56,7 +56,7 @@ class ClaimJobs:
             await self._changed(consumer, q_names=tuple(q_names))
         else:
             await self._written(Rows())  # what the answer says has settled
-        return _state(consumer, self._core.ids.last)
+        return state_of(consumer, self._core.ids.last)
 
     async def register(
         self, consumer: Consumer, lineage: str | None, start: int | None, end: int | None
@@ -153,7 +153,7 @@ class ClaimJobs:
 
     async def release(self, consumer: Consumer) -> int:
         """The consumer gives all back that it has claimed."""
-        count = len(consumer.claims)
+        count = consumer.claim_count
         await self.resolve(consumer, commit=False, pinned=True)
         return count
 
@@ -164,14 +164,13 @@ class ClaimJobs:
 
         Raises SUBSCRIPTION_IN_USE (2429).
         """
-        consumer.check_resolve(commit=commit, pinned=pinned)
-        await self._changed(consumer, generation=consumer.generation + 1, lineage="")
+        await self._changed(consumer, **consumer.resolved(commit=commit, pinned=pinned))
         if commit:
             await self._acknowledge(consumer, consumer.pinned)
         while consumer.claims:
             ended = ending.release(consumer, ending.next_slice(consumer, consumer.next - 1))
             await Written(self._context.journal, ended.rows, partial(self._released, consumer, ended))
-        await self._changed(consumer, base=consumer.acknowledged, pinned=consumer.acknowledged)
+        await self._changed(consumer, **consumer.emptied())
 
     def _released(self, consumer: Consumer, ended: ending.Slice, error: Exception | None) -> None:
         moment = self._context.moment()
@@ -193,7 +192,8 @@ class ClaimJobs:
         return Written(self._context.journal, rows, settled)
 
 
-def _state(consumer: Consumer, arrived: int) -> ConsumerState:
+def state_of(consumer: Consumer, arrived: int) -> ConsumerState:
+    """What a reader is told of a consumer; `arrived` is the last arrival number."""
     return ConsumerState(
         consumer.uuid, consumer.generation, consumer.lineage, consumer.base, consumer.acknowledged, consumer.pinned,
         consumer.next, arrived,

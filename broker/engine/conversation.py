@@ -17,7 +17,7 @@ from broker.core.calls.put import Put
 from broker.core.explain.explaining import Wanted
 from broker.core.names import dynamic
 from broker.core.queues.effects import Grant
-from broker.core.queues.handles import Hconn
+from broker.core.queues.handles import Hconn, deleted
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.views import Search
 from broker.engine import batches, duplicates, leaving, put_back, slow_calls, tags
@@ -317,7 +317,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
     def _open_for(self, hobj: int, option: int, reason: MQRC) -> Handle:
         handle = self.hconn.handle(hobj)
         if handle.queue is not None and handle.queue.deleted:
-            raise MQError(MQRC.Q_DELETED, f"{handle.name} was deleted after it was opened")
+            raise deleted(handle.name)
         handle.check_unchanged()
         if not handle.options & option:
             raise MQError(reason, f"{handle.name} was opened without MQOO_{MQOO(option).name}")

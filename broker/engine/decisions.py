@@ -11,6 +11,7 @@ from uuid import UUID
 from broker.commands import errors
 from broker.commands.decisions import decided
 from broker.commands.requests import ResetRequest, ResolveConsumerRequest, ResolveUnitRequest
+from broker.core.prepared.unit import UnitName
 from broker.core.queues.unit import IN_DOUBT
 from broker.engine.awaits import Asked, Written
 from broker.mqi.errors import MQError
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from broker.commands.requests import Decision
     from broker.core.claims.consumer import Consumer
     from broker.core.prepared.half import PrivateHalf
-    from broker.core.prepared.unit import PreparedUnit
     from broker.engine.claim_jobs import ClaimJobs
     from broker.engine.context import EngineContext
     from broker.engine.shared_desk import SharedDesk
@@ -78,8 +78,9 @@ class Decisions:
         half = self._half(decision.name)
         if half is not None:
             return await self._resolve_half(half, commit=decision.commit)
-        unit, sharing = self._unit(decision.name), self._context.sharing
-        if unit is None and (sharing is None or "/" not in decision.name):
+        name, sharing = UnitName.parsed(decision.name), self._context.sharing
+        unit = None if name is None else self._core.sinks.unit(name)
+        if name is None or (unit is None and sharing is None):
             raise errors.not_found(decision.name)
         if decision.commit:
             raise errors.conflict(
@@ -87,11 +88,11 @@ class Decisions:
             )
         if unit is None:
             assert sharing is not None
-            return await _about_sink(sharing, partial(sharing.sinks.resolve, decision.name), decision.name)
+            return await _about_sink(sharing, partial(sharing.sinks.resolve, name), decision.name)
         count = len(unit.entries)
-        if await self._sinks.resolve(unit.name):
+        if await self._sinks.resolve(name):
             return count
-        if self._unit(decision.name) is None:  # its batch has been decided meanwhile
+        if self._core.sinks.unit(name) is None:  # its batch has been decided meanwhile
             raise errors.not_found(decision.name)
         raise errors.in_use(f"a piece of {decision.name} is on its way")
 
@@ -116,13 +117,6 @@ class Decisions:
 
         await Written(self._context.journal, rows, settle)
         return len(half.gets if commit else half.puts)
-
-    def _unit(self, text: str) -> PreparedUnit | None:
-        """The unit whose name an administrator has written, the attempt in either case."""
-        sink, *_ = text.rsplit("/", 3)
-        units = self._core.sinks.by_name[sink].units if sink in self._core.sinks.by_name else {}
-        stem, _, attempt = text.rpartition("/")
-        return next((unit for name, unit in units.items() if name.text == f"{stem}/{attempt.lower()}"), None)
 
     async def _reset(self, name: str) -> int:
         """Reset a sink; return the number of messages removed with its units."""

@@ -388,9 +388,7 @@ class QueueManager:
         self.core.sinks.bytes_max = self.config.limits.prepared_bytes
         self.core.keys.maximum = self.config.limits.keys
         if kept is not None and kept.name != self.name:
-            raise StoreUnusableError(
-                f"the data is that of queue manager {kept.name}, not of {self.name}: name it, or another directory"
-            )
+            raise StoreUnusableError.of_another(kept.name, self.name)
         for row in objects:
             self.core.load_object(row)
         count = await load_messages(self._store, self.core, Moment(now, self.clock.monotonic()))

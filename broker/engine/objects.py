@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from broker.commands.attributes import altered, by_selector, validate, value_of
 from broker.core.explain.holders import held_by
 from broker.core.names.definitions import GROUP, OWN, SHARED, Define, Definition
+from broker.core.queues.handles import deleted
 from broker.engine.holdings import claim_status, handler_status, structure_status, thread_status
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -134,5 +135,5 @@ def _definition(catalog: Catalog, handle: Handle) -> Definition:
     place = SHARED if handle.queue is not None and handle.queue.shared and handle.name == handle.queue.name else OWN
     definition = catalog.queue_manager if handle.space == "QMGR" else catalog.find(handle.space, handle.name, place)
     if definition is None:
-        raise MQError(MQRC.Q_DELETED, f"{handle.name} was deleted after it was opened")
+        raise deleted(handle.name)
     return definition

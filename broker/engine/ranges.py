@@ -53,10 +53,7 @@ def read_claimed(
     """The claims of a consumer behind `after`, as many as go into a frame."""
     consumer = conversation.core.consumers.find(uuid)
     consumer.check_generation(generation)
-    if after < consumer.acknowledged:
-        raise consumer.passed(after, "acknowledged", consumer.acknowledged)
-    if last > consumer.pinned:
-        raise consumer.missing(last)
+    consumer.check_read(after, last)
     claims = consumer.between(after, min(last, after + SHORT_MESSAGES_MAX))
     lost = next((place for place, entry in enumerate(claims) if entry is not None), len(claims))
     there: list[Entry] = []

@@ -138,7 +138,7 @@ class SharedSinks(Protocol):
     async def discard(self, names: Sequence[UnitName]) -> int:
         """Discard the units of these names, as far as they are there: how many they were."""
 
-    async def resolve(self, text: str) -> int:
+    async def resolve(self, name: UnitName) -> int:
         """Discard the unit that is shown by this name: how many messages. UNKNOWN_OBJECT_NAME (2085)."""
 
     async def reset(self, name: str) -> int:

@@ -26,7 +26,6 @@ from broker.interface.claims import Publication as Published
 from broker.interface.claims import Staged
 from broker.interface.port import Call
 from broker.mqi.errors import MQError
-from broker.mqi.reasons import MQRC
 from broker.storage.store import DataDamagedError, StoreError, StoreFullError
 
 if TYPE_CHECKING:
@@ -60,8 +59,7 @@ class SinkJobs:
         """Return the ledger of a sink, when nothing of it is on its way."""
         await self._decided(name)
         sink = self._sinks.by_name.get(name)
-        ledger = None if sink is None else sink.ledger
-        return None if ledger is None else (ledger.query, ledger.batch)
+        return None if sink is None else sink.published
 
     # Staging
 
@@ -73,7 +71,7 @@ class SinkJobs:
             await Asked(sharing, "a look for a sink", partial(sharing.sinks.check_private, name.sink))
         while True:
             await self._decided(name.sink)
-            if self._is_published(name, query):
+            if self._sinks.is_published(name.sink, name.batch, query, [name]):
                 return Staged(published=True)
             if is_known(self._sinks.unit(name), first):
                 return Staged(published=False)
@@ -99,12 +97,6 @@ class SinkJobs:
                 if entry.persistence:
                     self._context.bodies.settled(entry)
 
-    def _is_published(self, name: UnitName, query: str | None) -> bool:
-        sink = self._sinks.by_name.get(name.sink)
-        if sink is not None and sink.is_published(name.batch, query):
-            return True
-        return self._sinks.remembers([name])
-
     async def _decided(self, name: str) -> None:
         """Wait until nothing is on its way of which the sink's answers depend."""
         while self._sinks.deciding(name):
@@ -117,7 +109,7 @@ class SinkJobs:
     ) -> None:
         """Decide a batch, and answer when all that it publishes is visible. Then its losers go."""
         sink = self._sinks.sink(name)
-        publication = Publication(self._core, sink, batch, query, winners)
+        publication = Publication(self._core, self._sinks, sink, batch, query, winners)
         sink.deciding = True
         try:
             succeed(call, await self._published(publication))
@@ -234,7 +226,7 @@ class SinkJobs:
         async with self.lock(name):
             sink = self._sinks.by_name.get(name)
             if sink is None:
-                raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no sink {name}")
+                raise sinks.unknown(name)
             sink.deciding = True
             try:
                 await Written(self._context.journal, Rows())

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from broker.interface.claims import Wanted
 from broker.interface.columns import Columns, integers, unpack
-from broker.interface.port import answer
+from broker.interface.port import answer, dropped
 from broker.mqi.errors import MQError
-from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -212,7 +211,7 @@ class Frames:
 
 def _outcome(call: Call[bytes]) -> bytes:
     if call.cancelled():
-        raise MQError(MQRC.CONNECTION_BROKEN, "the queue manager has dropped the call")
+        raise dropped()
     return call.result()
 
 

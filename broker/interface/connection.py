@@ -14,7 +14,7 @@ from broker.interface.data import prepared
 from broker.interface.deliveries import Deliveries
 from broker.interface.message import PutResult, known_reason
 from broker.interface.options import answered_later, flags, get_options, put_options
-from broker.interface.port import answer
+from broker.interface.port import answer, unit_gone
 from broker.interface.properties import with_properties
 from broker.interface.queue import Queue
 from broker.interface.sinks import Sink, Sinks
@@ -307,7 +307,7 @@ class Connection:
         if not self.port.broken:
             return known_reason(await answer(self.port.disconnect(commit=commit)))
         if commit and works and not self.port.end_reported:
-            raise MQError(MQRC.CONNECTION_BROKEN, "the unit of work was backed out when the connection broke")
+            raise unit_gone()
         return MQRC.NONE
 
     def put_options(self, options: PutMessageOptions | int) -> PutMessageOptions:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from broker.interface.claim_port import ClaimPort
 from broker.interface.handling_port import HandlingPort
+from broker.mqi.errors import MQError
 from broker.mqi.handling import NO_TERMS, PutTerms
-from broker.mqi.reasons import MQCC
+from broker.mqi.reasons import MQCC, MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from broker.mqi.errors import MQError
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import (
@@ -110,6 +110,20 @@ async def answer(call: Call[T]) -> T:
     return result
 
 
+ENDED: Final = "the connection has ended"
+"""Why a call is refused with HCONN_ERROR (2018)."""
+
+
+def dropped() -> MQError:
+    """CONNECTION_BROKEN (2009) for a call that the queue manager will not answer."""
+    return MQError(MQRC.CONNECTION_BROKEN, "the queue manager has dropped the call")
+
+
+def unit_gone() -> MQError:
+    """CONNECTION_BROKEN (2009) for a unit of work that has not come to its end."""
+    return MQError(MQRC.CONNECTION_BROKEN, "the unit of work was backed out when the connection broke")
+
+
 class Distribution(NamedTuple):
     """The outcome of a call for a distribution list: a record for each destination, and the number of those where it
     succeeded that lead to other queue managers (UnknownDestCount).
@@ -181,6 +195,11 @@ class PlacedMany(NamedTuple):
 
     placed: list[Placed]
     error: MQError | None = None
+
+
+def behind_stopped() -> MQError:
+    """OPERATION_NOT_ALLOWED (2534) for a batch of puts that comes after one that has stopped at a message."""
+    return MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
 
 
 class Delivery(NamedTuple):

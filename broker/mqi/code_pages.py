@@ -82,6 +82,11 @@ def code_page(ccsid: int) -> CodePage | None:
     return _PAGES.get(ccsid)
 
 
+def not_known(ccsid: int) -> str:
+    """What is wrong with a coded character set that `code_page` does not find."""
+    return f"coded character set {ccsid} is not known"
+
+
 def characters(data: bytes, ccsid: int, encoding: int) -> str:
     """The text that `data` is, by the CodedCharSetId and the Encoding of its message.
 
@@ -91,7 +96,7 @@ def characters(data: bytes, ccsid: int, encoding: int) -> str:
         return data.decode()
     page = code_page(ccsid)
     if page is None:
-        raise LookupError(f"coded character set {ccsid} is not known")
+        raise LookupError(not_known(ccsid))
     if page is UTF_16:
         page = UTF_16_ORDERED["<" if encoding & _INTEGER_MASK == _REVERSED else ">"]
     return page.decode(data)

@@ -17,3 +17,8 @@ def is_generic_name(text: str) -> bool:
 def is_name(text: str, longest: int = NAME_LENGTH) -> bool:
     """True if this can name an object: 1 to `longest` characters from A-Z a-z 0-9 . / _ %."""
     return len(text) <= longest and _NAME.fullmatch(text) is not None
+
+
+def no_local_queue(name: str) -> str:
+    """What is wrong with a name that should be that of a local queue, and means none."""
+    return f"there is no local queue {name}"

@@ -11,9 +11,8 @@ from broker.engine.calls import WaitingCall
 from broker.engine.mistakes import mistake
 from broker.engine.scripts import UNREAD_BYTES, ScriptCall
 from broker.interface.columns import messages_in
-from broker.interface.port import Delivery
+from broker.interface.port import Delivery, dropped
 from broker.mqi.errors import MQError
-from broker.mqi.reasons import MQRC
 from broker.wire.arguments import PUT_MANY_HEAD
 from broker.wire.frames import Frame, Verb
 from broker.wire.results import delivery_weight
@@ -88,7 +87,7 @@ class Request:
     def error(self) -> MQError:
         """Return the error of the call, for its program. Errors other than MQ's are internal, and logged."""
         if self.call.cancelled():
-            return MQError(MQRC.CONNECTION_BROKEN, "the queue manager has dropped the call")
+            return dropped()
         error = self.call.exception()
         assert error is not None
         return error if isinstance(error, MQError) else mistake(error, Verb(self.verb).name)

@@ -9,7 +9,9 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from broker.engine.answers import refusal
 from broker.engine.mistakes import mistake
+from broker.interface.port import behind_stopped
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.server.request import KNOWN_BYTES, WAITING, Request, script_of, weight_of
@@ -99,7 +101,7 @@ class ServedCalls:
     def _ended_already(self, conversation: int) -> MQError:
         if conversation in self._idle_ended:  # the call has crossed its end
             return MQError(MQRC.Q_MGR_STOPPING, f"{self._manager.name} is stopping")
-        return MQError(MQRC.HCONN_ERROR, "the connection has ended")
+        return refusal(MQRC.HCONN_ERROR)
 
     def _check_number(self, number: int) -> None:
         if number == 0 or number in self._calls:
@@ -112,7 +114,7 @@ class ServedCalls:
     def _earlier(self, number: int) -> Call[PlacedMany] | None:
         """The PUT_MANY that another comes after, unless it has been answered: then all its messages were put."""
         if number in self._stopped:
-            raise MQError(MQRC.OPERATION_NOT_ALLOWED, "a message before these was not put")
+            raise behind_stopped()
         request = self._calls.get(number)
         return request.call if request is not None and request.verb == _PUT_MANY else None
 
@@ -139,7 +141,7 @@ class ServedCalls:
             self._check_conversation(conversation)
             port = self.ports.get(taker)
             if port is None:
-                raise MQError(MQRC.HCONN_ERROR, "the connection has ended")
+                raise refusal(MQRC.HCONN_ERROR)
             call = port.delivery_connection(delivery, appl_name)
         except WireError:
             raise

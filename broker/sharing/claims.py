@@ -11,16 +11,17 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from broker.core.claims import claiming
+from broker.core.claims import claiming, ending
 from broker.core.claims.claiming import SLICE_LENGTH
-from broker.core.claims.consumer import CLAIMS_MAX, Consumer
+from broker.core.claims.consumer import Consumer, unknown
 from broker.core.claims.cutting import Cutting
 from broker.core.message import reports
 from broker.core.message.entry import CLAIMED
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
+from broker.engine.claim_jobs import state_of
 from broker.engine.column_frames import fitting, frame
-from broker.interface.claims import ConsumerState, Cut, Registration
+from broker.interface.claims import Cut, Registration
 from broker.interface.columns import SHORT_MESSAGES_MAX
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from broker.core.claims.claiming import Limits
     from broker.core.message.entry import Entry
+    from broker.interface.claims import ConsumerState
     from broker.sharing.database import Session
 
 
@@ -74,10 +76,7 @@ class SharedClaims(Ranges):
             uuid = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", name)
             consumer = await _locked(session, uuid.hex)
             arrived = await session.fetchval("SELECT last_value FROM arrival")
-            return ConsumerState(
-                consumer.uuid, consumer.generation, consumer.lineage, consumer.base, consumer.acknowledged,
-                consumer.pinned, consumer.next, arrived,
-            )  # fmt: skip
+            return state_of(consumer, arrived)
 
         return await self._database.transact(work, _nothing)
 
@@ -151,12 +150,9 @@ class SharedClaims(Ranges):
             consumer = await _locked(session, uuid, generation)
             if consumer.next - 1 > after + taken:
                 return consumer.next - 1, 0, 0, False
-            held = await session.fetchrow(
-                "SELECT count(*) AS messages, coalesce(sum(length), 0) AS bytes FROM message WHERE consumer = $1", uuid
+            consumer.bytes = await session.fetchval(
+                "SELECT coalesce(sum(length), 0) FROM message WHERE consumer = $1", uuid
             )
-            consumer.bytes = held["bytes"]
-            if held["messages"] >= CLAIMS_MAX:
-                return consumer.next - 1, 0, 0, False
             entries = await self._choose(session, consumer, limits, taken, size)
             if not entries:
                 return consumer.next - 1, 0, 0, False
@@ -170,14 +166,9 @@ class SharedClaims(Ranges):
         """The messages of the next slice, chosen by the core from locked pages of all queues."""
         core, now = self._desk.core, self._desk.manager.clock.time()
         queues = [queue for queue in core.consumers.queues_of(consumer.q_names) if isinstance(queue, SharedQueue)]
-        for queue in queues:
-            if await session.fetchval(
-                "SELECT EXISTS (SELECT 1 FROM handle WHERE queue = $1 AND exclusive)", queue.name
-            ):
-                if len(queues) == 1:
-                    raise MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is open for exclusive input in the group")
-                queues.remove(queue)
-        open_ones = claiming.queues_for(queues, consumer)
+        names = [queue.name for queue in queues]
+        rows = await session.fetch("SELECT queue FROM handle WHERE queue = ANY ($1) AND exclusive", names)
+        open_ones = claiming.queues_for(queues, consumer, {row["queue"] for row in rows})
         with ExitStack() as pages:
             for queue in queues:
                 entries = await self._page(session, queue, limits) if queue in open_ones else []
@@ -223,9 +214,7 @@ class SharedClaims(Ranges):
                 [sequence for _, sequence in numbered],
             )
         now = self._desk.manager.clock.time()
-        since = consumer.since if consumer.next - 1 > consumer.acknowledged else now
-        turn = entries[-1].queue.name
-        await _change(session, consumer, next=first + len(entries), since=since, turn=turn)
+        await _change(session, consumer, **consumer.claimed(len(entries), entries[-1].queue.name, now))
 
     async def _claimed(
         self, session: Session, uuid: str, after: int, last: int, *, bodies: bool = True
@@ -251,10 +240,7 @@ class SharedClaims(Ranges):
         """The claims behind `after`, as many as go into a frame of `longest` bytes."""
         async with self._database.look() as session:
             consumer = await _read(session, uuid, generation)
-            if after < consumer.acknowledged:
-                raise consumer.passed(after, "acknowledged", consumer.acknowledged)
-            if last > consumer.pinned:
-                raise consumer.missing(last)
+            consumer.check_read(after, last)
             found = await self._claimed(session, uuid, after, min(last, after + SHORT_MESSAGES_MAX))
         first = min(found, default=0)
         there: list[Entry] = []
@@ -279,17 +265,13 @@ class SharedClaims(Ranges):
 
         async def work(session: Session) -> int:
             consumer = await _locked(session, uuid, generation)
-            if read:
-                consumer.check_acknowledge(to)
-            elif to > consumer.next - 1:
-                raise consumer.missing(to)
-            end = min(to, consumer.acknowledged + SLICE_LENGTH)
+            (consumer.check_acknowledge if read else consumer.check_claim)(to)
+            end = ending.slice_end(consumer, to)
             confirmed.clear()
             confirmed.extend(await self._confirmed(session, uuid, consumer.acknowledged, end))
             await session.execute("SELECT end_claims($1, $2, false)", uuid, end)
-            done = max(end, consumer.acknowledged)
-            await _change(session, consumer, acknowledged=done, pinned=max(consumer.pinned, done))
-            return done
+            await _change(session, consumer, **consumer.done(end))
+            return end
 
         done = await self._database.transact(work, _nothing)
         if confirmed:
@@ -316,13 +298,9 @@ class SharedClaims(Ranges):
 
         async def work(session: Session) -> int:
             consumer = await _locked(session, uuid, generation)
-            count = consumer.next - 1 - consumer.acknowledged
+            count = consumer.claim_count
             await session.execute("SELECT end_claims($1, $2, true)", uuid, consumer.next - 1)
-            done = consumer.next - 1
-            await _change(
-                session, consumer, generation=consumer.generation + 1, lineage="", base=done, acknowledged=done,
-                pinned=done,
-            )  # fmt: skip
+            await _change(session, consumer, **consumer.resolved(), **consumer.emptied())
             return count
 
         return await self._database.transact(work, _nothing)
@@ -334,16 +312,12 @@ class SharedClaims(Ranges):
 
         async def work(session: Session) -> tuple[int, int]:
             consumer = await _locked(session, uuid)
-            consumer.check_resolve(commit=commit, pinned=pinned)
+            changes = consumer.resolved(commit=commit, pinned=pinned)
             removed = 0
             if commit:
                 removed = await session.fetchval("SELECT end_claims($1, $2, false)", uuid, consumer.pinned)
             returned = await session.fetchval("SELECT end_claims($1, $2, true)", uuid, consumer.next - 1)
-            done = consumer.next - 1
-            await _change(
-                session, consumer, generation=consumer.generation + 1, lineage="", base=done, acknowledged=done,
-                pinned=done,
-            )  # fmt: skip
+            await _change(session, consumer, **changes, **consumer.emptied())
             return removed, returned
 
         return await self._database.transact(work, _nothing)
@@ -360,10 +334,7 @@ async def _read(session: Session, uuid: str, generation: int) -> Consumer:
 
 def _made(row: Any, uuid: str, generation: int | None) -> Consumer:
     if row is None:
-        raise MQError(
-            MQRC.NO_SUBSCRIPTION,
-            f"there is no consumer {uuid}: its checkpoint is of another queue manager, or of an earlier one",
-        )
+        raise unknown(uuid)
     consumer = Consumer(row["name"], 0, row["uuid"].hex, row["q_names"])
     consumer.change(**{field: row[field] for field in FIELDS})
     if generation is not None:

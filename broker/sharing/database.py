@@ -23,7 +23,7 @@ from broker.mqi.reasons import MQRC
 from broker.sharing.flushes import Flushes
 from broker.sharing.lease_times import LeaseTimes
 from broker.sharing.schema import released
-from broker.sharing.sessions import CONNECT_SECONDS, RECOVERY, Figures, Lane, Lanes, Session
+from broker.sharing.sessions import CONNECT_SECONDS, RECOVERY, Figures, Lane, Lanes, Session, unreachable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -406,7 +406,7 @@ def meaning(error: BaseException) -> MQError:
     if reason is not None:
         return MQError(reason, str(error))
     if isinstance(error, LOST):
-        return MQError(MQRC.CF_NOT_AVAILABLE, f"the database of the group cannot be reached: {error}")
+        return unreachable(error)
     return MQError(MQRC.CF_NOT_AVAILABLE, f"the database of the group has failed: {error}")
 
 

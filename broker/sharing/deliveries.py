@@ -364,7 +364,7 @@ def _refusal(error: Exception) -> MQError:
     if isinstance(error, MQError):
         return error
     if isinstance(error, QueueFullError):
-        return MQError(MQRC.Q_FULL, f"{error.q_name} holds {error.depth} messages")
+        return error.refusal()
     return MQError(MQRC.CF_NOT_AVAILABLE, f"the outcome of the put is unknown: {error}")
 
 

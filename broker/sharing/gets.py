@@ -87,7 +87,7 @@ class Gets:
         if asker.gone:  # the connection has ended meanwhile, and with it the waits that it had
             raise MQError(asker.conversation.call_order.ended or MQRC.CONNECTION_BROKEN, "")
         if not asker.request.may_wait:
-            raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
+            raise getting.nothing_found(queue)
         asker.conversation.wait(asker.call, asker.handle, queue, asker.request, options)  # type: ignore[arg-type]
         self._desk.waits.watch(queue)
 

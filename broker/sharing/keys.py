@@ -11,7 +11,7 @@ from __future__ import annotations
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Final
 
-from broker.core.calls.keying import Duplicate
+from broker.core.calls.keying import Duplicate, in_use
 from broker.core.queues.keys import Holder, digest_of
 from broker.engine import duplicates
 from broker.mqi import checks
@@ -66,10 +66,7 @@ async def write_keyed(desk: Desk, conversation: Conversation, batch: PutBatch, g
                 values = q_name, hashed, _unit(conversation, joined=joined), place, msg_id, digest, terms.window
                 await session.execute("SELECT keep_key($1, $2, $3, $4, $5, $6, $7)", *values)
         elif row["busy"]:
-            raise MQError(
-                MQRC.OBJECT_IN_USE,
-                f"the key is that of a message which is put to {q_name} in a unit of work that has not ended",
-            )
+            raise in_use(q_name)
         else:
             same_data = row["its_digest"] == digest_of(put.data)
             gathered.answer = _answer(conversation, put, row["its_msg_id"], same_data=same_data)

@@ -29,6 +29,7 @@ from broker.sharing.lease import Lease, words
 from broker.sharing.lease_times import LeaseTimes
 from broker.sharing.recovery import Claim, StuckError, recover
 from broker.sharing.schema import UnsuitableError, check_database, ensure
+from broker.sharing.sessions import NOT_JOINED
 from broker.sharing.takeover import LOCK_TIMEOUT, Takeover, end_sessions
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Membership:
         try:
             await self._join_patiently()
         except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
-            self._database.shut("the queue manager has not joined its queue-sharing group yet")
+            self._database.shut(NOT_JOINED)
             if not self.tolerates:
                 raise GroupError(self._told(f"cannot be joined: {words(error)}")) from error
             logger.warning("%s", self._told(f"cannot be joined yet: {words(error)}"))
@@ -153,7 +154,7 @@ class Membership:
             await database.open()
             await desk.joined()
         except BaseException:
-            database.shut("the queue manager has not joined its queue-sharing group yet")
+            database.shut(NOT_JOINED)
             raise
         self.state = "joined"
         self._known.away = False

@@ -27,12 +27,11 @@ def sink_of(name: str, row: Any) -> Sink:
     return sink
 
 
-def sinks_of(sink: Sink, units: Iterable[PreparedUnit]) -> Sinks:
-    """Return the sinks as they are known for one call: a sink, and these units of it."""
+def sinks_of(sink: Sink, published: Iterable[UnitName]) -> Sinks:
+    """Return the sinks as they are known for one call: a sink, and units that it has published lately."""
     sinks = Sinks(shared=True)
     sinks.by_name[sink.name] = sink
-    for unit in units:
-        sinks.enter(unit)
+    sinks.remember(published)
     return sinks
 
 

@@ -19,6 +19,7 @@ import asyncpg
 
 from broker.core.calls.savepoint import Savepoint
 from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
 from broker.sharing.rows import alike, put_arguments
 
 if TYPE_CHECKING:
@@ -46,6 +47,10 @@ class QueueFullError(Exception):
         super().__init__(q_name, depth)
         self.q_name = q_name
         self.depth = depth
+
+    def refusal(self) -> MQError:
+        """Q_FULL (2053), for the program."""
+        return MQError(MQRC.Q_FULL, f"{self.q_name} holds {self.depth} messages")
 
 
 class GatheredPut:

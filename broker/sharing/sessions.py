@@ -29,6 +29,8 @@ CONNECT_SECONDS: Final = 5.0
 """The time to try to get a session."""
 
 
+NOT_JOINED: Final = "the queue manager has not joined its queue-sharing group yet"
+
 _WAIT_FOR_STANDBY: Final = "SyncRepWaitForLSN"
 """The function of the server that tells when its wait is cancelled, in whatever language."""
 
@@ -126,7 +128,7 @@ class Lanes:
         self._limit = anyio.Semaphore(len(numbers), fast_acquire=True)
         self._all = [Lane(number, self) for number in numbers]
         self._free = self._all[::-1]
-        self._shut = "the queue manager has not joined its queue-sharing group yet"
+        self._shut = NOT_JOINED
 
     def open(self) -> None:
         """Let transactions have sessions."""
@@ -176,6 +178,9 @@ class Lanes:
         try:
             lane.session = await self._connect()
         except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
-            raise MQError(
-                MQRC.CF_NOT_AVAILABLE, f"the database of the group cannot be reached: {error or 'no answer'}"
-            ) from error
+            raise unreachable(error) from error
+
+
+def unreachable(error: BaseException) -> MQError:
+    """CF_NOT_AVAILABLE (2345) for a database that has not answered."""
+    return MQError(MQRC.CF_NOT_AVAILABLE, f"the database of the group cannot be reached: {str(error) or 'no answer'}")

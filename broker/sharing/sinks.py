@@ -19,10 +19,9 @@ import anyio.lowlevel
 
 from broker.core.message import reports
 from broker.core.prepared.publishing import Publication
-from broker.core.prepared.sink import KEYED
+from broker.core.prepared.sink import KEYED, other_queues, unknown
 from broker.core.prepared.sinks import KEY_SECONDS, KEYS_MAX
 from broker.core.prepared.staging import Staging, check_count, is_known
-from broker.core.prepared.unit import UnitName
 from broker.core.queues.unit import Unit
 from broker.interface.claims import Publication as Published
 from broker.interface.claims import Staged
@@ -38,7 +37,9 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.prepared.publishing import Winner
     from broker.core.prepared.sink import Sink
+    from broker.core.prepared.sinks import Sinks
     from broker.core.prepared.staging import Piece
+    from broker.core.prepared.unit import UnitName
     from broker.core.queues.shared_queue import SharedQueue
     from broker.sharing.database import Session
     from broker.sharing.desk import Desk
@@ -85,18 +86,13 @@ class SharedSinks:
         async with self._database.look() as session:
             known = await session.fetchval("SELECT EXISTS (SELECT 1 FROM sink WHERE name = $1)", name)
         if known:
-            raise MQError(
-                MQRC.OPTION_NOT_VALID_FOR_TYPE,
-                f"sink {name} publishes to shared queues, and this is for one that is not shared: a sink has queues of "
-                "its queue manager or those of the group, so write to another sink",
-            )
+            raise other_queues(name, "the queue of a message", shared=False)
 
     async def ledger(self, name: str) -> tuple[str, int] | None:
         """The query of a sink and its last batch, when nothing of it is on its way."""
 
         async def work(session: Session) -> tuple[str, int] | None:
-            ledger = sink_of(name, await session.fetchrow(_TO_STAGE, name)).ledger
-            return None if ledger is None else (ledger.query, ledger.batch)
+            return sink_of(name, await session.fetchrow(_TO_STAGE, name)).published
 
         return await self._database.transact(work, _nothing)
 
@@ -109,10 +105,11 @@ class SharedSinks:
         async def work(session: Session) -> bool:
             name = piece.name
             sink = sink_of(name.sink, await session.fetchrow(_TO_STAGE, name.sink))
-            if sink.is_published(name.batch, piece.query) or await _remembers(session, sink, [name]):
+            sinks = sinks_of(sink, await _published(session, sink, [name]))
+            if sinks.is_published(name.sink, name.batch, piece.query, [name]):
                 return True
             if piece.messages or piece.first:
-                await self._join(session, sink, piece, full)
+                await self._join(session, sinks, piece, full)
             return False
 
         while True:
@@ -121,14 +118,14 @@ class SharedSinks:
             except QueueFullError as error:
                 await self._desk.puts.heed(error, full)
 
-    async def _join(self, session: Session, sink: Sink, piece: Piece, full: dict[SharedQueue, int]) -> None:
+    async def _join(self, session: Session, sinks: Sinks, piece: Piece, full: dict[SharedQueue, int]) -> None:
         """Let a piece pass the checks, and write it. Where a queue is `full` it counts what else the batch has."""
-        core, now = self._desk.core, self._desk.now()
-        while await session.fetchrow(_TO_STAGE, sink.name) is None:  # it is new, or goes with its last unit
-            await session.execute("INSERT INTO sink (name) VALUES ($1) ON CONFLICT DO NOTHING", sink.name)
+        core, now, name = self._desk.core, self._desk.now(), piece.name.sink
+        while await session.fetchrow(_TO_STAGE, name) is None:  # it is new, or goes with its last unit
+            await session.execute("INSERT INTO sink (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
         id = await begin_unit(session, piece.name, piece.query, now)
         rows = await session.fetch(_OF_BATCH, id, bool(full))
-        sinks = sinks_of(sink, await units_of(self._desk, rows, session if full else None))
+        sinks.enter_all(await units_of(self._desk, rows, session if full else None))
         unit = sinks.units[id.int]
         if is_known(unit, piece.first):
             return
@@ -159,22 +156,22 @@ class SharedSinks:
         async def work(session: Session) -> Published:
             sink = sink_of(name, await session.fetchrow(_TO_DECIDE, name))
             names = [winner.unit for winner in winners]
-            publication = Publication(self._desk.core, sink, batch, query, winners)
-            if publication.already or await _remembers(session, sink, names):
+            sinks = sinks_of(sink, await _published(session, sink, names))
+            publication = Publication(self._desk.core, sinks, sink, batch, query, winners)
+            if publication.already:
                 return Published(0, already=True)
             rows = await session.fetch(_OF_SINK, name)
-            sinks_of(sink, await units_of(self._desk, rows, session))
+            sinks.enter_all(await units_of(self._desk, rows, session))
             publication.check()
             ids = [UUID(int=unit.number) for unit in publication.units]
             asking = [row["id"] for row in rows if row["confirmed"] and row["id"] in ids]
             confirmed[:] = await self._confirmed(session, asking)
             await session.execute(f"SET LOCAL statement_timeout = '{PUBLISH_SECONDS:d}s'")
             arrived[:] = await session.fetch("SELECT * FROM publish_units($1)", ids)
-            losers = [row["id"] for row in rows if row["batch"] <= batch and row["id"] not in ids]
+            losers = [UUID(int=unit.number) for unit in publication.losers()]
             await session.fetchval("SELECT discard_units($1)", losers)
-            if query is not None:
-                size = sum(unit.bytes for unit in publication.units)
-                ledger = query, batch, publication.messages, size, self._desk.now()
+            ledger = publication.ledger(self._desk.now())
+            if ledger is not None:
                 await session.execute(_DECIDED, name, *ledger)
             else:
                 await session.execute(_REMEMBER, [each.text for each in names], self._desk.now())
@@ -233,14 +230,13 @@ class SharedSinks:
 
         return await self._database.transact(work, _nothing)
 
-    async def resolve(self, text: str) -> int:
-        """RESOLVE INDOUBT: discard the unit that is shown by this name; how many messages it had. Raises
-        UNKNOWN_OBJECT_NAME (2085).
+    async def resolve(self, name: UnitName) -> int:
+        """RESOLVE INDOUBT: discard the unit of this name; how many messages it had. Raises UNKNOWN_OBJECT_NAME
+        (2085).
         """
-        name = _named(text)
-        messages = None if name is None else await self._discard(name)
+        messages = await self._discard(name)
         if messages is None:
-            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, text)
+            raise MQError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no prepared unit {name.text}")
         return messages
 
     async def reset(self, name: str) -> int:
@@ -250,7 +246,7 @@ class SharedSinks:
 
         async def work(session: Session) -> int:
             if await session.fetchrow(_TO_DECIDE, name) is None:
-                raise MQError(MQRC.UNKNOWN_OBJECT_NAME, name)
+                raise unknown(name)
             ids = [row["id"] for row in await session.fetch(_OF_SINK, name)]
             messages: int = await session.fetchval("SELECT discard_units($1)", ids)
             await session.execute("DELETE FROM sink WHERE name = $1", name)
@@ -280,22 +276,13 @@ class SharedSinks:
         await self._database.transact(forget, _nothing)
 
 
-async def _remembers(session: Session, sink: Sink, names: Sequence[UnitName]) -> bool:
-    """True if a sink without a ledger has published just these lately."""
+async def _published(session: Session, sink: Sink, names: Sequence[UnitName]) -> list[UnitName]:
+    """Return those of these units that a sink without a ledger has published lately."""
     if sink.ledger is not None or not names:
-        return False
-    texts = [name.text for name in names]
-    known = await session.fetchval("SELECT count(*) FROM published_unit WHERE name = ANY ($1)", texts)
-    return bool(known == len(set(texts)))
-
-
-def _named(text: str) -> UnitName | None:
-    """The unit that an administrator has written, the attempt in either case."""
-    try:
-        sink, batch, partition, attempt = text.rsplit("/", 3)
-        return UnitName(sink, int(batch), int(partition), bytes.fromhex(attempt))
-    except ValueError:
-        return None
+        return []
+    by_text = {name.text: name for name in names}
+    rows = await session.fetch("SELECT name FROM published_unit WHERE name = ANY ($1)", list(by_text))
+    return [by_text[row["name"]] for row in rows]
 
 
 def _nothing() -> None:

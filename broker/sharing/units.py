@@ -298,7 +298,7 @@ def _without_reports(unit: Unit, full: QueueFullError) -> list[Entry]:
     """
     part = _part(unit)
     if not unit.gets:
-        raise MQError(MQRC.Q_FULL, f"{full.q_name} holds {full.depth} messages") from full
+        raise full.refusal() from full
     there = [entry for entry in part.placed if entry.queue.name == full.q_name]
     for entry in there[max(0, there[0].queue.max_depth - full.depth) :]:
         part.late.append(entry)

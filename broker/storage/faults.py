@@ -47,7 +47,12 @@ def length_fault(disk: Disk, kept: Manifest, needed: int) -> str | None:
     found = disk.identity(kept.database)
     if found is None or found.size >= needed or kept.carrying:  # the rest may be in the write-ahead log
         return None
-    return f"{disk.path / kept.database} has {found.size} bytes in place of {needed}"
+    return wrong_length(disk.path / kept.database, found.size, needed)
+
+
+def wrong_length(path: Path, found: int, expected: int) -> str:
+    """What is wrong with a file that has `found` bytes."""
+    return f"{path} has {found} bytes in place of {expected}"
 
 
 def snapshot_fault(disk: Disk, kept: Manifest, tally: Tally) -> str | None:
@@ -74,12 +79,12 @@ def log_fault(disk: Disk, kept: Manifest, number: int) -> tuple[list[Record], st
     header = record.file_header(
         kept.instance, number, block_bytes=kept.block_bytes, file_bytes=kept.file_bytes, seed=kept.seed
     )
-    fault = None
+    path, fault = disk.path / name, None
     if found.size != kept.file_bytes:
-        fault = f"has {found.size} bytes in place of {kept.file_bytes}"
+        fault = wrong_length(path, found.size, kept.file_bytes)
     elif content[: kept.block_bytes] != header:
-        fault = "is not the log file of this store, or its first block is damaged"
-    return records, fault and f"{disk.path / name} {fault}"
+        fault = f"{path} is not the log file of this store, or its first block is damaged"
+    return records, fault
 
 
 def chain_fault(disk: Disk, kept: Manifest, tally: Tally, records: Sequence[Record]) -> tuple[Chain, str | None]:

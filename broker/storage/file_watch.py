@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from broker.storage.faults import wrong_length
 from broker.storage.log.manifest import FILE as MANIFEST
 from broker.storage.store import StoreFailedError
 
@@ -40,7 +41,7 @@ class FileWatch:
             if opened is None or found is None or not _same(opened, found):
                 raise self._gone(name)
             if name.startswith(("log.", MANIFEST)) and found.size != opened.size:
-                raise StoreFailedError(f"{self._disk.path / name} has {found.size} bytes in place of {opened.size}")
+                raise StoreFailedError(wrong_length(self._disk.path / name, found.size, opened.size))
 
     def _gone(self, name: str) -> StoreFailedError:
         return StoreFailedError(f"{self._disk.path / name} was removed or replaced while the queue manager runs")

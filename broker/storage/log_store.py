@@ -250,7 +250,7 @@ class LogStore(Store):
         if self._backup is not None and self._backup.broken_off:
             await self._backup.stop()
         if self._backup is not None or self._failure is not None:
-            raise BackupFailedError(f"no backup in {path}: {self._failure or 'another backup is being made'}")
+            raise BackupFailedError.at(path, self._failure or "another backup is being made")
         _check_place(path, self._disk.path)
         self._backup = Backup(self._upkeep, opened.manifest.current, SystemDisk(path))
         try:
@@ -377,7 +377,7 @@ class _Reading:
 def _check_place(path: Path, data: Path) -> None:
     """Raise BackupFailedError for a directory that is within the data, or that a link leads to."""
     if path.is_symlink():
-        raise BackupFailedError(f"no backup in {path}: it is a link; name the directory itself")
+        raise BackupFailedError.at(path, "it is a link; name the directory itself")
     place = path.resolve()
     if data.resolve() in (place, *place.parents):
-        raise BackupFailedError(f"no backup in {path}: it is within the data that is copied; name another directory")
+        raise BackupFailedError.at(path, "it is within the data that is copied; name another directory")

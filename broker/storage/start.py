@@ -139,9 +139,7 @@ class _Start:
 
     def _check_name(self, kept: Manifest) -> None:
         if kept.name != self._name:
-            raise StoreUnusableError(
-                f"the data is that of queue manager {kept.name}, not of {self._name}: name it, or another directory"
-            )
+            raise StoreUnusableError.of_another(kept.name, self._name)
 
     @property
     def _in_doubt(self) -> bool:

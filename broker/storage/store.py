@@ -54,9 +54,19 @@ class StoreFailedError(StoreError):
 class StoreUnusableError(StoreError):
     """The store cannot be opened: another manager has it, it is of a newer version, or it is damaged."""
 
+    @classmethod
+    def of_another(cls, kept: str, name: str) -> StoreUnusableError:
+        """That the data is that of the queue manager `kept`."""
+        return cls(f"the data is that of queue manager {kept}, not of {name}: name it, or another directory")
+
 
 class BackupFailedError(StoreError):
     """No backup was made; nothing of it is left where it was to be. The store goes on as before."""
+
+    @classmethod
+    def at(cls, path: Path, why: object) -> BackupFailedError:
+        """That there is none in this directory."""
+        return cls(f"no backup in {path}: {why}")
 
 
 class DataDamagedError(StoreError):

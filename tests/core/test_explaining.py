@@ -9,11 +9,11 @@ import pytest
 
 from broker.core.explain.explaining import GETTERS_MAX, Wanted, explain
 from broker.core.explain.findings import LOOKS_AT_ONCE
-from broker.core.explain.gaps import in_words
 from broker.core.explain.incomplete import GROUPS_MAX
 from broker.core.names.resolution import Resolution
 from broker.core.names.routes import Route
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, Cause, MessageDescriptor, ObjectDescriptor
+from broker.mqi.completeness import in_words
 from tests.core.world import ALL, name_of
 from tests.steps import Steps
 

@@ -159,7 +159,7 @@ def _check_descriptor(od: ObjectDescriptor, options: int) -> None:
     if options & ~_OPEN_OPTIONS:
         raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, "a distribution list can only be opened for output")
     if od.selection_string:
-        raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, "a selector is for a queue opened for input or to browse")
+        raise opening.no_selector()
 
 
 def _open(objects: Objects, hconn: Hconn, record: ObjectRecord, options: int) -> Destination:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.calls.options import check_get
-from broker.core.message.logical_order import CLOSED, NUMBER_MAX, Item
+from broker.core.message import logical_order
+from broker.core.message.logical_order import CLOSED, Item
 from broker.core.message.properties import HOWS as PROPERTIES
 from broker.core.queues.handles import CO_OPERATING, FOR_CO_OP
 from broker.core.queues.selection import ALWAYS, IF_PERSISTENT, Request, unmarked
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.message.logical_order import Position
     from broker.core.queues.handles import Handle
+    from broker.core.queues.queue import LocalQueue
     from broker.core.queues.shelf import Shelf
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 
@@ -151,7 +153,7 @@ def _check_versions(handle: Handle, md: MessageDescriptor | None, gmo: GetMessag
         if md.version != 1:
             raise MQError(MQRC.MD_ERROR, f"version={md.version}: 1 or 2")
         if options & _LOGICAL_ORDER:
-            raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
+            logical_order.check_version(md)
         if _matching(gmo) & _MATCH_ITEM and not options & _UNDER_CURSOR:
             raise MQError(MQRC.WRONG_MD_VERSION, "matching group fields needs a version 2 descriptor")
     if options & _GROUPING and gmo.version < 2:
@@ -197,19 +199,16 @@ def select(request: Request, handle: Handle, md: MessageDescriptor | None, gmo: 
     Raises MSG_SEQ_NUMBER_ERROR (2250), INCONSISTENT_BROWSE (2259), INCONSISTENT_UOW (2245), MATCH_OPTIONS_ERROR (2247).
     """
     options, matching = int(gmo.options), _matching(gmo)
-    if md is not None and matching & _MATCH_SEQ_NUMBER and not 1 <= md.msg_seq_number <= NUMBER_MAX:
-        raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, f"msg_seq_number={md.msg_seq_number}: 1 to {NUMBER_MAX}")
+    if md is not None and matching & _MATCH_SEQ_NUMBER:
+        logical_order.check_number(md)
     position = CLOSED
     if request.browse:
         if options & _BROWSE_NEXT:
             position = _go_on(request, handle)
     elif request.logical:
         position = handle.position.last_get
-        under_syncpoint = bool(options & _SYNCPOINT)
-        if position.open and not options & _SYNCPOINT_IF_PERSISTENT and position.in_unit != under_syncpoint:
-            raise MQError(
-                MQRC.INCONSISTENT_UOW, "all gets of a group or logical message are under syncpoint, or none is"
-            )
+        if position.open and not options & _SYNCPOINT_IF_PERSISTENT:
+            position.check_unit(in_unit=bool(options & _SYNCPOINT))
     if request.logical and position.open:
         request.item = position.next_item()
         request.start = MESSAGE_START if request.complete_message else 0
@@ -310,6 +309,11 @@ def _check_fits(request: Request) -> None:
     ):
         if asked is not None and asked != next_is:
             raise MQError(MQRC.MATCH_OPTIONS_ERROR, f"{asked!r} is not in the message that comes next: {next_is!r}")
+
+
+def nothing_found(queue: LocalQueue) -> MQError:
+    """NO_MSG_AVAILABLE (2033) for a get that does not wait."""
+    return MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
 
 
 def explain_none(shelf: Shelf, request: Request) -> None:

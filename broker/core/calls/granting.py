@@ -133,8 +133,8 @@ def outline(manager: Manager, handle: Handle, queue: LocalQueue, request: Reques
 
 def _check_unit(handle: Handle, request: Request, entries: list[Entry], *, in_unit: bool) -> None:
     """Raise INCONSISTENT_UOW (2245), UOW_NOT_AVAILABLE (2255)."""
-    if request.item is not None and in_unit != handle.position.last_get.in_unit:
-        raise MQError(MQRC.INCONSISTENT_UOW, "all gets of a group or logical message are under syncpoint, or none is")
+    if request.item is not None:
+        handle.position.last_get.check_unit(in_unit=in_unit)
     if not in_unit and len(entries) > 1 and entries[0].persistence and handle.hconn.unit is not None:
         raise MQError(MQRC.UOW_NOT_AVAILABLE, "a persistent message in segments, outside syncpoint beside an open unit")
 

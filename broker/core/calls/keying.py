@@ -69,6 +69,14 @@ def check(manager: Manager, put: Put, unit: Unit | None, now: float) -> bytes:
     return hashed
 
 
+def in_use(q_name: str) -> MQError:
+    """OBJECT_IN_USE (2042) for a key that a unit of work has to itself."""
+    return MQError(
+        MQRC.OBJECT_IN_USE,
+        f"the key is that of a message which is put to {q_name} in a unit of work that has not ended",
+    )
+
+
 def _found(
     manager: Manager, queue: LocalQueue, keys: Keys, hashed: bytes, unit: Unit | None, now: float
 ) -> Duplicate | None:
@@ -80,10 +88,7 @@ def _found(
             return Duplicate(queue, hashed, first, entry, entry.msg_id, awaited=False)
         waits_for_program = holding.owner is not None and holding.state != units.COMMITTING
         if waits_for_program or holding.state in (units.PREPARED, units.IN_DOUBT):
-            raise MQError(
-                MQRC.OBJECT_IN_USE,
-                f"the key is that of a message which is put to {queue.name} in a unit of work that has not ended",
-            )
+            raise in_use(queue.name)
         return Duplicate(queue, hashed, first, entry, entry.msg_id, awaited=True)
     holder = keys.find(hashed, now)
     if holder is None:

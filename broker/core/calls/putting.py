@@ -129,8 +129,8 @@ def _described(manager: Manager, put: Put, *, ordered: bool) -> _Message:
         may_cut = md.msg_flags & logical_order.SEGMENTATION_ALLOWED
         longest = len(data) if may_cut else min(route.queue.max_length, manager.max_length)
         md, data, properties = take_properties(md, data, longest, manager.max_properties, ids.coded_char_set_id)
-    if ordered and md.version == 1:
-        raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
+    if ordered:
+        logical_order.check_version(md)
     if put.properties:
         properties = with_given(properties, put.properties, manager.max_properties)
     if md is not given:  # with fields out of headers
@@ -210,8 +210,8 @@ def _check_group_fields(md: MessageDescriptor, flags: int, length: int, *, order
 
     Raises MSG_SEQ_NUMBER_ERROR (2250), OFFSET_ERROR (2251), ORIGINAL_LENGTH_ERROR (2252), SEGMENT_LENGTH_ZERO (2253).
     """
-    if not ordered and flags & logical_order.GROUPED and not 1 <= md.msg_seq_number <= logical_order.NUMBER_MAX:
-        raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, f"msg_seq_number={md.msg_seq_number}: 1 to {logical_order.NUMBER_MAX}")
+    if not ordered and flags & logical_order.GROUPED:
+        logical_order.check_number(md)
     if not flags & logical_order.SEGMENTS:
         return -1
     if not ordered and not 0 <= md.offset <= logical_order.NUMBER_MAX:

@@ -20,7 +20,6 @@ from broker.mqi.descriptor import MQFMT
 from broker.mqi.errors import MQError
 from broker.mqi.layouts import MQDLH
 from broker.mqi.packing import pack_md
-from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -113,8 +112,7 @@ def put(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment)
 
 def _check(route: Route, entry: Entry, max_length: int) -> None:
     queue, length = route.queue, entry.length
-    if queue.deleted:
-        raise MQError(MQRC.Q_DELETED, f"{queue.name} is being deleted")
+    queue.check_deleted()
     route.check_persistence(entry.persistence)
     if length > max_length or length > queue.max_length:
         raise route.too_long(length, max_length, of_manager=length > max_length)

@@ -18,7 +18,7 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Container, Iterable, Iterator, Sequence
 
     from broker.core.claims.consumer import Consumer
     from broker.core.manager import Manager
@@ -46,11 +46,12 @@ class Limits(NamedTuple):
     held_bytes: int
 
 
-def queues_for(queues: Sequence[LocalQueue], consumer: Consumer) -> list[LocalQueue]:
-    """Return the queues that may be claimed from now, beginning behind the one at which the last claim ended. Where
-    there is just one queue, raises why it may not: GET_INHIBITED (2016), OBJECT_IN_USE (2042).
+def queues_for(queues: Sequence[LocalQueue], consumer: Consumer, exclusive: Container[str] = ()) -> list[LocalQueue]:
+    """Return the queues that may be claimed from now, beginning behind the one at which the last claim ended; those
+    named by `exclusive` are open for exclusive input in the queue-sharing group. Where there is just one queue, raises
+    why it may not: GET_INHIBITED (2016), OBJECT_IN_USE (2042).
     """
-    refusals = {queue: refusal(queue) for queue in queues}
+    refusals = {queue: refusal(queue, exclusive) for queue in queues}
     if len(queues) == 1 and (error := refusals[queues[0]]) is not None:
         raise error
     open_ones = [queue for queue in queues if refusals[queue] is None]
@@ -58,11 +59,11 @@ def queues_for(queues: Sequence[LocalQueue], consumer: Consumer) -> list[LocalQu
     return later + [queue for queue in open_ones if queue.name <= consumer.turn]
 
 
-def refusal(queue: LocalQueue) -> MQError | None:
+def refusal(queue: LocalQueue, exclusive: Container[str] = ()) -> MQError | None:
     """Return the error that keeps every consumer from claiming from a queue now, if there is one."""
     if queue.get_inhibited:
         return MQError(MQRC.GET_INHIBITED, f"{queue.name} is GET(DISABLED)")
-    if queue.exclusive is not None:
+    if queue.exclusive is not None or queue.name in exclusive:
         return MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is open for exclusive input elsewhere")
     if queue.clearing or queue.deleted:
         return MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is being cleared or deleted")
@@ -73,7 +74,7 @@ def choose(consumer: Consumer, queues: Sequence[LocalQueue], limits: Limits, tak
     """The messages of the next slice, in the order of their sequences; none when there is nothing more to claim. So
     many were `taken` by this claim before, of `size` bytes. What is expired has left the queues.
     """
-    room = min(limits.messages - taken, CLAIMS_MAX - len(consumer.claims))
+    room = min(limits.messages - taken, CLAIMS_MAX - consumer.claim_count)
     if room <= 0:
         return []
     waiting = [queue for queue in queues if queue.shelf.available]
@@ -165,14 +166,14 @@ def freeze(consumer: Consumer, entries: Sequence[Entry], now: float) -> Rows:
                 run = []
     if run:
         rows.held.append(Run(consumer.number, first + len(entries) - len(run), run))
-    rows.states.append(consumer.row(**_after(consumer, entries, now)))
+    rows.states.append(consumer.row(**_claimed(consumer, entries, now)))
     return rows
 
 
 def settle(manager: Manager, consumer: Consumer, entries: Sequence[Entry], now: float, *, durable: bool) -> None:
     """The slice is durable: its messages are the consumer's. Or it is not, and they are available again."""
     if durable:
-        consumer.change(**(_after(consumer, entries, now) | {"next": consumer.next}))
+        consumer.change(**(_claimed(consumer, entries, now) | {"next": consumer.next}))
         consumer.take(entries)
         if manager.events.counting:
             for queue, count in counts(entries).items():
@@ -183,9 +184,8 @@ def settle(manager: Manager, consumer: Consumer, entries: Sequence[Entry], now: 
     dispatch.offer(manager, entries, now)
 
 
-def _after(consumer: Consumer, entries: Sequence[Entry], now: float) -> dict[str, object]:
-    since = consumer.since if consumer.claims else now
-    return {"next": consumer.next + len(entries), "since": since, "turn": entries[-1].queue.name}
+def _claimed(consumer: Consumer, entries: Sequence[Entry], now: float) -> dict[str, object]:
+    return consumer.claimed(len(entries), entries[-1].queue.name, now)
 
 
 def counts(entries: Iterable[Entry | None]) -> dict[LocalQueue, int]:

@@ -109,7 +109,7 @@ class Consumer:
     @property
     def claim_count(self) -> int:
         """The number of messages that it has claimed."""
-        return len(self.claims)
+        return self.next - 1 - self.acknowledged
 
     @property
     def not_pinned(self) -> int:
@@ -183,6 +183,31 @@ class Consumer:
             raise self.missing(end)
         return {"lineage": lineage, "pinned": max(self.pinned, end)}
 
+    def claimed(self, count: int, q_name: str, now: float) -> dict[str, Any]:
+        """Of a claim of so many messages, the last of them from this queue."""
+        return {"next": self.next + count, "since": self.since if self.claim_count else now, "turn": q_name}
+
+    def done(self, to: int) -> dict[str, Any]:
+        """Of the end of its claims up to `to`."""
+        return {"acknowledged": to, "pinned": max(self.pinned, to)}
+
+    def resolved(self, *, commit: bool = False, pinned: bool = True) -> dict[str, Any]:
+        """Of whoever ends all its claims, before these do: its readers may not go on. Raises SUBSCRIPTION_IN_USE (2429)
+        where messages may have been read, and nobody says what becomes of them.
+        """
+        read = max(self.pinned - self.acknowledged, 0)
+        if read and not (commit or pinned):
+            raise MQError(
+                MQRC.SUBSCRIPTION_IN_USE,
+                f"{read} messages of consumer {self.name} are pinned, so they may have been read, and be in a sink "
+                "already: ACTION(COMMIT) removes them, PINNED(YES) returns them all the same",
+            )
+        return {"generation": self.generation + 1, "lineage": ""}
+
+    def emptied(self) -> dict[str, Any]:
+        """Of the end of all its claims: the next reader begins behind them."""
+        return dict.fromkeys(("base", "acknowledged", "pinned"), self.next - 1)
+
     def check_claim(self, start: int) -> None:
         """Raise what a claim behind `start` is refused with."""
         if start < self.pinned:
@@ -201,15 +226,12 @@ class Consumer:
                 "nobody was allowed to read cannot be acknowledged",
             )
 
-    def check_resolve(self, *, commit: bool, pinned: bool) -> None:
-        """Raise SUBSCRIPTION_IN_USE (2429) where messages may have been read, and nobody says what becomes of them."""
-        read = max(self.pinned - self.acknowledged, 0)
-        if read and not (commit or pinned):
-            raise MQError(
-                MQRC.SUBSCRIPTION_IN_USE,
-                f"{read} messages of consumer {self.name} are pinned, so they may have been read, and be in a sink "
-                "already: ACTION(COMMIT) removes them, PINNED(YES) returns them all the same",
-            )
+    def check_read(self, after: int, last: int) -> None:
+        """Raise what a read of the claims behind `after`, up to `last`, is refused with."""
+        if after < self.acknowledged:
+            raise self.passed(after, "acknowledged", self.acknowledged)
+        if last > self.pinned:
+            raise self.missing(last)
 
     def passed(self, said: int, what: str, stored: int) -> MQError:
         """UOW_COMMITTED (2408) for a position before what is `acknowledged`, or `pinned`."""
@@ -228,3 +250,11 @@ class Consumer:
             "manager is older than the checkpoint, as after a restore; begin with a new checkpoint and a new output, "
             f"after RESOLVE CONSUMER({self.name})",
         )
+
+
+def unknown(uuid: str) -> MQError:
+    """NO_SUBSCRIPTION (2428) for a consumer that is not there."""
+    return MQError(
+        MQRC.NO_SUBSCRIPTION,
+        f"there is no consumer {uuid}: its checkpoint is of another queue manager, or of an earlier one",
+    )

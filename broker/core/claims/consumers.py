@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
-from broker.core.claims.consumer import Consumer
+from broker.core.claims.consumer import Consumer, unknown
 from broker.core.message.rows import Rows
 from broker.core.names import dynamic
 from broker.core.names.resolution import UnknownNameError
@@ -39,10 +39,7 @@ class Consumers:
         """The consumer of this uuid. Raises NO_SUBSCRIPTION (2428)."""
         consumer = self._by_uuid.get(uuid)
         if consumer is None:
-            raise MQError(
-                MQRC.NO_SUBSCRIPTION,
-                f"there is no consumer {uuid}: its checkpoint is of another queue manager, or of an earlier one",
-            )
+            raise unknown(uuid)
         return consumer
 
     def has(self, uuid: str) -> bool:

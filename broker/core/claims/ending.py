@@ -38,9 +38,14 @@ class Slice(NamedTuple):
         return [entry for entry in self.entries if entry is not None]
 
 
+def slice_end(consumer: Consumer, to: int) -> int:
+    """The sequence up to which the claims end next, of those up to `to`."""
+    return min(max(to, consumer.acknowledged), consumer.acknowledged + SLICE_LENGTH)
+
+
 def next_slice(consumer: Consumer, to: int) -> list[Entry | None]:
     """The claims, up to the sequence `to`, that end next."""
-    return consumer.claims[: min(max(to - consumer.acknowledged, 0), SLICE_LENGTH)]
+    return consumer.between(consumer.acknowledged, slice_end(consumer, to))
 
 
 def unread(entries: Sequence[Entry | None]) -> list[Entry]:
@@ -54,7 +59,7 @@ def acknowledge(manager: Manager, consumer: Consumer, entries: Sequence[Entry | 
     unit.reports = {entry: reports.COD for entry in entries if entry and reports.asked(entry, reports.COD)}
     rows = manager.commit(unit, moment)
     rows.removals += [entry.id for entry in entries if entry is not None]
-    rows.states.append(consumer.row(**_after(consumer, len(entries))))
+    rows.states.append(consumer.row(**consumer.done(consumer.acknowledged + len(entries))))
     return Slice(entries, unit, rows)
 
 
@@ -77,7 +82,7 @@ def release(consumer: Consumer, entries: Sequence[Entry | None]) -> Slice:
                 rows.backouts.append((entry.id, entry.backout_count))
             else:
                 rows.removals.append(entry.id)
-    rows.states.append(consumer.row(**_after(consumer, len(entries))))
+    rows.states.append(consumer.row(**consumer.done(consumer.acknowledged + len(entries))))
     return Slice(entries, Unit(), rows)
 
 
@@ -92,11 +97,6 @@ def released(manager: Manager, consumer: Consumer, ended: Slice, moment: Moment,
         entry.queue.release(entry)
     for queue in counts(ended.entries):
         arriving.arrived(manager, queue, [entry for entry in ended.messages if entry.queue is queue], moment)
-
-
-def _after(consumer: Consumer, count: int) -> dict[str, int]:
-    acknowledged = consumer.acknowledged + count
-    return {"acknowledged": acknowledged, "pinned": max(consumer.pinned, acknowledged)}
 
 
 def _pass_by(consumer: Consumer, count: int) -> None:

@@ -17,6 +17,7 @@ from broker.core.message.entry import AVAILABLE, WAITING
 from broker.core.names.resolution import UnknownNameError
 from broker.mqi.attribute_values import MQTT
 from broker.mqi.errors import MQError
+from broker.mqi.names import no_local_queue
 from broker.mqi.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
 
@@ -62,7 +63,7 @@ class Deliveries:
         """
         backoff.check(terms)
         if queue is None or queue.deleted:
-            raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no local queue {q_name}")
+            raise UnknownNameError(MQRC.UNKNOWN_OBJECT_NAME, no_local_queue(q_name))
         wrong = _unfit(queue, queue.process_name in self._manager.objects.processes)
         if wrong:
             raise MQError(MQRC.OPTION_NOT_VALID_FOR_TYPE, f"{q_name} {wrong}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.core.explain.findings import finding, in_steps
-from broker.core.explain.gaps import Lack, in_words, lack
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, GONE, LOCKED, PUT_PENDING, WAITING
 from broker.core.message.logical_order import GROUPED
+from broker.mqi.completeness import in_words, lack
 from broker.mqi.explanations import Cause
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from broker.core.explain.findings import Steps
     from broker.core.message.entry import Entry
+    from broker.mqi.completeness import Lack
     from broker.mqi.explanations import Finding
 
 GROUPS_MAX = 10
@@ -51,15 +52,15 @@ def _lacking(group_id: bytes, members: Sequence[Entry], now: float) -> Iterator[
     grouped = any(entry.msg_flags & GROUPED for entry in members)
     found = lack(available, others, grouped=grouped)
     figures: dict[str, Any] = {"group_id": group_id.hex(), "available": len(available), **_others(others, now)}
-    if grouped and found.first:
+    if grouped and not any(entry.offset == 0 and entry.msg_seq_number == 1 for entry in available):
         yield finding(
             Cause.FIRST_ITEM_ABSENT,
             f"the first message of group {group_id.hex()} is not available: no get in logical order begins the group",
             group_id=group_id.hex(),
         )
-    if grouped and found:
+    if grouped and (found.messages or found.segments):
         yield _incomplete_group(found, figures)
-    for number, gaps in found.segments:
+    for number, gaps in found.segments.items():
         of = f"message {number} of group {group_id.hex()}" if grouped else f"the message of group id {group_id.hex()}"
         text = f"{of} lacks segments with the bytes {in_words(gaps)}"
         yield finding(Cause.INCOMPLETE_MESSAGE, text, **figures, msg_seq_number=number, missing=_lists(gaps))
@@ -71,11 +72,11 @@ def _lacking(group_id: bytes, members: Sequence[Entry], now: float) -> Iterator[
 
 def _incomplete_group(found: Lack, figures: dict[str, Any]) -> Finding:
     size = "its last message is not there" if found.last is None else f"it has {found.last}"
-    lacks = f"messages {in_words(found.numbers)}" if found.numbers else "segments"
+    lacks = f"messages {in_words(found.messages)}" if found.messages else "segments"
     text = f"group {figures['group_id']} lacks {lacks}; {size}"
     if uncommitted := figures.get("uncommitted"):
         text += f"; put and not committed: {', '.join(map(str, uncommitted))}"
-    return finding(Cause.INCOMPLETE_GROUP, text, **figures, last=found.last, missing=_lists(found.numbers))
+    return finding(Cause.INCOMPLETE_GROUP, text, **figures, last=found.last, missing=_lists(found.messages))
 
 
 def _lists(gaps: Iterable[tuple[int, int | None]]) -> list[list[int | None]]:

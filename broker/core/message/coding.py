@@ -8,7 +8,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.mqi.code_pages import UTF_16, UTF_16_ORDERED, code_page
+from broker.mqi.code_pages import UTF_16, UTF_16_ORDERED, code_page, not_known
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -49,7 +49,7 @@ def page_of(coding: Coding, side: _Side) -> CodePage:
     """The character set. Raises SOURCE_CCSID_ERROR (2111), TARGET_CCSID_ERROR (2115)."""
     page = code_page(coding.ccsid)
     if page is None:
-        raise MQError(side.ccsid, f"coded character set {coding.ccsid} is not known")
+        raise MQError(side.ccsid, not_known(coding.ccsid))
     return UTF_16_ORDERED[order_of(coding, side)] if page is UTF_16 else page
 
 

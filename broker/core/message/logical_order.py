@@ -86,6 +86,13 @@ class Position(NamedTuple):
             return int(MQRC.INCOMPLETE_MSG)
         return int(MQRC.INCOMPLETE_GROUP) if self.open_group else 0
 
+    def check_unit(self, *, in_unit: bool) -> None:
+        """Raise INCONSISTENT_UOW (2245) for a get that goes on with what is open, and not as it was begun."""
+        if in_unit != self.in_unit:
+            raise MQError(
+                MQRC.INCONSISTENT_UOW, "all gets of a group or logical message are under syncpoint, or none is"
+            )
+
     def next_item(self) -> Item:
         """Return the item that must follow in the open group or logical message."""
         group_id, number, offset = self.item
@@ -102,6 +109,18 @@ class Position(NamedTuple):
 
 
 CLOSED = Position()
+
+
+def check_version(md: MessageDescriptor) -> None:
+    """Raise WRONG_MD_VERSION (2257) for a call with LOGICAL_ORDER whose descriptor has no fields for groups."""
+    if md.version == 1:
+        raise MQError(MQRC.WRONG_MD_VERSION, "LOGICAL_ORDER needs a version 2 descriptor")
+
+
+def check_number(md: MessageDescriptor) -> None:
+    """Raise MSG_SEQ_NUMBER_ERROR (2250)."""
+    if not 1 <= md.msg_seq_number <= NUMBER_MAX:
+        raise MQError(MQRC.MSG_SEQ_NUMBER_ERROR, f"msg_seq_number={md.msg_seq_number}: 1 to {NUMBER_MAX}")
 
 
 def stored_flags(flags: int) -> int:

@@ -88,10 +88,15 @@ def enter_queue(hconn: Hconn, name: str, route: Route, options: int, selection_s
     return handle
 
 
+def no_selector() -> MQError:
+    """SELECTOR_INVALID_FOR_TYPE (2516) for an open that gets and browses nothing."""
+    return MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, "a selector is for a queue opened for input or to browse")
+
+
 def _selector_of(handle: Handle, text: str) -> Selector:
     """MQOD's SelectionString. Raises SELECTOR_INVALID_FOR_TYPE (2516), SELECTOR_SYNTAX_ERROR (2459)."""
     if not handle.removes and not handle.browses:
-        raise MQError(MQRC.SELECTOR_INVALID_FOR_TYPE, "a selector is for a queue opened for input or to browse")
+        raise no_selector()
     return selector(text)
 
 

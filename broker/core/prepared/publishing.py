@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import PreparedEntry
     from broker.core.moment import Moment
     from broker.core.prepared.sink import Sink
+    from broker.core.prepared.sinks import Sinks
     from broker.core.prepared.unit import PreparedUnit, UnitName
 
 SLICE: Final = 5000
@@ -51,8 +52,11 @@ class Publication:
     unit of work of the confirmations of their arrival, None where none is asked for.
     """
 
-    def __init__(self, manager: Manager, sink: Sink, batch: int, query: str | None, winners: Sequence[Winner]) -> None:
+    def __init__(
+        self, manager: Manager, sinks: Sinks, sink: Sink, batch: int, query: str | None, winners: Sequence[Winner]
+    ) -> None:
         self._manager = manager
+        self._sinks = sinks
         self._sink = sink
         self._batch = batch
         self._query = query
@@ -70,9 +74,8 @@ class Publication:
     @property
     def already(self) -> bool:
         """True if this batch has been published. Raises SUBSCRIPTION_IN_USE (2429), UOW_COMMITTED (2408)."""
-        if self._sink.is_published(self._batch, self._query):
-            return True
-        return self._sink.ledger is None and self._manager.sinks.remembers([winner.unit for winner in self._winners])
+        units = [winner.unit for winner in self._winners]
+        return self._sinks.is_published(self._sink.name, self._batch, self._query, units)
 
     @property
     def waits(self) -> bool:
@@ -110,6 +113,12 @@ class Publication:
 
     # The decision
 
+    def ledger(self, now: float) -> Ledger | None:
+        """What the ledger of its sink says from then on; None where its batches belong to no query."""
+        if self._query is None:
+            return None
+        return Ledger(self._query, self._batch, self.messages, sum(unit.bytes for unit in self.units), now)
+
     def place(self) -> list[PreparedEntry]:
         """Its messages have their places from now on: those of them that ask for a confirmation of their arrival."""
         asking: list[PreparedEntry] = []
@@ -138,13 +147,12 @@ class Publication:
             rows.placed += unit.runs()
             rows.removals += unit.nonpersistent  # they are ordinary nonpersistent messages again
             rows.dropped.append((units.SPACE, unit.name.text))
-        if self._query is not None:
+        self._ledger = self.ledger(now)
+        if self._ledger is not None:
             self._number = sink.number or manager.ids.next()
-            size = sum(unit.bytes for unit in self.units)
-            self._ledger = Ledger(self._query, self._batch, self.messages, size, now)
             (rows.states if sink.number else rows.objects).append(sink.row(self._ledger, self._number))
             if self._query == KEYED and sink.ledger is None:
-                self._ending = manager.sinks.ending(now, room=1)
+                self._ending = self._sinks.ending(now, room=1)
                 rows.dropped += [(sinks.SPACE, each.name) for each, _ in self._ending]
         return rows
 
@@ -157,17 +165,16 @@ class Publication:
         """The decision is durable, or there was no room for it: then its units are as they were. The unit of work of
         the reports settles next.
         """
-        manager = self._manager
         for unit in self.units:
             unit.become(COMMITTED if committed else PREPARED)
         if not committed:
             self.give_up()
             return
         if self._ledger is not None:
-            manager.sinks.keep(self._sink, self._ledger, self._number)
-            manager.sinks.drop(self._ending)
+            self._sinks.keep(self._sink, self._ledger, self._number)
+            self._sinks.drop(self._ending)
         else:
-            manager.sinks.remember(winner.unit for winner in self._winners)
+            self._sinks.remember(winner.unit for winner in self._winners)
         self.show(moment)
 
     def give_up(self) -> None:
@@ -194,7 +201,7 @@ class Publication:
             room -= len(appearing) * cost
             if unit.shown == len(unit.entries):
                 self._shown += 1
-                manager.sinks.leave(unit)
+                self._sinks.leave(unit)
         found = by_queue(entries)
         for queue, appearing in found.items():
             if queue.deleted:  # a temporary dynamic queue, which nobody has open any more
@@ -209,9 +216,8 @@ class Publication:
 
     def losers(self) -> list[PreparedUnit]:
         """The other units of the sink for this batch or one before it: nothing can come of them any more."""
-        return [
-            unit for unit in self._sink.units.values() if unit.name.batch <= self._batch and unit.state != COMMITTED
-        ]
+        winners = set(self.units)
+        return [unit for unit in self._sink.units.values() if unit.name.batch <= self._batch and unit not in winners]
 
 
 def _key(entry: PreparedEntry) -> int:

@@ -62,6 +62,11 @@ class Sink:
 
     # Its rules
 
+    @property
+    def published(self) -> tuple[str, int] | None:
+        """The query that it belongs to, and the batch that was published last; None where it belongs to none."""
+        return None if self.ledger is None else (self.ledger.query, self.ledger.batch)
+
     def is_published(self, batch: int, query: str | None) -> bool:
         """True if this batch is the last that was published. Raises SUBSCRIPTION_IN_USE (2429) for a sink of another
         query, UOW_COMMITTED (2408) for a batch before the last.
@@ -93,6 +98,23 @@ class Sink:
                 "between them is not there, as where the queue manager was restored from a backup; to go on all the "
                 f"same: RESET SINK('{self.name}')",
             )
+
+
+def unknown(name: str) -> MQError:
+    """UNKNOWN_OBJECT_NAME (2085) for a sink that is not there."""
+    return MQError(MQRC.UNKNOWN_OBJECT_NAME, f"there is no sink {name}")
+
+
+def other_queues(sink: str, queue: str, *, shared: bool) -> MQError:
+    """OPTION_NOT_VALID_FOR_TYPE (2045) for a message to a queue, `shared` or not, of a sink with queues of the other
+    kind.
+    """
+    kind, others = ("shared", "private queues") if shared else ("not shared", "shared queues")
+    return MQError(
+        MQRC.OPTION_NOT_VALID_FOR_TYPE,
+        f"{queue} is {kind}, and sink {sink} publishes to {others}: a sink has queues of its queue manager or those of "
+        "the group, so write to another sink",
+    )
 
 
 def _named(query: str | None) -> str:

@@ -79,11 +79,25 @@ class Sinks:
         sink = self.by_name.get(name)
         return sink is not None and sink.deciding
 
+    def is_published(self, name: str, batch: int, query: str | None, units: Sequence[UnitName]) -> bool:
+        """True when a batch of a sink has been published last: as its ledger says; where it has none, when it has
+        published just these units lately. Raises SUBSCRIPTION_IN_USE (2429), UOW_COMMITTED (2408).
+        """
+        sink = self.by_name.get(name)
+        if sink is None or sink.ledger is None:
+            return self.remembers(units)
+        return sink.is_published(batch, query)
+
     # Units come and go
 
     def enter(self, unit: PreparedUnit) -> None:
         """The first piece of a unit is on its way."""
         self.units[unit.number] = self.sink(unit.name.sink).units[unit.name] = unit
+
+    def enter_all(self, units: Iterable[PreparedUnit]) -> None:
+        """These units are there."""
+        for unit in units:
+            self.enter(unit)
 
     def leave(self, unit: PreparedUnit) -> None:
         """There is nothing left of a unit, or all of it is on its queues."""

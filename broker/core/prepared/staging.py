@@ -22,6 +22,7 @@ from broker.core.message.logical_order import CLOSED
 from broker.core.message.mqmde import FORMAT as EXTENSION_FORMAT
 from broker.core.message.properties import FORMAT as PROPERTIES_FORMAT
 from broker.core.message.rows import MessageRow, Rows
+from broker.core.prepared.sink import other_queues
 from broker.core.prepared.sinks import UNITS_MAX, by_queue
 from broker.core.prepared.unit import PreparedUnit
 from broker.core.queues.handle_position import AT_REST
@@ -288,14 +289,8 @@ class Staging:
 
     def _check_open(self, queue: LocalQueue) -> None:
         if queue.shared != self._sinks.shared:
-            kind, other = ("shared", "private queues") if queue.shared else ("not shared", "shared queues")
-            raise MQError(
-                MQRC.OPTION_NOT_VALID_FOR_TYPE,
-                f"{queue.name} is {kind}, and sink {self._piece.name.sink} publishes to {other}: a sink has queues of "
-                "its queue manager or those of the group, so write to another sink",
-            )
-        if queue.deleted:
-            raise MQError(MQRC.Q_DELETED, f"{queue.name} is being deleted")
+            raise other_queues(self._piece.name.sink, queue.name, shared=queue.shared)
+        queue.check_deleted()
         if queue.clearing:
             raise MQError(MQRC.OBJECT_IN_USE, f"{queue.name} is being cleared: stage when that is done")
 
@@ -310,7 +305,7 @@ class Staging:
                 f"batch {name.batch} of sink {name.sink} never fits: it has {wanted} messages or more for "
                 f"{queue.name}, whose MAXDEPTH is {queue.max_depth}; raise that, or write fewer rows in a batch",
             )
-        return MQError(MQRC.Q_FULL, f"{queue.name} holds {queue.depth} messages, its MAXDEPTH is {queue.max_depth}")
+        return queue.full()
 
     def _others(self, queue: MessageQueue) -> int:
         """Return the number of messages that the batch's other partitions have for a queue, by one attempt of each."""

@@ -41,6 +41,15 @@ class UnitName(NamedTuple):
         """The name as administrators see it and the store keeps it."""
         return f"{self.sink}/{self.batch}/{self.partition}/{self.attempt.hex()}"
 
+    @classmethod
+    def parsed(cls, text: str) -> UnitName | None:
+        """The name that an administrator has written, the attempt in either case; None where it is none."""
+        try:
+            sink, batch, partition, attempt = text.rsplit("/", 3)
+            return cls(sink, int(batch), int(partition), bytes.fromhex(attempt))
+        except ValueError:
+            return None
+
     def __str__(self) -> str:
         return f"partition {self.partition} of batch {self.batch} of sink {self.sink}, attempt {self.attempt.hex()}"
 

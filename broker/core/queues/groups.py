@@ -1,9 +1,8 @@
 """The groups and segmented messages on a shelf: what comes where in them, and which are complete.
 
 Only available messages are in here, so completeness is what a getter would find. It is kept up to date with each
-message that appears or goes, not searched for: a logical message is complete when a walk from offset 0, from the end of
-each segment to the next, comes to its last segment; a group when a walk from its message 1 over complete messages comes
-to its last. What no walk meets does not count.
+message that appears or goes, not searched for: by the walks of `broker.mqi.completeness`, each gone on with from the
+place where something has changed. What no walk meets does not count.
 
 Messages with the same group, sequence number and offset are allowed; the first in queue order is used, the others stay.
 
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from broker.core.message.logical_order import GROUPED, IN_PARTS, LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
 from broker.core.queues.sorted_keys import SortedKeys
 from broker.core.queues.views import WHOLE_GROUP
+from broker.mqi.completeness import walk_messages, walk_segments
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:
@@ -97,15 +97,8 @@ class LogicalMessage:
 
     def run(self, offset: int, length: int) -> list[int]:
         """The keys of the pieces end to end from `offset`, where a piece of `length` ends the ones before."""
-        run, last = [], False
-        offset += length
-        while not last and offset in self.pieces:
-            key, length, last, _ = self.pieces[offset][0]
-            if not length and not last:
-                break
-            run.append(key)
-            offset += length
-        return run
+        offsets, _ = walk_segments(self._piece_at, offset + length)
+        return [self.pieces[each][0][0] for each in offsets]
 
     def keys(self) -> Iterator[int]:
         """The keys of all pieces."""
@@ -127,15 +120,12 @@ class LogicalMessage:
             self.complete = False
         if self.complete or offset != self._reach():
             return
-        while offset in self.pieces:
-            _, length, last, _ = self.pieces[offset][0]
-            if not length and not last:
-                return
-            walk.append(offset)
-            offset += length
-            if last:
-                self.complete = True
-                return
+        offsets, self.complete = walk_segments(self._piece_at, offset)
+        walk += offsets
+
+    def _piece_at(self, offset: int) -> tuple[int, bool] | None:
+        same = self.pieces.get(offset)
+        return same[0][1:3] if same else None
 
     def _reach(self) -> int:
         """Return the offset at which the next piece of the walk would begin."""
@@ -204,14 +194,11 @@ class Group:
             self.complete = False
         if self.complete or number != self._reach + 1:
             return
+        self._reach, self.complete = walk_messages(self._message_complete, self._lasts.__contains__, number)
+
+    def _message_complete(self, number: int) -> bool:
         message = self.messages.get(number)
-        while message is not None and message.complete:
-            self._reach = number
-            if number in self._lasts:
-                self.complete = True
-                return
-            number += 1
-            message = self.messages.get(number)
+        return message is not None and message.complete
 
 
 class Groups:

@@ -153,7 +153,7 @@ class Handle:
         if queue is None:
             raise MQError(MQRC.HOBJ_ERROR, f"{self.name} is not a queue: nothing can be put to it or got from it")
         if queue.deleted:
-            raise MQError(MQRC.Q_DELETED, f"{queue.name} was deleted after it was opened")
+            raise deleted(queue.name)
         if self.changed:
             self.check_unchanged()
         return queue
@@ -187,3 +187,8 @@ class Handle:
     @property
     def puts(self) -> bool:
         return bool(self.options & _OUTPUT)
+
+
+def deleted(name: str) -> MQError:
+    """Q_DELETED (2052) for a handle of an object that has gone."""
+    return MQError(MQRC.Q_DELETED, f"{name} was deleted after it was opened")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from broker.core.queues.keys import Keys
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiters
+    from broker.mqi.errors import MQError
 
 
 class MessageQueue(Protocol):
@@ -68,6 +69,12 @@ class MessageQueue(Protocol):
 
     def check_room(self) -> None:
         """Raise Q_FULL (2053)."""
+
+    def full(self) -> MQError:
+        """Q_FULL (2053) for what it has no room for."""
+
+    def check_deleted(self) -> None:
+        """Raise Q_DELETED (2052)."""
 
     def rank(self, priority: int) -> int:
         """The effective priority of a message."""

@@ -91,7 +91,16 @@ class LocalQueue(LocalQueueAttributes):
     def check_room(self) -> None:
         """Raise Q_FULL (2053)."""
         if self.room() <= 0:
-            raise MQError(MQRC.Q_FULL, f"{self.name} holds {self.depth} messages, its MAXDEPTH is {self.max_depth}")
+            raise self.full()
+
+    def full(self) -> MQError:
+        """Q_FULL (2053) for what it has no room for."""
+        return MQError(MQRC.Q_FULL, f"{self.name} holds {self.depth} messages, its MAXDEPTH is {self.max_depth}")
+
+    def check_deleted(self) -> None:
+        """Raise Q_DELETED (2052)."""
+        if self.deleted:
+            raise MQError(MQRC.Q_DELETED, f"{self.name} is being deleted")
 
     def rank(self, priority: int) -> int:
         """The effective priority of a message: that of the queue for all, where it delivers in order of arrival."""

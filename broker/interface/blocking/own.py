@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from broker.interface.blocking.connection import SyncConnection
+from broker.interface.port import ENDED
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
@@ -46,7 +47,7 @@ class OwnConnection(SyncConnection):
     def _target(self) -> Connection:
         held = self._held
         if self._closed:
-            raise MQError(MQRC.HCONN_ERROR, "the connection has ended")
+            raise MQError(MQRC.HCONN_ERROR, ENDED)
         if held is None:
             with self._making:
                 held = self._held = self._held or self._portal.call(self._make())

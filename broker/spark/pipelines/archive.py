@@ -18,7 +18,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from broker.spark.pipelines.directory import ArchiveDirectory, Description
-from broker.spark.pipelines.errors import PipelineError
 from broker.spark.pipelines.lag import LagOf
 from broker.spark.pipelines.running import CutOffError, Stop, followed
 
@@ -144,9 +143,7 @@ def read_archive(spark: SparkSession, place: ArchiveDirectory) -> DataFrame:
     """The messages of an archive: its columns, whichever run wrote them; NULL where a file is older than a column. To
     be used for as long as the caller is `reading` the directory. Raises PipelineError.
     """
-    description = place.description
-    if description is None:
-        raise PipelineError(f"there is no archive in {place.path}: make one with evermq pipeline archive")
+    description = place.described()
     _settle(spark)
     files = place.sink_log.files()
     schema = ddl(description.columns)

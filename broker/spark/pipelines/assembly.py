@@ -264,7 +264,7 @@ def _outcome(table: pa.Table) -> Outcome:
             place=(position, index),
             msg_seq_number=number,
             offset=offset,
-            flags=flags,
+            msg_flags=flags,
             span=max(length, original_length),
             text=(ccsid, encoding),
             identity=(msg_id, hash),

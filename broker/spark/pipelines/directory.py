@@ -59,8 +59,7 @@ class ArchiveDirectory:
         if "://" in str(path):
             raise PipelineError(f"{path} is a URL: an archive is a directory, on a cluster one that all machines mount")
         self.path = Path(os.path.abspath(path))
-        if self.path.exists() and not self.path.is_dir():
-            raise PipelineError(f"{self.path} is no directory")
+        check_directory(self.path)
         self.sink_log = SinkLog(self.path)
         self._own = self.path / "_evermq"
         self.checkpoint = self._own / "checkpoint"
@@ -76,6 +75,12 @@ class ArchiveDirectory:
         except (ValueError, KeyError, TypeError) as error:
             raise PipelineError(f"{place}: not the description of an archive of this version: {error}") from error
 
+    def described(self) -> Description:
+        """The description of the archive. Raises PipelineError where there is none."""
+        if self.description is None:
+            raise PipelineError(f"there is no archive in {self.path}: make one with evermq pipeline archive")
+        return self.description
+
     @contextmanager
     def writing(self) -> Iterator[None]:
         """The right to add to the archive, which one process has at a time. Raises PipelineError for a second one."""
@@ -88,8 +93,7 @@ class ArchiveDirectory:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """The files that count stay while this is held. Raises PipelineError where there is no archive."""
-        if self.description is None:
-            raise PipelineError(f"there is no archive in {self.path}: make one with evermq pipeline archive")
+        self.described()
         with _locked(self._own / "files.lock", fcntl.LOCK_SH):
             yield
 
@@ -138,6 +142,12 @@ class ArchiveDirectory:
     def data_files(self) -> set[str]:
         """All files of messages, whether they count or not, as paths below the directory."""
         return {path.relative_to(self.path).as_posix() for path in self.path.glob("queue=*/date=*/part-*.parquet")}
+
+
+def check_directory(path: Path) -> None:
+    """Raise PipelineError for a path that is that of something else."""
+    if path.exists() and not path.is_dir():
+        raise PipelineError(f"{path} is no directory")
 
 
 def _compare(path: Path, was: Description, now: Description) -> None:

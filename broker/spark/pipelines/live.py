@@ -244,7 +244,7 @@ def _part(row: dict[str, Any], index: int) -> Part:
         place=(row["position"], index),
         msg_seq_number=row["msg_seq_number"],
         offset=row["offset"],
-        flags=row["msg_flags"],
+        msg_flags=row["msg_flags"],
         span=_span(row),
         text=(row["coded_char_set_id"], row["encoding"]),
         identity=(row["msg_id"], row["part_hash"]),

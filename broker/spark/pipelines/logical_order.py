@@ -1,20 +1,20 @@
 """Find the logical messages in the physical ones of a group id, and what is missing (semantics 5.7, 6.1).
 
 It is what gets with LOGICAL_ORDER, ALL_MSGS_AVAILABLE and COMPLETE_MSG would be given of these messages one after the
-other, until nothing is left that they may be given. A logical message is complete when a walk from offset 0, from the
-end of each segment to the next, comes to its last segment; a group when a walk from its message 1 over complete
-messages comes to its last. Of several messages in one place the first in queue order is used; the others stay, and may
-be a group of their own. Of segments that differ in character set or encoding COMPLETE_MSG gives the leading ones that
-agree; the others are got without it, one by one.
+other, until nothing is left that they may be given; `broker.mqi.completeness` says what is complete. Of several
+messages in one place the first in queue order is used; the others stay, and may be a group of their own. Of segments
+that differ in character set or encoding COMPLETE_MSG gives the leading ones that agree; the others are got without it,
+one by one.
 
 The same message twice is a duplicate: of two with one MsgId, place and data only the first in queue order counts.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.mqi import MQMF
+from broker.mqi import MQMF, completeness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ class Part(NamedTuple):
     place: tuple[int, int]
     msg_seq_number: int
     offset: int
-    flags: int
+    msg_flags: int
     span: int
     text: tuple[int, int]
     identity: tuple[bytes, int]
@@ -86,7 +86,7 @@ class _Shelf:
         self._lasts: dict[int, int] = {}  # sequence number to how many of its parts carry LAST_MSG_IN_GROUP
         for part in sorted(parts):
             self._at.setdefault((part.msg_seq_number, part.offset), []).append(part)
-            if part.flags & LAST_MSG_IN_GROUP:
+            if part.msg_flags & LAST_MSG_IN_GROUP:
                 self._lasts[part.msg_seq_number] = self._lasts.get(part.msg_seq_number, 0) + 1
 
     def left(self) -> list[Part]:
@@ -95,9 +95,9 @@ class _Shelf:
     def start(self) -> Part | None:
         """The part with which the next group, or message in no group, begins."""
         for part in self._at.get((1, 0), ()):
-            if part.flags & GROUPED and not self._group_complete():
+            if part.msg_flags & GROUPED and not self._group_complete():
                 continue
-            if not part.flags & SEGMENTS or (part is self._first(1, 0) and self._walk(1)):
+            if not part.msg_flags & SEGMENTS or (part is self._first(1, 0) and self._walk(1)):
                 return part
         return None
 
@@ -106,7 +106,7 @@ class _Shelf:
         given = []
         while part is not None:
             run = [part]
-            if part.flags & SEGMENTS == SEGMENT and not part.offset:
+            if part.msg_flags & SEGMENTS == SEGMENT and not part.offset:
                 run = _of_one_text([part, *self._walk(part.msg_seq_number, part.span)])
             for each in run:
                 self._remove(each)
@@ -116,9 +116,9 @@ class _Shelf:
 
     def _next(self, first: Part, last: Part) -> Part | None:
         """Return the part that a handle gets after these, which were one message; None behind the end."""
-        if last.flags & SEGMENTS == SEGMENT:
+        if last.msg_flags & SEGMENTS == SEGMENT:
             return self._first(last.msg_seq_number, last.offset + last.span)
-        if not first.flags & GROUPED or first.flags & LAST_MSG_IN_GROUP:
+        if not first.msg_flags & GROUPED or first.msg_flags & LAST_MSG_IN_GROUP:
             return None
         number = first.msg_seq_number + 1
         return self._first(number, 0) if self._walk(number) else None
@@ -129,31 +129,23 @@ class _Shelf:
 
     def _walk(self, number: int, offset: int = 0) -> list[Part]:
         """The parts end to end from `offset` to the last; empty where one is missing."""
-        run = []
-        while (part := self._first(number, offset)) is not None:
-            last = part.flags & SEGMENTS != SEGMENT
-            if not last and not part.span:
-                break
-            run.append(part)
-            if last:
-                return run
-            offset += part.span
-        return []
+        offsets, ended = completeness.walk_segments(partial(self._extent, number), offset)
+        return [self._at[number, each][0] for each in offsets] if ended else []
+
+    def _extent(self, number: int, offset: int) -> tuple[int, bool] | None:
+        part = self._first(number, offset)
+        return None if part is None else (part.span, part.msg_flags & SEGMENTS != SEGMENT)
 
     def _group_complete(self) -> bool:
-        number = 1
-        while self._walk(number):
-            if self._lasts.get(number):
-                return True
-            number += 1
-        return False
+        _, complete = completeness.walk_messages(lambda number: bool(self._walk(number)), self._lasts.get)
+        return complete
 
     def _remove(self, part: Part) -> None:
         place = (part.msg_seq_number, part.offset)
         self._at[place].remove(part)
         if not self._at[place]:
             del self._at[place]
-        if part.flags & LAST_MSG_IN_GROUP:
+        if part.msg_flags & LAST_MSG_IN_GROUP:
             self._lasts[part.msg_seq_number] -= 1
 
 
@@ -163,10 +155,6 @@ def _of_one_text(run: list[Part]) -> list[Part]:
         if part.text != run[0].text:
             return run[:number]
     return run
-
-
-Gap: TypeAlias = tuple[int, int | None]
-"""The first and the last number missing; None: all that follow."""
 
 
 class SegmentGap(NamedTuple):
@@ -183,70 +171,18 @@ class Lack(NamedTuple):
     """
 
     last: int | None
-    messages: list[Gap]
+    messages: list[completeness.Gap]
     segments: list[SegmentGap]
 
     def __str__(self) -> str:
-        found = [f"messages {_in_words(self.messages)}"] if self.messages else []
+        found = [f"messages {completeness.in_words(self.messages)}"] if self.messages else []
         for number in dict.fromkeys(gap.msg_seq_number for gap in self.segments):
             gaps = [(gap.first, gap.last) for gap in self.segments if gap.msg_seq_number == number]
-            found.append(f"the bytes {_in_words(gaps)} of message {number}")
+            found.append(f"the bytes {completeness.in_words(gaps)} of message {number}")
         return f"lacks {'; '.join(found)}" if found else "parts overlap, or are in one place"
 
 
 def lack(parts: Sequence[Part]) -> Lack:
     """Return what is missing among parts that were left, as `explain` tells it of a queue that has just these."""
-    by_number: dict[int, list[Part]] = {}
-    for part in sorted(parts, key=_by_offset):
-        by_number.setdefault(part.msg_seq_number, []).append(part)
-    grouped = any(part.flags & GROUPED for part in parts)
-    last = max((part.msg_seq_number for part in parts if part.flags & LAST_MSG_IN_GROUP), default=None)
-    segments = [SegmentGap(number, *gap) for number, same in by_number.items() for gap in _segment_gaps(same)]
-    last = last if grouped else 1
-    return Lack(last, _number_gaps(list(by_number), last), segments)
-
-
-def _by_offset(part: Part) -> tuple[int, int]:
-    return part.msg_seq_number, part.offset
-
-
-def _number_gaps(numbers: Iterable[int], last: int | None) -> list[Gap]:
-    gaps: list[Gap] = []
-    expected = 1
-    for number in numbers:
-        if number > expected:
-            gaps.append((expected, number - 1))
-        expected = number + 1
-    if last is None:
-        gaps.append((expected, None))
-    elif expected <= last:
-        gaps.append((expected, last))
-    return gaps
-
-
-def _segment_gaps(parts: Iterable[Part]) -> list[Gap]:
-    gaps: list[Gap] = []
-    expected, ended = 0, False
-    for part in parts:
-        if not part.flags & SEGMENTS:
-            return []
-        if part.offset > expected:
-            gaps.append((expected, part.offset - 1))
-        expected = max(expected, part.offset + part.span)
-        ended = ended or bool(part.flags & LAST_SEGMENT)
-    return gaps if ended else [*gaps, (expected, None)]
-
-
-_TOLD_MAX: Final = 10
-
-
-def _in_words(gaps: Sequence[Gap]) -> str:
-    """Gaps for people: "2, 5 to 7, 9 and after"; many are cut short."""
-    words = [_words(first, last) for first, last in gaps[:_TOLD_MAX]]
-    return ", ".join([*words, "and others"] if len(gaps) > _TOLD_MAX else words)
-
-
-def _words(first: int, last: int | None) -> str:
-    if last is None:
-        return f"{first} and after"
-    return str(first) if first == last else f"{first} to {last}"
+    last, messages, segments = completeness.lack(parts, grouped=any(part.msg_flags & GROUPED for part in parts))
+    return Lack(last, messages, [SegmentGap(number, *gap) for number, gaps in segments.items() for gap in gaps])

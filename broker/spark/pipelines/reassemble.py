@@ -19,7 +19,7 @@ from pyspark.sql import functions as sql
 
 from broker.spark.pipelines.archive import SETTINGS, read_archive
 from broker.spark.pipelines.assembly import alone, assembled, incomplete, judged, with_lengths
-from broker.spark.pipelines.directory import ArchiveDirectory
+from broker.spark.pipelines.directory import ArchiveDirectory, check_directory
 from broker.spark.pipelines.errors import PipelineError
 from broker.spark.pipelines.jobs import watched
 from broker.spark.pipelines.live import WAIT_SECONDS, assembled_stream
@@ -199,8 +199,7 @@ class _Output:
             raise PipelineError(f"{self.path} has tables and no checkpoint of a stream: give another directory")
 
     def _check_names(self, known: Sequence[str]) -> None:
-        if self.path.exists() and not self.path.is_dir():
-            raise PipelineError(f"{self.path} is no directory")
+        check_directory(self.path)
         others = sorted({path.name for path in self.path.iterdir()} - set(known)) if self.path.exists() else []
         if others:
             raise PipelineError(f"{self.path} holds other things ({', '.join(others[:3])}): give another directory")

@@ -84,10 +84,8 @@ class Backup:
             if self._scope.cancelled_caught:
                 raise BackupFailedError(_STOPPED)
         except (StoreFullError, StoreFailedError, StoreUnusableError, StoreBusyError, OSError, sqlite3.Error) as error:
-            text = f"no backup in {self._target.path}: {error}"
-            if _is_full(error):
-                raise StoreFullError(text) from error
-            raise BackupFailedError(text) from error
+            failed = BackupFailedError.at(self._target.path, error)
+            raise (StoreFullError(str(failed)) if _is_full(error) else failed) from error
         finally:
             self._source.lent = False
             self._over.set()
@@ -230,14 +228,14 @@ class Backup:
         target.remove(UNFINISHED)
         manifests.create(target, self._made)
         if manifests.newest(manifests.read_slots(target)) != self._made:
-            raise BackupFailedError(f"no backup in {target.path}: the manifest is not what was written")
+            raise BackupFailedError.at(target.path, "the manifest is not what was written")
 
     def _verify(self) -> None:
         with Inspection(self._target, self._made, self._heed) as inspection:
             inspection.look()
             inspection.look_at_messages()
         if inspection.findings:
-            raise BackupFailedError(f"no backup in {self._target.path}: {'; '.join(inspection.findings[:3])}")
+            raise BackupFailedError.at(self._target.path, "; ".join(inspection.findings[:3]))
 
     def _clean(self) -> None:
         """Leave nothing that a start would take for a store. What cannot be removed is not whole, and says so."""

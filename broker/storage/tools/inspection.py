@@ -165,7 +165,7 @@ class Inspection:
         if manifests.FILE in names:
             found = self.disk.identity(manifests.FILE)
             if found is not None and found.size != manifests.FILE_BYTES:
-                self.findings.append(f"{path} has {found.size} bytes in place of {manifests.FILE_BYTES}")
+                self.findings.append(faults.wrong_length(path, found.size, manifests.FILE_BYTES))
             try:
                 return manifests.read_slots(self.disk)
             except OSError as error:

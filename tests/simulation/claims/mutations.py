@@ -23,6 +23,7 @@ from broker.engine import claim_jobs, ranges, sink_jobs
 from broker.engine.awaits import FifoLock, Written
 from broker.engine.claim_jobs import ClaimJobs
 from broker.engine.sink_jobs import SinkJobs
+from broker.interface.claims import Staged
 from broker.mqi import MQRC
 from broker.mqi.errors import MQError
 from tests.simulation.claims import sink as sink_queries
@@ -252,14 +253,15 @@ def any_batch() -> AbstractContextManager[None]:
 
 def published_stage_refused() -> AbstractContextManager[None]:
     """Staging for the last batch is an error."""
-    published = SinkJobs._is_published
+    stage = SinkJobs.stage
 
-    def refused(self: SinkJobs, *arguments: Any) -> bool:
-        if published(self, *arguments):
+    async def refused(self: SinkJobs, *arguments: Any) -> Staged:
+        staged = await stage(self, *arguments)
+        if staged.published:
             raise MQError(MQRC.UOW_COMMITTED, "the batch is published")
-        return False
+        return staged
 
-    return _patched((SinkJobs, "_is_published", refused))
+    return _patched((SinkJobs, "stage", refused))
 
 
 def no_count() -> AbstractContextManager[None]:
