@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Change
     from broker.engine.bodies import Bodies
     from broker.engine.journal import Journal
-    from broker.engine.shared_desk import SharedDesk
+    from broker.engine.shared_queues import SharedQueues
     from broker.storage.store import Done
 
 T = TypeVar("T")
@@ -124,25 +124,25 @@ class Fetched(Look[T]):
 class Asked(Look[T]):
     """Some work of the queue-sharing group is done, called `what`: what it comes to."""
 
-    __slots__ = ("_desk", "_what", "_work")
+    __slots__ = ("_member", "_what", "_work")
 
-    def __init__(self, desk: SharedDesk, what: str, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        self._desk = desk
+    def __init__(self, member: SharedQueues, what: str, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+        self._member = member
         self._what = what
         self._work = work
 
     def begin(self, done: Done) -> None:
-        self._desk.ask(self._ask, self._what, done)
+        self._member.ask(self._ask, self._what, done)
 
     async def _ask(self) -> None:
         self.answer = await self._work()
 
 
-def refreshed(desk: SharedDesk, *, held: bool = False) -> Asked[None]:
+def refreshed(member: SharedQueues, *, held: bool = False) -> Asked[None]:
     """What is known of the shared queues is brought up to date, as far as the database can be reached. `held`: who has
     claimed messages of them too, and how far behind they are.
     """
-    return Asked(desk, "the reading of depths", lambda: desk.refresh(held=held, lag=held))
+    return Asked(member, "the reading of depths", lambda: member.refresh(held=held, lag=held))
 
 
 class FifoLock(Look[None]):

@@ -12,7 +12,7 @@ from broker.core.moment import Moment
 from broker.core.prepared import half as private_halves
 from broker.engine.answers import nobody
 from broker.engine.bodies import tell_damage
-from broker.engine.deliveries import DeliveryDesk
+from broker.engine.deliveries import DeliveryService
 from broker.engine.jobs import Jobs
 from broker.engine.mark_expiry import MarkExpiry
 from broker.engine.mistakes import mistake
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.engine.bodies import Bodies
     from broker.engine.call_order import CallOrder
     from broker.engine.journal import Journal
-    from broker.engine.shared_desk import SharedDesk
+    from broker.engine.shared_queues import SharedQueues
     from broker.engine.slices import Slices
     from broker.mqi.errors import MQError
     from broker.storage.store import DataDamagedError
@@ -63,10 +63,10 @@ class EngineContext:
         self.monitors = Monitors(core.triggers)
         self.mark_expiry = MarkExpiry(self)
         self.jobs = Jobs(self)
-        self.deliveries = DeliveryDesk(self)
+        self.deliveries = DeliveryService(self)
         self.releases = Releases(self)
         self.switch_offs = SwitchOffs(self)
-        self.sharing: SharedDesk | None = None  # of a queue manager in a queue-sharing group
+        self.sharing: SharedQueues | None = None  # of a member of a queue-sharing group
         self._ended_waits: deque[tuple[Waiter, int]] = deque()  # gets that are to be told of it
 
     def moment(self) -> Moment:
@@ -106,8 +106,8 @@ class EngineContext:
         self.perform()
 
     @property
-    def desk(self) -> SharedDesk:
-        """Where the shared queues are, of which there are none without it."""
+    def member(self) -> SharedQueues:
+        """As `sharing`, for what is about a shared queue: there is none without."""
         assert self.sharing is not None
         return self.sharing
 
@@ -132,7 +132,7 @@ class EngineContext:
             if effects.postponed:
                 self.releases.keep(effects.postponed)
             if effects.to_judge:
-                self.desk.judge(effects.to_judge)
+                self.member.judge(effects.to_judge)
             posted = posted or effects.posted
         if self.core.keys.freed:
             self._free_keys()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.core.prepared.unit import PreparedUnit
     from broker.engine.claim_jobs import ClaimJobs
     from broker.engine.context import EngineContext
-    from broker.engine.shared_desk import SharedDesk
+    from broker.engine.shared_queues import SharedQueues
     from broker.engine.sink_jobs import SinkJobs
     from broker.mqi.replies import CommandReply
 
@@ -136,7 +136,7 @@ class Decisions:
         return count
 
 
-async def _about_sink(sharing: SharedDesk, work: Callable[[], Coroutine[Any, Any, int]], name: str) -> int:
+async def _about_sink(sharing: SharedQueues, work: Callable[[], Coroutine[Any, Any, int]], name: str) -> int:
     """Decide about a sink of the group, or a unit of one, named so: how many messages are removed."""
     try:
         return await Asked(sharing, "a decision about a sink", work)

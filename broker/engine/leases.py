@@ -66,7 +66,7 @@ class Leases:
                 shared[queue] += 1
         self._context.perform()
         if shared:
-            self._context.desk.given_back(shared)
+            self._context.member.given_back(shared)
 
     def give_back_unclaimed(self, leases: Sequence[Lease]) -> None:
         """Nobody took the answer with these."""

@@ -43,7 +43,7 @@ class SharedClaims(Ranges):
         """Whether a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045) where some
         queues are shared and others are not (claims rule 2.1).
         """
-        shared = [queue.shared for queue in self._desk.core.consumers.queues_of(q_names)]
+        shared = [queue.shared for queue in self._member.core.consumers.queues_of(q_names)]
         if any(shared) and not all(shared):
             raise MQError(
                 MQRC.OPTION_NOT_VALID_FOR_TYPE,
@@ -168,7 +168,7 @@ class SharedClaims(Ranges):
 
     async def _choose(self, session: Session, consumer: Consumer, limits: Limits, taken: int, size: int) -> list[Entry]:
         """The messages of the next slice, chosen by the core from locked pages of all queues."""
-        core, now = self._desk.core, self._desk.manager.clock.time()
+        core, now = self._member.core, self._member.manager.clock.time()
         queues = [queue for queue in core.consumers.queues_of(consumer.q_names) if isinstance(queue, SharedQueue)]
         for queue in queues:
             if await session.fetchval(
@@ -222,7 +222,7 @@ class SharedClaims(Ranges):
                 [key for key, _ in numbered],
                 [sequence for _, sequence in numbered],
             )
-        now = self._desk.manager.clock.time()
+        now = self._member.manager.clock.time()
         since = consumer.since if consumer.next - 1 > consumer.acknowledged else now
         turn = entries[-1].queue.name
         await _change(session, consumer, next=first + len(entries), since=since, turn=turn)
@@ -241,7 +241,7 @@ class SharedClaims(Ranges):
         )
         found = {}
         for row in rows:
-            queue = self._desk.shared(row["queue"])
+            queue = self._member.shared(row["queue"])
             if queue is not None:
                 found[row["claim_sequence"]] = entry = entry_of(queue, row)
                 entry.state = CLAIMED
@@ -261,7 +261,7 @@ class SharedClaims(Ranges):
         while first + len(there) in found:
             there.append(found[first + len(there)])
         some = fitting(there, longest)
-        return frame(some, self._desk.manager.clock.time(), first, keys=False)
+        return frame(some, self._member.manager.clock.time(), first, keys=False)
 
     # Their ends
 
@@ -309,7 +309,7 @@ class SharedClaims(Ranges):
         """Put the reports on delivery of these messages, as a unit of their own."""
         unit = Unit()
         unit.reports = dict.fromkeys(entries, reports.COD)
-        await self._desk.units.commit(unit)
+        await self._member.units.commit(unit)
 
     async def release(self, uuid: str, generation: int | None) -> int:
         """The consumer gives all back that it has claimed: how many."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.engine.calls import GetCall
     from broker.engine.conversation import Conversation
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 _NO_MSG_LOCKED: Final = int(MQRC.NO_MSG_LOCKED)
 
@@ -32,11 +32,11 @@ _NO_MSG_LOCKED: Final = int(MQRC.NO_MSG_LOCKED)
 class Gets:
     """The gets of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self.rounds = Rounds(desk)
-        self.looks = Looks(desk)
-        self._locks = desk.locks
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self.rounds = Rounds(member)
+        self.looks = Looks(member)
+        self._locks = member.locks
 
     async def get(
         self,
@@ -48,8 +48,8 @@ class Gets:
     ) -> None:
         """Make one get: answer it, or let it wait."""
         md, options, max_length, waiting = arguments
-        now = self._desk.now()
-        request = getting.request_for(self._desk.core, handle, md, options, max_length, now, waiting=waiting)
+        now = self._member.now()
+        request = getting.request_for(self._member.core, handle, md, options, max_length, now, waiting=waiting)
         if request.unlock:
             answer = Grant([], 0 if handle.position.locked else _NO_MSG_LOCKED)
             call.granted(await self._locks.release(queue, handle, answer))
@@ -81,7 +81,7 @@ class Gets:
             asker.grants.append(grant)
         if queue.noted.uncovered:
             queue.noted.uncovered = False
-            self._desk.waits.watch(queue)
+            self._member.waits.watch(queue)
 
     def _wait(self, asker: Asker, queue: SharedQueue, options: GetMessageOptions) -> None:
         if asker.gone:  # the connection has ended meanwhile, and with it the waits that it had
@@ -89,7 +89,7 @@ class Gets:
         if not asker.request.may_wait:
             raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
         asker.conversation.wait(asker.call, asker.handle, queue, asker.request, options)  # type: ignore[arg-type]
-        self._desk.waits.watch(queue)
+        self._member.waits.watch(queue)
 
     async def get_many(
         self,
@@ -105,7 +105,7 @@ class Gets:
         room = ANSWER_BYTES
         while True:
             try:
-                request = getting.request_for(self._desk.core, handle, md, options, None, self._desk.now())
+                request = getting.request_for(self._member.core, handle, md, options, None, self._member.now())
                 asker = Asker(conversation, call, handle, request, patient=not call.begun)
                 asker.count, asker.bytes_max = min(count, AT_ONCE), room
                 await self._serve(queue, asker)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from broker.interface.port import Call, Opened
     from broker.mqi.structures import ObjectDescriptor
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +37,9 @@ AGAIN_SECONDS = 1.0
 class Handles:
     """The handles of the programs of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._rows: dict[Handle, UUID] = {}
         self._gone: list[tuple[UUID, SharedQueue | None]] = []  # rows of handles that have been closed
         self._closed = anyio.Event()
@@ -51,14 +51,14 @@ class Handles:
         self, conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int
     ) -> None:
         """Open a queue here, then in the group; answer the call."""
-        desk = self._desk
-        handle = desk.core.open(conversation.hconn, descriptor, options, desk.manager.clock.monotonic())
+        member = self._member
+        handle = member.core.open(conversation.hconn, descriptor, options, member.manager.clock.monotonic())
         await self.register(conversation, handle)
         if call.done():
             if handle.hobj in conversation.hconn.handles:
                 conversation.close_handle(handle)
         else:
-            call.set_result(opened(handle, desk.core.name))
+            call.set_result(opened(handle, member.core.name))
 
     async def register(self, conversation: Conversation, handle: Handle) -> None:
         """Make it known in the group that a handle is open, or close it."""
@@ -86,7 +86,7 @@ class Handles:
             await self.sweep()
         except (MQError, OutcomeUnknownError) as away:
             logger.debug("handles not removed yet: %s", away)
-        await self._desk.locks.sweep()
+        await self._member.locks.sweep()
 
     # Their rows
 
@@ -166,11 +166,11 @@ class Handles:
                 await self._database.transact(work, _nothing)
                 del self._gone[: len(gone)]
                 for queue in {queue for _, queue in gone if queue is not None}:
-                    self._desk.triggering.input_closed(queue)  # it judges what the whole group knows
+                    self._member.triggering.input_closed(queue)  # it judges what the whole group knows
 
     async def run(self) -> None:
         """Remove rows as handles are closed, for as long as the member lives."""
-        while not self._desk.stopping:
+        while not self._member.stopping:
             await self._closed.wait()
             self._closed = anyio.Event()
             try:

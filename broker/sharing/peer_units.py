@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from broker.commands.requests import ResolvePeerUnitRequest
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +53,8 @@ class _Found:
 class PeerUnits:
     """What a member does with the units of work of its peers."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._database = member.database
 
     async def carry_out(self, request: PeerUnitsRequest | ResolvePeerUnitRequest) -> list[CommandReply]:
         """Display or resolve. Raises MQError; OutcomeUnknownError."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +30,9 @@ _AGAIN: Final = 1.0  # seconds until the next try when the database is away
 class Removals:
     """The rows of one member that are to go."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._places: dict[SharedQueue, list[int]] = {}
         self._flushing = False
 
@@ -44,8 +44,8 @@ class Removals:
         if part.placed or part.taken or unit.puts or unit.reports or not all(_shared(entry) for entry in unit.gets):
             return False
         entries = list(unit.gets)
-        self._desk.core.commit(unit)
-        self._desk.context.settle(unit, committed=True)
+        self._member.core.commit(unit)
+        self._member.context.settle(unit, committed=True)
         for entry in entries:
             self._add(entry)
         return True
@@ -73,14 +73,14 @@ class Removals:
     def _start(self) -> None:
         if not self._flushing:
             self._flushing = True
-            self._desk.manager.start_soon(self._flush_soon)
+            self._member.manager.start_soon(self._flush_soon)
 
     async def _flush_soon(self) -> None:
         with anyio.CancelScope(shield=True):
             try:
                 for _ in range(_TURNS):
                     await anyio.lowlevel.checkpoint()
-                while self._places and not self._desk.stopping:
+                while self._places and not self._member.stopping:
                     if not await self.flush():
                         await anyio.sleep(_AGAIN)
             finally:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.names.definitions import Change
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -70,9 +70,9 @@ _NOTHING: Final = Known(None, 0)
 class Repository:
     """The definitions of the group, as one member knows them."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._known: dict[Key, Known] = {}
         self._objects: dict[int, Key] = {}  # by version; structures are not among them
         self._lock = anyio.Lock()  # what is read is not older than what has been written here
@@ -83,7 +83,7 @@ class Repository:
 
     @property
     def _core(self) -> Manager:
-        return self._desk.core
+        return self._member.core
 
     # Reading
 
@@ -104,7 +104,7 @@ class Repository:
         async with self._database.look() as session:
             depths = await session.fetch("SELECT name, depth FROM queue")
         for name, depth in depths:
-            queue = self._desk.shared(name)
+            queue = self._member.shared(name)
             if queue is not None:
                 queue.depth = depth
 
@@ -121,7 +121,7 @@ class Repository:
 
     async def run(self) -> None:
         """Read again what other members have changed, for as long as the member lives."""
-        while not self._desk.stopping:
+        while not self._member.stopping:
             await self._news.wait()
             self._news = anyio.Event()
             announced, self._announced = self._announced, set()
@@ -132,7 +132,7 @@ class Repository:
             except Exception as error:
                 mistake(error, "the reading of shared definitions")
             else:
-                self._desk.copies.refresh()
+                self._member.copies.refresh()
 
     def told(self, change: int = 0) -> None:
         """Something has changed, or may have: `announce_objects` in the schema says what."""
@@ -163,7 +163,7 @@ class Repository:
         for key in gone:
             self._forget(key)
         self._read_until = number
-        self._desk.context.perform()
+        self._member.context.perform()
 
     def _take(self, key: Key, definition: Definition, version: int) -> None:
         """What stands in the repository takes effect here."""
@@ -171,7 +171,7 @@ class Repository:
         self._objects[version] = key
         self._known[key] = Known(definition, version)
         if key.disposition == SHARED:
-            self._core.apply(Define(definition, version), self._desk.manager.clock.monotonic())
+            self._core.apply(Define(definition, version), self._member.manager.clock.monotonic())
         else:
             attributes = {**definition.attributes, GROUP_VERSION: version}
             self._core.objects.group_definitions[key.space, key.name] = Definition(
@@ -191,7 +191,7 @@ class Repository:
     def _forget(self, key: Key) -> None:
         self._objects.pop(self._known.pop(key).version, None)
         if key.disposition == SHARED:
-            self._core.apply(Delete(key.space, key.name, SHARED), self._desk.manager.clock.monotonic())
+            self._core.apply(Delete(key.space, key.name, SHARED), self._member.manager.clock.monotonic())
         elif key.space == _STRUCTURE:
             self._core.objects.forget_structure(key.name)
         else:
@@ -243,7 +243,7 @@ class Repository:
             await self._database.transact(
                 lambda session: session.execute("SELECT clear_queue($1, $2)", key.name, before.version), _nothing
             )
-            self._core.apply(change, self._desk.manager.clock.monotonic())
+            self._core.apply(change, self._member.manager.clock.monotonic())
             self._core.objects.shared_queues[key.name].depth = 0
 
 

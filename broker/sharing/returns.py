@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
     from broker.sharing.askers import Asker, Joined
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ class Unclaimed(NamedTuple):
 class Returns:
     """What goes back from one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self.pending: list[Unclaimed] = []
         self._tries = False
 
@@ -94,11 +94,11 @@ class Returns:
     def _try_later(self) -> None:
         if not self._tries:
             self._tries = True
-            self._desk.manager.start_soon(self._keep_trying)
+            self._member.manager.start_soon(self._keep_trying)
 
     async def _keep_trying(self) -> None:
         try:
-            while self.pending and not self._desk.stopping:
+            while self.pending and not self._member.stopping:
                 try:
                     await self.settle()
                 except MQError:
@@ -128,14 +128,14 @@ class Returns:
             0,
         )
         for entry in entries:
-            self._desk.core.give_back(entry, self._desk.now())
+            self._member.core.give_back(entry, self._member.now())
 
     def put_again(self, entry: Entry) -> None:
         """Nobody took a message that was got outside syncpoint, or in a unit of work that has been committed since: it
         comes back to its place, its backout count raised (journal rule 11).
         """
-        self._desk.removals.withdraw(entry)
-        self._desk.manager.start_soon(self._put_again, entry)
+        self._member.removals.withdraw(entry)
+        self._member.manager.start_soon(self._put_again, entry)
 
     async def _put_again(self, entry: Entry) -> None:
         assert entry.state == GONE

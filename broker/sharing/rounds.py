@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.shared_queue import SharedQueue
     from broker.sharing.askers import Asker, Joined, Question
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
     from broker.sharing.sessions import Lane
 
 AT_ONCE: Final = 50
@@ -62,9 +62,9 @@ class _Line:
 class Rounds:
     """The rounds of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._lines: dict[Question, _Line] = {}
 
     async def ask(self, queue: SharedQueue, asker: Asker, question: Question) -> None:
@@ -103,7 +103,7 @@ class Rounds:
 
     async def serve(self, queue: SharedQueue, question: Question, askers: Sequence[Asker]) -> None:
         """Give what comes first to those who ask for it, in their order."""
-        await self._desk.returns.settle()
+        await self._member.returns.settle()
         slots = [asker for asker in askers for _ in range(asker.count)]
         joined = {asker: asker.joined() for asker in askers}
         tokens = _tokens(len(slots))
@@ -115,7 +115,7 @@ class Rounds:
         given.sort(key=_place)
         unclaimed = self._hand_out(queue, given, slots, joined, tokens)
         if unclaimed:
-            await self._desk.returns.unclaimed(
+            await self._member.returns.unclaimed(
                 {asker: joined[asker] for asker, _ in unclaimed}, [token for _, token in unclaimed]
             )
 
@@ -127,9 +127,9 @@ class Rounds:
         joined: dict[Asker, Joined],
         tokens: Sequence[UUID],
     ) -> list[Any]:
-        removals = self._desk.removals
+        removals = self._member.removals
         begun = [each.id for each in joined.values() if each.begins]
-        tags = [self._desk.tag_of(asker.conversation) for asker, each in joined.items() if each.begins]
+        tags = [self._member.tag_of(asker.conversation) for asker, each in joined.items() if each.begins]
         arguments = (
             question.msg_id,
             question.correl_id,
@@ -144,7 +144,7 @@ class Rounds:
             removed = removals.take(queue)
 
             async def work(lane: Lane, removed: list[int] = removed) -> list[Any]:
-                first = lane.number, lane.turn, queue.name, queue.version, self._desk.now()
+                first = lane.number, lane.turn, queue.name, queue.version, self._member.now()
                 rows = list(await lane.session.fetch(_GET, *first, *arguments, removed, *limits))
                 lane.lasting = any(row["persistent"] for row in rows)
                 return rows
@@ -153,7 +153,7 @@ class Rounds:
                 rows = await self._database.transact_at_once(work, _nothing)
             except OutcomeUnknownError as error:
                 removals.again(queue, removed)
-                self._desk.returns.unknown(joined, tokens, error.turn)
+                self._member.returns.unknown(joined, tokens, error.turn)
                 raise
             except MQError:
                 removals.again(queue, removed)
@@ -162,14 +162,14 @@ class Rounds:
                 return await self._given(joined, tokens)
             if not (rows and rows[0]["number"] == _OVERDUE):
                 return rows
-            await self._desk.expiry.discard(queue)
+            await self._member.expiry.discard(queue)
 
     async def _given(self, joined: dict[Asker, Joined], tokens: Sequence[UUID]) -> list[Any]:
         """What was given by a statement that has been committed, and whose answer was lost."""
         try:
             return await self._database.repeat(_GIVEN, self._database.member, self._database.epoch, tokens)
         except MQError:
-            self._desk.returns.unknown(joined, tokens, None)
+            self._member.returns.unknown(joined, tokens, None)
             raise
 
     def _hand_out(
@@ -204,7 +204,7 @@ class Rounds:
         return unclaimed
 
     def _grant(self, queue: SharedQueue, asker: Asker, entry: Entry, joined: Joined) -> Grant:
-        found = self._desk.core.grant_to(asker.handle, queue, asker.request, self._desk.now())
+        found = self._member.core.grant_to(asker.handle, queue, asker.request, self._member.now())
         assert isinstance(found, Grant)
         assert found.entries == [entry]
         written(found, joined)

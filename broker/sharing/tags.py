@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.engine.tags import TagUse
     from broker.interface.port import Call
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +38,9 @@ _AWAY: Final = (MQRC.CF_NOT_AVAILABLE, MQRC.CF_STRUC_IN_USE)
 class Tags:
     """The connection tags of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
 
     async def take(self, conversation: Conversation, call: Call[int], use: TagUse) -> None:
         """Take a tag. Raises CONN_TAG_IN_USE (2271), CONN_TAG_NOT_USABLE (2350)."""
@@ -49,14 +49,14 @@ class Tags:
             rows = await self._database.repeat(_TAKE, *own, use.id, use.tag, use.process, use.exclusive, use.groupwide)
         except MQError as error:
             # it may have been taken, and the answer lost
-            self._desk.release_tag(conversation.call_order, use, _nothing)
+            self._member.release_tag(conversation.call_order, use, _nothing)
             if error.reason not in _AWAY:
                 raise
             raise MQError(MQRC.CONN_TAG_NOT_USABLE, f"connection tag {use}: {error.detail}") from error
         if not rows[0]["taken"]:
             raise in_use(use)
         if conversation.broken or call.done():  # meanwhile: nobody has it
-            self._desk.release_tag(conversation.call_order, use, _nothing)
+            self._member.release_tag(conversation.call_order, use, _nothing)
             succeed(call, 0)
             return
         hold(conversation, use)
@@ -69,17 +69,17 @@ class Tags:
         the database does not show yet: that comes first.
         """
         try:
-            async with self._desk.turn(call_order):
+            async with self._member.turn(call_order):
                 pass
-            while not await self._released(use) and not self._desk.stopping:
+            while not await self._released(use) and not self._member.stopping:
                 with anyio.move_on_after(_AGAIN_SECONDS):
-                    await self._desk.stopped.wait()
+                    await self._member.stopped.wait()
         finally:
             then()
 
     async def _released(self, use: TagUse) -> bool:
         try:
-            await self._desk.returns.settle()
+            await self._member.returns.settle()
             rows = await self._database.repeat(_RELEASE, self._database.member, self._database.epoch, use.id)
         except (MQError, OutcomeUnknownError) as error:
             logger.debug("connection tag not released yet tag=%s: %s", use, error)

@@ -1,4 +1,4 @@
-"""The shared queues of one member of a group: what the engine asks for (`broker.engine.shared_desk`)."""
+"""The shared queues of one member of a group: what the engine asks for (`broker.engine.shared_queues`)."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from broker.sharing.copies import Copies
 from broker.sharing.database import Database, OutcomeUnknownError
 from broker.sharing.delays import Delays
 from broker.sharing.deliveries import Deliveries
+from broker.sharing.display_group import displayed
 from broker.sharing.expiry import Expiry
 from broker.sharing.explaining import explained
 from broker.sharing.gets import Gets
@@ -36,7 +37,6 @@ from broker.sharing.holdings import Holdings
 from broker.sharing.igq import definitions
 from broker.sharing.igq.agent import Agent, connect_agent
 from broker.sharing.locks import Locks
-from broker.sharing.members import displayed
 from broker.sharing.membership import Membership
 from broker.sharing.moving import Moving
 from broker.sharing.notifications import Notifications
@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from broker.engine.context import EngineContext
     from broker.engine.conversation import Conversation
     from broker.engine.manager import QueueManager
-    from broker.engine.shared_desk import PutStep
+    from broker.engine.shared_queues import PutStep
     from broker.engine.tags import TagUse
     from broker.interface.port import Call, Opened
     from broker.mqi.explanations import Explanation
@@ -88,7 +88,7 @@ T = TypeVar("T")
 logger = logging.getLogger(__name__)
 
 
-class Desk:
+class GroupMember:
     """One member of a group."""
 
     def __init__(self, manager: QueueManager, group: QueueSharingGroup) -> None:

@@ -70,8 +70,8 @@ class Group(Protocol):
     def name(self) -> str:
         """Its name, of up to four characters."""
 
-    def desk(self, manager: QueueManager) -> SharedDesk:
-        """The desk of this member, not entered yet."""
+    def member(self, manager: QueueManager) -> SharedQueues:
+        """The queue manager as a member of the group; it has not joined yet."""
 
 
 class SharedClaims(Protocol):
@@ -148,11 +148,11 @@ class SharedSinks(Protocol):
 
 
 class SharedDeliveries(Protocol):
-    """Deliveries of shared queues, and of others whose handlers have used shared queues (`DeliveryDesk`)."""
+    """Deliveries of shared queues, and of others whose handlers have used shared queues (`DeliveryService`)."""
 
     def hand_out(self, service: Service) -> None:
         """Take messages for those who wait for deliveries of a shared queue, and give them to
-        `DeliveryDesk.hand_over`.
+        `DeliveryService.hand_over`.
         """
 
     def commit(self, endings: Sequence[Ending], ended: Callable[[Ending, Exception | None], None]) -> None:
@@ -164,7 +164,7 @@ class SharedDeliveries(Protocol):
         """
 
 
-class SharedDesk(Protocol):
+class SharedQueues(Protocol):
     """The shared queues of one member of a group."""
 
     @property
