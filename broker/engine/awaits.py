@@ -5,19 +5,19 @@ rows are durable, that bodies are in memory, that the queue-sharing group has do
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Hashable, Sequence
+    from collections.abc import Callable, Generator, Hashable, Sequence
 
     from broker.core.message.entry import Entry
     from broker.core.message.rows import Rows
     from broker.core.names.definitions import Change
     from broker.engine.bodies import Bodies
     from broker.engine.journal import Journal
-    from broker.engine.shared_queues import SharedQueues
+    from broker.engine.shared_queues import GroupWork, SharedQueues
     from broker.storage.store import Done
 
 T = TypeVar("T")
@@ -126,7 +126,7 @@ class Asked(Look[T]):
 
     __slots__ = ("_member", "_what", "_work")
 
-    def __init__(self, member: SharedQueues, what: str, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    def __init__(self, member: SharedQueues, what: str, work: GroupWork[T]) -> None:
         self._member = member
         self._what = what
         self._work = work

@@ -48,11 +48,22 @@ class EngineContext:
     """
 
     __slots__ = (
-        "_ended_waits", "bodies", "clock", "core", "deliveries", "jobs", "journal", "loop", "mark_expiry", "monitors",
-        "outbox", "releases", "sharing", "slices", "switch_offs",
+        "_ended_waits", "bodies", "clock", "core", "deliveries", "jobs", "journal", "loop", "mark_expiry", "member",
+        "monitors", "outbox", "releases", "sharing", "slices", "switch_offs",
     )  # fmt: skip
 
-    def __init__(self, core: Manager, clock: Clock, journal: Journal, bodies: Bodies, slices: Slices) -> None:
+    member: SharedQueues
+    """As `sharing`, for what is about a shared queue: there is none without."""
+
+    def __init__(
+        self,
+        core: Manager,
+        clock: Clock,
+        journal: Journal,
+        bodies: Bodies,
+        slices: Slices,
+        sharing: SharedQueues | None,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.core = core
         self.clock = clock
@@ -66,7 +77,9 @@ class EngineContext:
         self.deliveries = DeliveryService(self)
         self.releases = Releases(self)
         self.switch_offs = SwitchOffs(self)
-        self.sharing: SharedQueues | None = None  # of a member of a queue-sharing group
+        self.sharing = sharing  # None in no queue-sharing group
+        if sharing is not None:
+            self.member = sharing
         self._ended_waits: deque[tuple[Waiter, int]] = deque()  # gets that are to be told of it
 
     def moment(self) -> Moment:
@@ -105,12 +118,6 @@ class EngineContext:
             waiter.owner.spoiled(mistake(error, "a get"))
         self.perform()
 
-    @property
-    def member(self) -> SharedQueues:
-        """As `sharing`, for what is about a shared queue: there is none without."""
-        assert self.sharing is not None
-        return self.sharing
-
     def set_aside(self, entry: Entry, error: DataDamagedError) -> MQError:
         """A get or browse has found the data of a message damaged: nobody is given it from now on. What to answer
         (semantics 5.10).
@@ -132,7 +139,7 @@ class EngineContext:
             if effects.postponed:
                 self.releases.keep(effects.postponed)
             if effects.to_judge:
-                self.member.judge(effects.to_judge)
+                self.member.triggering.judge(effects.to_judge)
             posted = posted or effects.posted
         if self.core.keys.freed:
             self._free_keys()

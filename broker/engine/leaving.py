@@ -60,7 +60,7 @@ def _when_gone(conversation: Conversation, sharing: SharedQueues | None, call: C
             call.set_exception(error)
 
     def release(_: object) -> None:
-        tags.release(conversation, answer if sharing is None else partial(sharing.when_left, answer))
+        tags.release(conversation, answer if sharing is None else partial(sharing.handles.when_closed, answer))
 
     ended.add_done_callback(release)
     return ended

@@ -403,8 +403,7 @@ class QueueManager:
         )
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
         self.slices = Slices(self.clock)
-        self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices)
-        self.context.sharing = self.sharing
+        self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices, self.sharing)
         self.context.deliveries.marks_awaited_below = self.core.ids.last + 1
         self.monitors = self.context.monitors
         self.claims = ClaimJobs(self.context, self.random_bits)

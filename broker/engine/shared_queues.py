@@ -1,13 +1,13 @@
 """What the engine asks of a queue-sharing group: the calls on shared queues, and what else is decided in the group.
 
 The engine knows shared queues by `queue.shared` alone. A call on one is held: all later calls of its connection wait
-until it is over (`CallOrder.hold`), but for puts, which gather. `broker.sharing` fills this protocol in; the engine
-imports nothing of it.
+until it is over (`CallOrder.hold`), but for puts, which gather. Each part of `SharedQueues` has what the engine asks of
+one room of `broker.sharing`, which fills these protocols in; the engine imports nothing of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -46,6 +46,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+GroupWork: TypeAlias = "Callable[[], Coroutine[Any, Any, T]]"
+"""Some work that is done in the group, and what it comes to."""
+
 
 class PutStep(NamedTuple):
     """A put, to be made in the core when its time has come: `make` gives the answer, and the implicit unit of one
@@ -74,14 +77,136 @@ class Group(Protocol):
         """The queue manager as a member of the group; it has not joined yet."""
 
 
+class SharedHandles(Protocol):
+    """Handles on shared queues."""
+
+    def open(self, conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
+        """MQOPEN of a name that leads to a shared queue. OBJECT_IN_USE (2042) holds for the whole group."""
+
+    async def register(self, conversation: Conversation, handle: Handle) -> None:
+        """Make it known in the group that a shared dynamic queue, which has just been made, is open; else close it."""
+
+    def close(self, conversation: Conversation, call: Call[int], handle: Handle) -> None:
+        """MQCLOSE of a handle on a shared queue, which with MQCO_DELETE goes too if it is a dynamic one."""
+
+    def closed(self, handle: Handle) -> None:
+        """A handle on a shared queue is closed, by MQCLOSE or with its connection: let it go in the group too."""
+
+    def when_closed(self, then: Callable[[], None]) -> None:
+        """Call `then` when the group knows that the handles closed until now are closed, as far as that can be."""
+
+
+class SharedPuts(Protocol):
+    """Puts to shared queues."""
+
+    def put(self, conversation: Conversation, call: Call[Any], step: PutStep) -> None:
+        """A put that reaches a shared queue. Later puts of the connection to shared queues gather behind it."""
+
+    def send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
+        """What the queue manager puts of its own accord: `make` puts it in the core, perhaps more than once, and
+        freezes it. What of it is on shared queues is written, and withdrawn where that cannot be; the rest is left to
+        `then`.
+        """
+
+
+class SharedGets(Protocol):
+    """Gets from shared queues."""
+
+    def get(
+        self,
+        conversation: Conversation,
+        call: GetCall,
+        handle: Handle,
+        queue: SharedQueue,
+        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int | None, bool],
+    ) -> None:
+        """MQGET: descriptor, options, buffer length, and whether it sees messages that wait for an instant. What is
+        found is given to `GetCall.granted`, as on any queue; a wait is begun with `Conversation.wait`.
+        """
+
+    def get_many(
+        self,
+        conversation: Conversation,
+        call: GetManyCall,
+        handle: Handle,
+        queue: SharedQueue,
+        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int],
+    ) -> None:
+        """Several gets as one call: what is there, up to so many messages."""
+
+
+class SharedUnits(Protocol):
+    """Units of work that touch shared queues (`Unit.shared`)."""
+
+    def commit(self, call_order: CallOrder, unit: Unit, then: Done, rows: Rows | None = None) -> None:
+        """Commit a unit, and settle it; then tell the outcome. `rows` are those of its private half, where it is frozen
+        already.
+        """
+
+    def back_out(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
+        """Back a unit out that is not frozen yet: calls of its connection may still be at the database. Its private
+        half goes with it. Settle it; then tell the outcome.
+        """
+
+    def resolved(self, id: UUID, *, committed: bool) -> None:
+        """An administrator has decided about the private half of a unit that was in doubt."""
+
+
+class SharedReturns(Protocol):
+    """Messages got from shared queues that go back."""
+
+    def give_back(self, call_order: CallOrder, entries: Sequence[Entry]) -> None:
+        """What was got from shared queues, in a unit that is active, goes back to its place, as if not got."""
+
+    def put_again(self, entry: Entry) -> None:
+        """A message that was got and removed comes back to its place: nobody has taken it (journal rule 11)."""
+
+
+class SharedTriggering(Protocol):
+    """Trigger events of shared queues."""
+
+    def judge(self, queues: Sequence[MessageQueue]) -> None:
+        """Something has changed on which trigger conditions of these queues rest: find out in this order whether they
+        trigger now.
+        """
+
+    def given_back(self, starts: Mapping[MessageQueue, int]) -> None:
+        """So many starts of these queues were taken, and are pending again where there are messages for them."""
+
+    async def sweep(self) -> int:
+        """Let starts be pending that are missing, one for each message of trigger EVERY queues that a queue manager has
+        put which is gone, else one for each of these queues: so many, 0 without the database.
+        """
+
+
+class SharedTags(Protocol):
+    """Connection tags that hold in the whole group."""
+
+    def take(self, conversation: Conversation, call: Call[int], use: TagUse) -> None:
+        """Take a tag for a connection. CONN_TAG_IN_USE (2271), CONN_TAG_NOT_USABLE (2350)."""
+
+    def release(self, call_order: CallOrder, use: TagUse, then: Callable[[], None]) -> None:
+        """Let it go, after the unit of work of its connection and all that is under way for it; then call `then`."""
+
+
+class SharedRepository(Protocol):
+    """Definitions that the group has together."""
+
+    def owns(self, change: Change) -> bool:
+        """Whether a change is one of the shared repository: of an object with QSGDISP(SHARED) or (GROUP)."""
+
+    def change(self, change: Change, then: Done) -> None:
+        """Make a change in the shared repository, and let it take effect on this member; then tell the outcome."""
+
+    async def look_up(self) -> None:
+        """Take over what other members have defined until now."""
+
+
 class SharedClaims(Protocol):
     """Consumers of shared queues, and these queues read by arrival number: what the calls of `ClaimPort` come to."""
 
     def takes(self, q_names: Sequence[str]) -> bool:
         """Whether a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045)."""
-
-    async def find(self, name: str) -> str | None:
-        """The uuid of the group's consumer of this name; None where there is none."""
 
     async def consumer(self, name: str, q_names: Sequence[str]) -> ConsumerState:
         """Look the consumer up, or make it."""
@@ -107,8 +232,10 @@ class SharedClaims(Protocol):
     async def release(self, uuid: str, generation: int | None) -> int:
         """The consumer gives all back that it has claimed: how many."""
 
-    async def resolve(self, uuid: str, *, commit: bool, pinned: bool) -> tuple[int, int]:
-        """End all claims: how many messages are removed, and how many are back."""
+    async def resolve(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
+        """Carry out what an administrator decides about a consumer: how many messages are removed, and how many are
+        back on their queues. NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
+        """
 
     async def queue_ranges(self, q_names: Sequence[str]) -> list[QueueRange]:
         """What can be read now of shared queues."""
@@ -164,8 +291,29 @@ class SharedDeliveries(Protocol):
         """
 
 
+class IgqAgent(Protocol):
+    """The intra-group queuing agent of this member."""
+
+    def altered(self) -> None:
+        """The queue manager's own definition was altered, perhaps to what it was."""
+
+
+class SharedExplaining(Protocol):
+    """What becomes of messages of shared queues."""
+
+    async def explain(self, route: Route, wanted: Wanted) -> Explanation:
+        """Why the shared queue of a route gives a message, or does not."""
+
+
+class SharedCommands(Protocol):
+    """Commands that need the group."""
+
+    async def carry_out(self, request: ScopedRequest | GroupRequest) -> Sequence[CommandReply]:
+        """Carry out what a command asks of the group, or of members of it: the replies."""
+
+
 class SharedQueues(Protocol):
-    """The shared queues of one member of a group."""
+    """A queue manager as a member of its group: its life there, what it is asked, and its parts."""
 
     @property
     def in_group(self) -> bool:
@@ -187,149 +335,66 @@ class SharedQueues(Protocol):
     async def leave(self) -> None:
         """Leave the group in order: nothing of this member is left in the database. Sessions are closed."""
 
-    # Calls. Each answers its call itself, now or later
+    def figures(self) -> Mapping[str, Any]:
+        """The group, its members and the sessions of this one, for the status."""
 
-    def open(self, conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
-        """MQOPEN of a name that leads to a shared queue. OBJECT_IN_USE (2042) holds for the whole group."""
+    # Work that is done in the group
 
-    async def register(self, conversation: Conversation, handle: Handle) -> None:
-        """Make it known in the group that a shared dynamic queue, which has just been made, is open; else close it."""
+    def ask(self, work: GroupWork[None], what: str, then: Done, hold: CallOrder | None = None) -> None:
+        """Do some work, called `what`, whoever has gone. Tell `then` the outcome: None, or an MQError or StoreError;
+        CF_NOT_AVAILABLE (2345) where nobody knows it. Then perform what the work lets happen.
 
-    def close(self, conversation: Conversation, call: Call[int], handle: Handle, options: int) -> None:
-        """MQCLOSE of a handle on a shared queue, which with MQCO_DELETE goes too if it is a dynamic one."""
-
-    def closed(self, handle: Handle) -> None:
-        """A handle on a shared queue is closed, by MQCLOSE or with its connection: let it go in the group too."""
-
-    def when_left(self, then: Callable[[], None]) -> None:
-        """A connection has ended: call `then` when the group knows that the handles closed until now are closed, as far
-        as that can be.
+        `hold`: until that is over later calls of this connection wait, and the database does nothing else for it.
         """
 
-    def put(self, conversation: Conversation, call: Call[Any], step: PutStep) -> None:
-        """A put that reaches a shared queue. Later puts of the connection to shared queues gather behind it."""
-
-    def send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
-        """What the queue manager puts of its own accord: `make` puts it in the core, perhaps more than once, and
-        freezes it. What of it is on shared queues is written, and withdrawn where that cannot be; the rest is left to
-        `then`.
-        """
-
-    def get(
-        self,
-        conversation: Conversation,
-        call: GetCall,
-        handle: Handle,
-        queue: SharedQueue,
-        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int | None, bool],
-    ) -> None:
-        """MQGET: descriptor, options, buffer length, and whether it sees messages that wait for an instant. What is
-        found is given to `GetCall.granted`, as on any queue; a wait is begun with `Conversation.wait`.
-        """
-
-    def get_many(
-        self,
-        conversation: Conversation,
-        call: GetManyCall,
-        handle: Handle,
-        queue: SharedQueue,
-        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int],
-    ) -> None:
-        """Several gets as one call: what is there, up to so many messages."""
-
-    # Units of work that touch shared queues (`Unit.shared`)
-
-    def commit(self, call_order: CallOrder, unit: Unit, then: Done, rows: Rows | None = None) -> None:
-        """Commit a unit, and settle it; then tell the outcome. `rows` are those of its private half, where it is frozen
-        already.
-        """
-
-    def back_out(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
-        """Back a unit out that is not frozen yet: calls of its connection may still be at the database. Its private
-        half goes with it. Settle it; then tell the outcome.
-        """
-
-    def resolved(self, id: UUID, *, committed: bool) -> None:
-        """An administrator has decided about the private half of a unit that was in doubt."""
-
-    def give_back(self, call_order: CallOrder, entries: Sequence[Entry]) -> None:
-        """What was got from shared queues, in a unit that is active, goes back to its place, as if not got."""
-
-    def put_again(self, entry: Entry) -> None:
-        """A message that was got and removed comes back to its place: nobody has taken it (journal rule 11)."""
-
-    def judge(self, queues: Sequence[MessageQueue]) -> None:
-        """Something has changed on which trigger conditions of these queues rest: find out in this order whether they
-        trigger now.
-        """
-
-    def given_back(self, starts: Mapping[MessageQueue, int]) -> None:
-        """So many starts of these queues were taken, and are pending again where there are messages for them."""
-
-    async def sweep(self) -> int:
-        """Let starts be pending that are missing, one for each message of trigger EVERY queues that a queue manager has
-        put which is gone, else one for each of these queues: so many, 0 without the database.
-        """
-
-    # Connection tags
-
-    def take_tag(self, conversation: Conversation, call: Call[int], use: TagUse) -> None:
-        """Take a tag for a connection. CONN_TAG_IN_USE (2271), CONN_TAG_NOT_USABLE (2350)."""
-
-    def release_tag(self, call_order: CallOrder, use: TagUse, then: Callable[[], None]) -> None:
-        """Let it go, after the unit of work of its connection and all that is under way for it; then call `then`."""
-
-    # Definitions
-
-    def owns(self, change: Change) -> bool:
-        """Whether a change is one of the shared repository: of an object with QSGDISP(SHARED) or (GROUP)."""
-
-    def change(self, change: Change, then: Done) -> None:
-        """Make a change in the shared repository, and let it take effect on this member; then tell the outcome."""
-
-    async def look_up(self) -> None:
-        """Take over what other members have defined until now."""
-
-    def altered(self) -> None:
-        """The queue manager's own definition was altered, perhaps to what it was."""
-
-    # Consumers of shared queues
-
-    @property
-    def claims(self) -> SharedClaims:
-        """The calls about them."""
-
-    @property
-    def sinks(self) -> SharedSinks:
-        """The calls about sinks of shared queues."""
-
-    @property
-    def deliveries(self) -> SharedDeliveries:
-        """Deliveries of shared queues."""
-
-    def answer(self, call_order: CallOrder, call: Call[T], work: Callable[[], Coroutine[Any, Any, T]]) -> None:
+    def answer(self, call_order: CallOrder, call: Call[T], work: GroupWork[T]) -> None:
         """Make a held call whose answer is what `work` comes to."""
-
-    def ask(self, work: Callable[[], Coroutine[Any, Any, None]], what: str, then: Done) -> None:
-        """Do some work that is no call by itself, whoever has gone; then tell the outcome. `what` names it."""
 
     async def refresh(self, *, held: bool = False, lag: bool = False) -> None:
         """Bring the depths of the shared queues up to date, with `held` what is known of the group's consumers, and
         with `lag` how far behind they are, which is counted message by message: as far as the database can be reached.
         """
 
-    async def resolve(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
-        """Carry out what an administrator decides about a consumer of the group: how many messages are removed, and how
-        many are back on their queues. NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
-        """
+    # Parts
 
-    async def carry_out(self, request: ScopedRequest | GroupRequest) -> Sequence[CommandReply]:
-        """Carry out what a command asks of the group, or of members of it. Raises CommandError for what is refused."""
+    @property
+    def handles(self) -> SharedHandles: ...
 
-    async def explain(self, route: Route, wanted: Wanted) -> Explanation:
-        """Why the shared queue of a route gives a message, or does not."""
+    @property
+    def puts(self) -> SharedPuts: ...
 
-    # What is told
+    @property
+    def gets(self) -> SharedGets: ...
 
-    def figures(self) -> Mapping[str, Any]:
-        """The group, its members and the sessions of this one, for the status."""
+    @property
+    def units(self) -> SharedUnits: ...
+
+    @property
+    def returns(self) -> SharedReturns: ...
+
+    @property
+    def triggering(self) -> SharedTriggering: ...
+
+    @property
+    def tags(self) -> SharedTags: ...
+
+    @property
+    def repository(self) -> SharedRepository: ...
+
+    @property
+    def claims(self) -> SharedClaims: ...
+
+    @property
+    def sinks(self) -> SharedSinks: ...
+
+    @property
+    def deliveries(self) -> SharedDeliveries: ...
+
+    @property
+    def explaining(self) -> SharedExplaining: ...
+
+    @property
+    def commands(self) -> SharedCommands: ...
+
+    @property
+    def agent(self) -> IgqAgent: ...

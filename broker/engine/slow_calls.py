@@ -42,7 +42,7 @@ async def open_model(
     handle = core.open_dynamic(hconn, descriptor, define.definition.name, options, clock.monotonic())
     if define.definition.shared:
         member = conversation.context.member
-        await Asked(member, "the opening of a shared queue", partial(member.register, conversation, handle))
+        await Asked(member, "the opening of a shared queue", partial(member.handles.register, conversation, handle))
     if not conversation.broken and not call.done():
         return opened(handle, core.name)
     conversation.close_handle(handle)

@@ -33,7 +33,7 @@
                     the lives of a member in its group
     takeover, recovery
                     peers end what a member that has failed has left
-    structures, orders, moving
+    commands, structures, orders, moving
                     commands that the group carries out
     display_group   who is a member, and how it stands
     administration  a group as somebody sees it who is no member

@@ -31,12 +31,13 @@ from broker.sharing.rows import ARRIVAL, COLUMNS, entry_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from broker.commands.requests import ResolveConsumerRequest
     from broker.core.claims.claiming import Limits
     from broker.core.message.entry import Entry
     from broker.sharing.database import Session
 
 
-class SharedClaims(Ranges):
+class GroupClaims(Ranges):
     """The calls about consumers of shared queues, and about these read by number, that are made to one member."""
 
     def takes(self, q_names: Sequence[str]) -> bool:
@@ -52,12 +53,6 @@ class SharedClaims(Ranges):
         return any(shared)
 
     # A consumer and its readers
-
-    async def find(self, name: str) -> str | None:
-        """The uuid of the group's consumer of this name; None where there is none."""
-        async with self._database.look() as session:
-            found = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", name)
-        return None if found is None else found.hex
 
     async def consumer(self, name: str, q_names: Sequence[str]) -> ConsumerState:
         """Look the consumer up, or make it; other names of queues replace those that it had."""
@@ -309,7 +304,7 @@ class SharedClaims(Ranges):
         """Put the reports on delivery of these messages, as a unit of their own."""
         unit = Unit()
         unit.reports = dict.fromkeys(entries, reports.COD)
-        await self._member.units.commit(unit)
+        await self._member.units.commit_unit(unit)
 
     async def release(self, uuid: str, generation: int | None) -> int:
         """The consumer gives all back that it has claimed: how many."""
@@ -327,16 +322,19 @@ class SharedClaims(Ranges):
 
         return await self._database.transact(work, _nothing)
 
-    async def resolve(self, uuid: str, *, commit: bool, pinned: bool) -> tuple[int, int]:
+    async def resolve(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
         """End all claims as an administrator decides: how many messages are removed, and how many are back. Raises
-        SUBSCRIPTION_IN_USE (2429).
+        NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
         """
 
         async def work(session: Session) -> tuple[int, int]:
-            consumer = await _locked(session, uuid)
-            consumer.check_resolve(commit=commit, pinned=pinned)
+            uuid = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", decision.name)
+            if uuid is None:
+                raise MQError(MQRC.NO_SUBSCRIPTION, f"there is no consumer {decision.name}")
+            consumer = await _locked(session, uuid.hex)
+            consumer.check_resolve(commit=decision.commit, pinned=decision.pinned)
             removed = 0
-            if commit:
+            if decision.commit:
                 removed = await session.fetchval("SELECT end_claims($1, $2, false)", uuid, consumer.pinned)
             returned = await session.fetchval("SELECT end_claims($1, $2, true)", uuid, consumer.next - 1)
             done = consumer.next - 1

@@ -226,7 +226,7 @@ class Deliveries:
         units, unit = self._member.units, step.unit
         try:
             if step.fate is Fate.COMMITTED:
-                await units.commit(unit, step.rows, undo=partial(self._refuse, ending, step))
+                await units.commit_unit(unit, step.rows, undo=partial(self._refuse, ending, step))
             elif step.fate is Fate.DEAD:
                 await self._bury(ending, step)
             elif step.fate is Fate.UNDONE or not step.entries[0].queue.shared:
@@ -257,7 +257,7 @@ class Deliveries:
                 await self._refuse(ending, step)
                 self._member.context.settle(unit, committed=False)
                 raise _refusal(error) from error
-        await self._member.units.commit(unit, step.rows, undo=partial(self._refuse, ending, step))
+        await self._member.units.commit_unit(unit, step.rows, undo=partial(self._refuse, ending, step))
 
     async def _refuse(self, ending: Ending, step: Step) -> None:
         """A step that was to be committed was not, for want of room or of the database: its messages wait for a while,

@@ -6,6 +6,7 @@ look first (`looks`). Either way what is found is an ordinary grant, and what be
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core.calls import getting
@@ -38,7 +39,19 @@ class Gets:
         self.looks = Looks(member)
         self._locks = member.locks
 
-    async def get(
+    def get(
+        self,
+        conversation: Conversation,
+        call: GetCall,
+        handle: Handle,
+        queue: SharedQueue,
+        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int | None, bool],
+    ) -> None:
+        queue.structure.check(queue.name)
+        work = partial(self._get, conversation, call, handle, queue, arguments)
+        self._member.make(conversation.call_order, call, work)
+
+    async def _get(
         self,
         conversation: Conversation,
         call: GetCall,
@@ -91,7 +104,19 @@ class Gets:
         asker.conversation.wait(asker.call, asker.handle, queue, asker.request, options)  # type: ignore[arg-type]
         self._member.waits.watch(queue)
 
-    async def get_many(
+    def get_many(
+        self,
+        conversation: Conversation,
+        call: GetManyCall,
+        handle: Handle,
+        queue: SharedQueue,
+        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int],
+    ) -> None:
+        queue.structure.check(queue.name)
+        work = partial(self._get_many, conversation, call, handle, queue, arguments)
+        self._member.make(conversation.call_order, call, work)
+
+    async def _get_many(
         self,
         conversation: Conversation,
         call: GetManyCall,

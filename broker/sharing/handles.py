@@ -6,6 +6,7 @@ MQPUT1 and distribution lists have none: their puts find out by themselves that 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from broker.mqi.reasons import MQRC
 from broker.sharing.database import OutcomeUnknownError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from broker.core.queues.handles import Handle
@@ -47,10 +49,14 @@ class Handles:
 
     # MQOPEN and MQCLOSE
 
-    async def open(
+    def open(self, conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
+        work = partial(self._open, conversation, call, descriptor, options)
+        self._member.make(conversation.call_order, call, work)
+
+    async def _open(
         self, conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int
     ) -> None:
-        """Open a queue here, then in the group; answer the call."""
+        """Open a queue here, then in the group."""
         member = self._member
         handle = member.core.open(conversation.hconn, descriptor, options, member.manager.clock.monotonic())
         await self.register(conversation, handle)
@@ -70,15 +76,21 @@ class Handles:
                 conversation.close_handle(handle)
             raise
 
-    async def close(self, conversation: Conversation, call: Call[int], handle: Handle) -> None:
+    def close(self, conversation: Conversation, call: Call[int], handle: Handle) -> None:
+        self._member.make(conversation.call_order, call, partial(self._close, conversation, call, handle))
+
+    async def _close(self, conversation: Conversation, call: Call[int], handle: Handle) -> None:
         """Close a handle. Whoever hears that finds that the whole group knows, as far as that can be."""
         if handle.hobj not in conversation.hconn.handles:
             return  # closed with its connection
         reason = conversation.close_handle(handle)
-        await self.tell()
+        await self._tell()
         succeed(call, reason)
 
-    async def tell(self) -> None:
+    def when_closed(self, then: Callable[[], None]) -> None:
+        self._member.ask(self._tell, "the end of a connection", lambda _: then())
+
+    async def _tell(self) -> None:
         """The whole group knows of the handles that have been closed until now, and of their locks, as far as that can
         be.
         """
@@ -142,12 +154,14 @@ class Handles:
                 handle.changed = True
                 logger.info("handle not open any more name=%s: %s", handle.name, error)
 
-    def leave(self, handle: Handle) -> None:
+    def closed(self, handle: Handle) -> None:
         """A handle is closed: its row is removed, now or when the database can be reached."""
+        queue = handle.queue
+        assert isinstance(queue, SharedQueue)
         row = self._rows.pop(handle, None)
         if row is not None:
-            assert isinstance(handle.queue, SharedQueue)
-            self._let_go(row, handle.queue if handle.removes else None)
+            self._let_go(row, queue if handle.removes else None)
+        self._member.locks.let_go(queue)
 
     def _let_go(self, row: UUID, was_input_of: SharedQueue | None = None) -> None:
         self._gone.append((row, was_input_of))

@@ -195,7 +195,7 @@ class Looks:
             [entry.key for entry in chosen.outline.entries],
             joined.id if in_unit else None,
             in_unit and joined.begins,
-            self._member.tag_of(asker.conversation),
+            asker.conversation.hconn.tag,
             token,
         )
 

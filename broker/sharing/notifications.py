@@ -61,7 +61,7 @@ class Notifications:
         self._member.waits.watch_all()
         self._member.delays.look()
         self._member.repository.told()
-        self._member.orders.told()
+        self._member.commands.orders.told()
         if self._lost:
             self._member.manager.start_soon(self._member.triggering.look_again)
         self._lost = True  # whenever the next one begins
@@ -73,7 +73,7 @@ class Notifications:
             self._member.repository.told(int(payload.removeprefix(OBJECTS_CHANGED)))
             return
         if payload == COMMANDS_CHANGED:
-            self._member.orders.told()
+            self._member.commands.orders.told()
             return
         if payload == MEMBERS_CHANGED:
             self._member.manager.start_soon(hear_of_members, self._member)

@@ -123,7 +123,7 @@ class Puts:
 
     async def _make_together(self, conversation: Conversation, puts: list[GatheredPut]) -> int:
         """Make the first of these puts, as many as go together, and answer them. How many."""
-        async with self._member.turn(conversation.call_order):
+        async with self._member.call_lock(conversation.call_order):
             batch = await self._written(conversation, puts)
             for put in batch.made:
                 self._answer(conversation, put)
@@ -136,7 +136,7 @@ class Puts:
         depths: dict[SharedQueue, int] = {}
         stale = 0
         while True:
-            batch = PutBatch(conversation, puts, depths, self._member.tag_of(conversation))
+            batch = PutBatch(conversation, puts, depths, conversation.hconn.tag)
             try:
                 if is_keyed(puts[0]):
                     await write_keyed(self._member, conversation, batch, puts[0])
@@ -178,7 +178,7 @@ class Puts:
             contained(answered, error)
             written.set()
 
-        self._member.commit(conversation.call_order, unit, then, rows)
+        self._member.units.commit(conversation.call_order, unit, then, rows)
         await written.wait()
 
     def _fail(self, conversation: Conversation, put: GatheredPut, error: Exception) -> None:
@@ -196,7 +196,10 @@ class Puts:
 
     # What the queue manager puts of its own accord
 
-    async def send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
+    def send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
+        self._member.manager.start_soon(self._send, make, then)
+
+    async def _send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
         """Put what the queue manager has to say, and write what of it is on shared queues. Where the database is away
         that is lost.
         """

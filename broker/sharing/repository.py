@@ -22,12 +22,12 @@ from broker.mqi.reasons import MQRC
 from broker.sharing.database import ATTEMPTS, OvertakenError, StaleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     from broker.core.manager import Manager
     from broker.core.names.definitions import Change
+    from broker.engine.shared_queues import GroupWork
     from broker.sharing.database import Session
     from broker.sharing.group_member import GroupMember
+    from broker.storage.store import Done
 
 logger = logging.getLogger(__name__)
 
@@ -99,6 +99,12 @@ class Repository:
             if self._read_until <= begun:
                 await self._read()
 
+    async def look_up(self) -> None:
+        await self.reload()
+        made = anyio.Event()
+        self._member.copies.refresh(made.set)
+        await made.wait()
+
     async def refresh(self) -> None:
         """Bring the depths of the shared queues up to date."""
         async with self._database.look() as session:
@@ -108,7 +114,7 @@ class Repository:
             if queue is not None:
                 queue.depth = depth
 
-    async def up_to_date(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def up_to_date(self, work: GroupWork[None]) -> None:
         """Make a call, and again when it turns out that it relied on a definition that another member has changed."""
         for _ in range(ATTEMPTS - 1):
             try:
@@ -203,11 +209,21 @@ class Repository:
         """Whether a change is one of the repository."""
         return _key(change).disposition in _WORDS
 
-    def known(self, change: Change) -> Known:
+    def _known_of(self, change: Change) -> Known:
         """What a change is made from."""
         return self._known.get(_key(change), _NOTHING)
 
-    async def make(self, change: Change, before: Known) -> None:
+    def change(self, change: Change, then: Done) -> None:
+        before = self._known_of(change)
+
+        async def work() -> None:
+            await self._make(change, before)
+            self._member.context.perform()
+            await self._member.copies.make()
+
+        self._member.ask(work, "a change of shared definitions", then)
+
+    async def _make(self, change: Change, before: Known) -> None:
         """Make a change of what was `before`, and let it take effect here.
 
         Raises OBJECT_ALREADY_EXISTS (2100), UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042), Q_NOT_EMPTY (2055),
@@ -219,7 +235,7 @@ class Repository:
                     await self._write(change, before)
                 except OvertakenError:
                     await self._read()
-                    now = self.known(change)
+                    now = self._known_of(change)
                     change, before = _made_of(change, before.definition, now), now
                 else:
                     return

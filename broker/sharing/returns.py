@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 
 from broker.core.message.entry import GONE
 from broker.core.queues import unit as units
+from broker.engine.answers import nobody
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.structures import NO_ID
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
+    from broker.engine.call_order import CallOrder
     from broker.sharing.askers import Asker, Joined
     from broker.sharing.group_member import GroupMember
 
@@ -106,16 +109,19 @@ class Returns:
         finally:
             self._tries = False
 
-    async def give_back(self, entries: Sequence[Entry]) -> None:
+    def give_back(self, call_order: CallOrder, entries: Sequence[Entry]) -> None:
+        self._member.ask(partial(self._give_back, entries), "the return of messages", nobody, call_order)
+
+    async def _give_back(self, entries: Sequence[Entry]) -> None:
         """Messages leave their active units of work, their backout counts as they were."""
         by_unit: dict[tuple[SharedQueue, Unit], list[Entry]] = {}
         for entry in entries:
             if entry.unit is not None and entry.unit.state == units.ACTIVE:
                 by_unit.setdefault((entry.queue, entry.unit), []).append(entry)  # type: ignore[arg-type]  # shared
         for (queue, unit), some in by_unit.items():
-            await self._give_back(queue, unit, some)
+            await self._leave_unit(queue, unit, some)
 
-    async def _give_back(self, queue: SharedQueue, unit: Unit, entries: Sequence[Entry]) -> None:
+    async def _leave_unit(self, queue: SharedQueue, unit: Unit, entries: Sequence[Entry]) -> None:
         part = unit.shared
         assert part is not None
         await self._database.repeat(

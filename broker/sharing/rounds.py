@@ -129,7 +129,7 @@ class Rounds:
     ) -> list[Any]:
         removals = self._member.removals
         begun = [each.id for each in joined.values() if each.begins]
-        tags = [self._member.tag_of(asker.conversation) for asker, each in joined.items() if each.begins]
+        tags = [asker.conversation.hconn.tag for asker, each in joined.items() if each.begins]
         arguments = (
             question.msg_id,
             question.correl_id,

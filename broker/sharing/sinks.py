@@ -73,7 +73,7 @@ _FORGET_KEYS: Final = (
 )
 
 
-class SharedSinks:
+class GroupSinks:
     """The calls about sinks of the group that are made to one member."""
 
     def __init__(self, member: GroupMember) -> None:
@@ -208,7 +208,7 @@ class SharedSinks:
         unit = Unit()
         unit.reports = dict.fromkeys(entries, reports.COA)
         try:
-            await self._member.units.commit(unit)
+            await self._member.units.commit_unit(unit)
         except MQError as error:
             logger.warning("confirmations of arrival lost messages=%d: %s", len(entries), error)
 

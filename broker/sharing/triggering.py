@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.core import group_triggers
 from broker.core.group_triggers import Census
 from broker.core.message.entry import rank_of
+from broker.core.queues.shared_queue import SharedQueue
 from broker.engine.mistakes import contained, mistake
 from broker.mqi.errors import MQError
 from broker.sharing.database import OutcomeUnknownError
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
     from broker.core.group_triggers import Arrival
     from broker.core.queues.message_queue import MessageQueue
-    from broker.core.queues.shared_queue import SharedQueue
     from broker.core.triggers import Triggers
     from broker.sharing.database import Session
     from broker.sharing.group_member import GroupMember
@@ -94,6 +94,9 @@ class Triggering:
                 lambda census, tick: group_triggers.last_input_closed(triggers, queue, census, tick),
             )
 
+    def judge(self, queues: Sequence[MessageQueue]) -> None:
+        self._member.manager.start_soon(self.look_at, [each for each in queues if isinstance(each, SharedQueue)])
+
     async def look_at(self, queues: Sequence[SharedQueue]) -> None:
         """Something has changed on which trigger conditions of these queues rest. All are asked about first: what comes
         of it is one unit of work then, which keeps their order.
@@ -151,8 +154,10 @@ class Triggering:
 
     # Counts
 
-    async def given_back(self, starts: Mapping[MessageQueue, int]) -> None:
-        """So many starts of these queues were taken, and are pending again where there are messages for them."""
+    def given_back(self, starts: Mapping[MessageQueue, int]) -> None:
+        self._member.manager.start_soon(self._given_back, starts)
+
+    async def _given_back(self, starts: Mapping[MessageQueue, int]) -> None:
         for queue, number in starts.items():
             before = queue.pending_starts
             try:

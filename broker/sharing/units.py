@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from broker.sharing.database import Session
     from broker.sharing.group_member import GroupMember
     from broker.sharing.sessions import Lane
+    from broker.storage.store import Done
 
 _COMMIT_DELIVERIES: Final = "SELECT commit_deliveries($1, $2, $3)"
 
@@ -45,7 +46,15 @@ class Units:
 
     # Commit
 
-    async def commit(
+    def commit(self, call_order: CallOrder, unit: Unit, then: Done, rows: Rows | None = None) -> None:
+        if self._member.removals.settle(unit):
+            then(None)
+            return
+        if rows is None:
+            rows = self._member.core.commit(unit, self._member.context.moment())
+        self._member.ask(partial(self.commit_unit, unit, rows, call_order), "a commit", then, call_order)
+
+    async def commit_unit(
         self,
         unit: Unit,
         rows: Rows | None = None,
@@ -90,8 +99,8 @@ class Units:
 
     async def commit_deliveries(self, units: Sequence[Unit]) -> list[MQError | None]:
         """Commit units that have got messages of shared queues and done nothing else, in one transaction, and settle
-        them: for each the error where it was not committed, as `commit` raises it. Raises what keeps all of them from
-        being committed: then they are as before.
+        them: for each the error where it was not committed, as `commit_unit` raises it. Raises what keeps all of them
+        from being committed: then they are as before.
         """
         ids = [_part(unit).id for unit in units]
 
@@ -205,7 +214,10 @@ class Units:
 
     # Backout
 
-    async def back_out(self, unit: Unit) -> None:
+    def back_out(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
+        self._member.ask(partial(self.back_out_unit, unit), "a backout", then, call_order)
+
+    async def back_out_unit(self, unit: Unit) -> None:
         """Back a unit out, and settle it. Raises OUTCOME_PENDING (2124) while the database is out of reach: what it has
         done to shared queues is undone later, which is certain; StoreFullError, StoreFailedError.
         """
@@ -219,6 +231,9 @@ class Units:
                 MQRC.OUTCOME_PENDING,
                 f"the database of the group is out of reach: unit of work {id} is backed out there when it is back",
             )
+
+    def resolved(self, id: UUID, *, committed: bool) -> None:
+        self.outcomes.resolved(id, committed=committed)
 
     async def undo(self, id: UUID) -> bool:
         """Back out what a unit has done in the database, now or when that is within reach again. Whether it is done."""

@@ -6,9 +6,9 @@
    without a word: so there is a poll as well, while anybody waits (queue-sharing rule 10.2.2).
 3. Those who ask the same stand in one FIFO. As many of them as a statement may serve are asked for by one; where the
    first of others is given nothing, nobody behind it would be (queue-sharing rule 10.2.3).
-4. Before a statement is made for a getter its connection's turn is taken: nothing else is done for that connection in
-   the database, nor by its later calls, until it is known what the getter was given. Its wait may end meanwhile all the
-   same: then what it was given goes back (`Asker.gone`).
+4. Before a statement is made for a getter its connection's call lock is taken: nothing else is done for that connection
+   in the database, nor by its later calls, until it is known what the getter was given. Its wait may end meanwhile all
+   the same: then what it was given goes back (`Asker.gone`).
 5. What is told while a queue is being served counts: it is served again (so two units of work that each commit a half
    of a group wake who waits for it, whichever comes last).
 """
@@ -49,18 +49,18 @@ _PRESENT: Final = (
 
 
 class Reserved:
-    """A getter for which a statement is being made: its connection's turn is its own."""
+    """A getter for which a statement is being made: it has the call lock of its connection."""
 
     def __init__(self, member: GroupMember, waiter: Waiter, conversation: Conversation) -> None:
         self.waiter = waiter
         self.asker = Asker(conversation, waiter.owner, waiter.handle, waiter.request, patient=False)
-        self._turn = member.turn(conversation.call_order)
-        self._turn.acquire_nowait()
+        self._lock = member.call_lock(conversation.call_order)
+        self._lock.acquire_nowait()
         self._go_on = conversation.call_order.hold()
 
     def release(self) -> None:
         """The statement is over."""
-        self._turn.release()
+        self._lock.release()
         self._go_on()
 
 
@@ -145,11 +145,11 @@ class Waits:
                 return busy
 
     def _reserve(self, waiter: Waiter) -> Reserved | None:
-        """Take the turn of a waiter's connection; None when that is at something else."""
+        """Take the call lock of a waiter's connection; None when that is at something else."""
         owner = waiter.owner
         assert isinstance(owner, WaitingCall)
         conversation = owner.conversation
-        if self._member.turn(conversation.call_order).locked():
+        if self._member.call_lock(conversation.call_order).locked():
             return None
         return Reserved(self._member, waiter, conversation)
 

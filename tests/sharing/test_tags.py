@@ -116,13 +116,13 @@ async def test_trap_10_a_tag_is_free_after_the_backout_of_the_connection_that_wa
         await queue.put(b"2", PERSISTENT)
     first = await members["QM1"].connect(options=SERIALIZE_QSG, conn_tag=TAG).__aenter__()
     assert (await (await first.open("Q", ALL)).get(options=MQGMO.SYNCPOINT)).data == b"1"
-    go_on, original = asyncio.Event(), member.units.back_out
+    go_on, original = asyncio.Event(), member.units.back_out_unit
 
     async def late(*arguments: object) -> None:
         await go_on.wait()
         await original(*arguments)  # type: ignore[arg-type]
 
-    with patch.object(member.units, "back_out", late):
+    with patch.object(member.units, "back_out_unit", late):
         lose_line(first)
         await members.clock.rest()
         assert await refused(members, "QM2", SERIALIZE_QSG) == MQRC.CONN_TAG_IN_USE
