@@ -7,6 +7,7 @@ with the next statement that gets from their queue, or when there is none with o
 from __future__ import annotations
 
 import logging
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -25,6 +26,7 @@ logger = logging.getLogger(__name__)
 _REMOVE: Final = "SELECT remove_messages($1, $2, $3, $4)"
 _TURNS: Final = 4  # of the event loop in which the next get may come that takes them along
 _AGAIN: Final = 1.0  # seconds until the next try when the database is away
+_SHARED = attrgetter("queue.shared")
 
 
 class Removals:
@@ -41,18 +43,15 @@ class Removals:
         part = unit.shared
         if unit.owner is not None or part is None or part.id is not None or unit.state != units.ACTIVE:
             return False
-        if part.placed or part.taken or unit.puts or unit.reports or not all(_shared(entry) for entry in unit.gets):
+        if part.placed or part.taken or unit.puts or unit.reports or not all(map(_SHARED, unit.gets)):
             return False
         entries = list(unit.gets)
         self._member.core.commit(unit)
         self._member.context.settle(unit, committed=True)
         for entry in entries:
-            self._add(entry)
-        return True
-
-    def _add(self, entry: Entry) -> None:
-        self._places.setdefault(entry.queue, []).append(entry.key)  # type: ignore[arg-type]  # it is shared
+            self._places.setdefault(entry.queue, []).append(entry.key)  # type: ignore[arg-type]  # it is shared
         self._start()
+        return True
 
     def again(self, queue: SharedQueue, places: list[int]) -> None:
         """These were not removed after all."""
@@ -107,7 +106,3 @@ class Removals:
                 self._places.setdefault(queue, []).extend(some)
             return False
         return True
-
-
-def _shared(entry: Entry) -> bool:
-    return entry.queue.shared

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -48,6 +49,8 @@ _GIVEN: Final = (
     "WHERE member = $1 AND epoch = $2 AND state = 2 AND token = ANY ($3::uuid[])"
 )
 _DEPTH, _OVERDUE = 0, -1  # what a row without a message says, in `number`
+_PLACE, _PERSISTENT = itemgetter("place"), itemgetter("persistent")
+_BYTES_MAX, _PATIENT = attrgetter("bytes_max"), attrgetter("patient")
 
 
 class _Line:
@@ -80,10 +83,11 @@ class Rounds:
                 line.served.discard(asker)
                 _raise(asker)
                 return
-        others: list[tuple[Asker, anyio.Event]] = []
-        while line.waiting and len(others) < AT_ONCE - 1:
-            others.append(line.waiting.popleft())
-        askers = [asker, *(other for other, _ in others)]
+        askers, events = [asker], []
+        while line.waiting and len(askers) < AT_ONCE:
+            other, event = line.waiting.popleft()
+            askers.append(other)
+            events.append(event)
         try:
             await self.serve(queue, question, askers)
         except MQError as error:
@@ -91,7 +95,7 @@ class Rounds:
                 each.error = each.error or error
         finally:
             line.served.update(askers[1:])
-            for _, event in others:
+            for event in events:
                 event.set()
             if line.waiting:
                 line.waiting.popleft()[1].set()  # it leads the next round, and is not among those served
@@ -112,7 +116,7 @@ class Rounds:
         for row in rows:
             if row["number"] == _DEPTH:
                 queue.depth = row["place"]
-        given.sort(key=_place)
+        given.sort(key=_PLACE)
         unclaimed = self._hand_out(queue, given, slots, joined, tokens)
         if unclaimed:
             await self._member.returns.unclaimed(
@@ -139,14 +143,14 @@ class Rounds:
             begun,
             tags,
         )
-        limits = min(asker.bytes_max for asker in joined), any(asker.patient for asker in joined)
+        limits = min(map(_BYTES_MAX, joined)), any(map(_PATIENT, joined))
         while True:
             removed = removals.take(queue)
 
             async def work(lane: Lane, removed: list[int] = removed) -> list[Any]:
                 first = lane.number, lane.turn, queue.name, queue.version, self._member.now()
                 rows = list(await lane.session.fetch(_GET, *first, *arguments, removed, *limits))
-                lane.lasting = any(row["persistent"] for row in rows)
+                lane.lasting = any(map(_PERSISTENT, rows))
                 return rows
 
             try:
@@ -234,8 +238,3 @@ def _nothing() -> None:
 def _raise(asker: Asker) -> None:
     if asker.error is not None and not asker.grants:
         raise asker.error
-
-
-def _place(row: Any) -> int:
-    place: int = row["place"]
-    return place
