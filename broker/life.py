@@ -51,12 +51,12 @@ class Life:
 
     @property
     def began(self) -> bool:
-        """Whether it has begun, and may be over."""
+        """True if it has begun; it may be over."""
         return self._task is not None
 
     @property
     def over(self) -> bool:
-        """Whether it has ended."""
+        """True if it has ended."""
         return self._task is not None and self._task.done()
 
     # For those who enter and leave
@@ -84,7 +84,7 @@ class Life:
             self._raise()
 
     def _adopted_by(self, host: asyncio.Task[Any] | None) -> None:
-        """What was awaited is entered: from now on there is a block to leave."""
+        """Enter what was awaited: from now on there is a block to leave."""
         if self.over or self._left.done():
             raise RuntimeError(f"{self.name} has ended: open another")
         if self._host is not None or host is None:

@@ -1,4 +1,4 @@
-"""A Celery task module moved over. Above each handler stands what it was; `docs/celery.md` goes through it.
+"""A Celery task module moved over. Above each handler stands what it was; `docs/how-to/celery.md` goes through it.
 
 Run it with `python examples/mail_tasks.py`. It needs no daemon and leaves nothing behind.
 """

@@ -1,4 +1,4 @@
-"""How many functions something calls: a measure of cost that no machine changes, nearer to time than `Steps`."""
+"""Count the functions that something calls: a measure of cost that no machine changes, nearer to time than `Steps`."""
 
 from __future__ import annotations
 

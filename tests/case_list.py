@@ -22,14 +22,14 @@ class CaseList:
     missing: Path
 
     def untold(self) -> list[str]:
-        """What no test tells."""
+        """Return the numbers that no test tells."""
         cases_page = script("cases_page")
         citations = map(cases_page.citations, cases_page.sources(cases_page.TESTS))
         told = {number for each in citations for test in each.by_test.values() for number in test}
         return [number for number in self.numbers if number not in told]
 
     def admitted(self) -> list[str]:
-        """What is written down as told by no test."""
+        """Return the numbers that are written down as told by no test."""
         return self.missing.read_text("utf-8").splitlines() if self.missing.exists() else []
 
     def main(self) -> None:

@@ -1,5 +1,5 @@
-"""What all tests share: coroutine tests run on asyncio; a PostgreSQL for those that ask for one; the suite runs in
-several processes, a file in one of them.
+"""The common part of all tests: coroutine tests run on asyncio; a PostgreSQL for those that ask for one; the suite runs
+in several processes, a file in one of them.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is left to the full run goes. In the processes of a run the longest comes first."""
+    """Drop what is left to the full run. In the processes of a run the longest comes first."""
     left = tiers.left_to_full(config, items)
     if left:
         config.hook.pytest_deselected(items=left)

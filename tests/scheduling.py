@@ -1,4 +1,4 @@
-"""How the suite's tests are dealt out to its processes: by the file, and on after one of them has died.
+"""Deal the suite's tests out to its processes: by the file, and on after one of them has died.
 
 What pytest-xdist brings gives the next process everything that the dead one ever had: what is done already, so that
 nothing comes back and the run waits for ever, and the test that killed it, which kills the next one.

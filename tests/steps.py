@@ -1,4 +1,4 @@
-"""How many steps something takes: a measure of cost that no machine changes."""
+"""Count the steps that something takes: a measure of cost that no machine changes."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def as_killed(path: Path, to: Path) -> Path:
 
 
 def _contents(path: Path) -> dict[str, bytes]:
-    """What the files of a directory hold, each read at a moment of its own."""
+    """Return what the files of a directory hold, each read at a moment of its own."""
     contents = {}
     for each in path.iterdir():
         with suppress(FileNotFoundError):  # the log of a database that was just removed

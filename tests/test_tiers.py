@@ -22,7 +22,7 @@ SYSTEMS += [("embedded", "shared"), ("tcp", "shared-two")]
 
 @dataclass(eq=False)
 class Item:
-    """What is asked of a test that was collected."""
+    """A collected test, as the tiers ask it."""
 
     nodeid: str
     params: dict[str, Any] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Which tests an ordinary run has: the quick tier by default, all of them with `--full`.
+"""The tests of an ordinary run: the quick tier by default, all of them with `--full`.
 
 The quick tier is run at each change, the full one before a release of what was changed. A file that is not named below
 is in both, wholly. So is a file or test that is named on the command line, in whichever tier: who names it wants it.
@@ -60,6 +60,7 @@ PARTS: Final = {
     "tests/examples/test_readme.py::test_every_link_leads_somewhere": WHOLE,
     "tests/examples/test_readme.py::test_the_first_lines_are_as_many_as_their_title_says": WHOLE,
     "tests/examples/test_readme.py::test_the_second_command_is_what_must_pass_before_a_change_lands": WHOLE,
+    "tests/examples/test_readme.py::test_the_readme_is_read_in_three_minutes": WHOLE,
     "tests/examples/test_sharing.py": NONE,
     "tests/handlers/test_a_thousand.py": NONE,
     "tests/handlers/test_any_mix.py::test_h13_1_the_sum_holds_for_ten_thousand_outcomes": NONE,
@@ -99,12 +100,12 @@ _ALWAYS: Final = ("embedded", "memory")
 
 
 def is_full(config: pytest.Config) -> bool:
-    """Whether all tests are run, or by their marker some that are in no quick run."""
+    """True if all tests are run, or by their marker some that are in no quick run."""
     return bool(config.option.full or _ASKED.search(config.option.markexpr))
 
 
 def is_quick(config: pytest.Config) -> bool:
-    """Whether something may be left out."""
+    """True if something may be left out."""
     return not (is_full(config) or all(".py" in each for each in config.args))
 
 
@@ -125,7 +126,7 @@ def _commit() -> str:
 
 
 def is_left_out(path: Path, config: pytest.Config) -> bool:
-    """Whether nothing below this path is in the run, so that it need not even be imported."""
+    """True if nothing below this path is in the run, so that it need not even be imported."""
     if is_full(config):
         return False
     name = path.relative_to(ROOT).as_posix() + "/" * path.is_dir() if path.is_relative_to(ROOT) else ""
@@ -133,7 +134,7 @@ def is_left_out(path: Path, config: pytest.Config) -> bool:
 
 
 def left_to_full(config: pytest.Config, items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """Those of the tests that this run leaves to the full one."""
+    """Return the tests that this run leaves to the full one."""
     if is_full(config):
         return []
     rotation = os.environ[ROTATION]

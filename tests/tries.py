@@ -1,4 +1,4 @@
-"""How many examples Hypothesis tries of a property."""
+"""The number of examples that Hypothesis tries of a property."""
 
 from __future__ import annotations
 

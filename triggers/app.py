@@ -221,8 +221,8 @@ class App:
         """`async with app.test() as t:` runs the app in a test: on a queue manager of its own in memory, with its
         workers in the test's event loop, on a clock that stands until the test moves it. See `triggers.testing`.
 
-        What chance there is comes of the seed. The app's own source is not used; an app of a module may run in many
-        tests at a time.
+        All chance comes from the seed. The app's own source is not used; an app of a module may run in many tests at a
+        time.
         """
         from triggers.testing import AppTest  # with the queue manager, which clients do not load
 
@@ -268,10 +268,10 @@ class App:
     async def request(self, q_name: str, body: object, *, timeout: float, type: type[T]) -> T: ...
     @verb
     async def request(self, q_name: str, body: object, *, timeout: float, type: Any = Any) -> Any:
-        """Put a request and wait for its reply, at most for `timeout` seconds; the reply as `type` says, by default as
-        it is in JSON, bytes where it is none.
+        """Put a request and wait for its reply, at most for `timeout` seconds. Return the reply as `type` says, by
+        default as its JSON says, or its bytes.
 
-        It is no part of any unit of work. A queue manager that is away is waited for in that time. Raises TimeoutError;
+        It is no part of any unit of work. It waits in that time for a queue manager that is away. Raises TimeoutError;
         RequestError when nobody could handle the request; UnreadableError for a reply that is not of `type`; MQError,
         CONNECTION_BROKEN (2009) when the connection is lost meanwhile: nothing is sent again.
         """

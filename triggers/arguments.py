@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Handed(Protocol):
-    """What arguments are made of: a delivery under a handler."""
+    """A delivery under a handler, from which arguments are made."""
 
     @property
     def messages(self) -> Sequence[Message]: ...
@@ -74,8 +74,8 @@ def _first(handed: Handed) -> Message:
 
 
 class Arguments(NamedTuple):
-    """How the arguments of a function are made of a delivery. `groups`: it takes whole groups. `connects`: it takes the
-    connection, which has to be made before.
+    """The binders that make the arguments of a function from a delivery. `groups`: it takes whole groups. `connects`:
+    it takes the connection, which has to be made before.
     """
 
     positional: tuple[Binder, ...]
@@ -87,8 +87,8 @@ class Arguments(NamedTuple):
 def arguments_of(
     function: Callable[..., Any], batch: int | None, names: Mapping[str, Any], tick: Binder | None = None
 ) -> Arguments:
-    """How to call a function. `names` are those known where it is defined, beside those of its module. `tick`, for
-    periodic work, makes its Tick; such a function need not look at its message.
+    """Return the binders for the arguments of a function. `names` are those known where it is defined, beside those of
+    its module. `tick`, for periodic work, makes its Tick; such a function need not look at its message.
 
     Raises TypeError, whose text begins with the place, and NameError for what is not defined yet.
     """
@@ -203,13 +203,13 @@ class _Signature:
 
 
 def in_thread(function: Any) -> bool:
-    """Whether a function is a plain one, which runs in a thread."""
+    """True if a function is a plain one, which runs in a thread."""
     call = function if iscoroutinefunction(function) or isinstance(function, partial) else type(function).__call__
     return not iscoroutinefunction(function.func if isinstance(function, partial) else call)
 
 
 def place(function: Any) -> str:
-    """Where a function is, for people: `shop.orders.ship (shop/orders.py, line 12)`."""
+    """Return the place of a function, for people: `shop.orders.ship (shop/orders.py, line 12)`."""
     function = getattr(function, "func", function)
     code = getattr(function, "__code__", None)
     where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""

@@ -1,4 +1,4 @@
-"""What a handler may ask to be told of its attempt."""
+"""The attempt that a handler is told of when it asks."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ class Attempt:
 
     @property
     def last(self) -> bool:
-        """Whether a failure makes a dead letter."""
+        """True if a failure makes a dead letter."""
         return 0 < self.limit <= self.number

@@ -60,7 +60,7 @@ class SyncApp:
 
 
 def _done(session: Session, coroutine: Coroutine[Any, Any, T]) -> T:
-    """What a coroutine of a session returns, which this thread waits for."""
+    """Run a coroutine of a session, while this thread waits, and return its result."""
     handler = portal_here()
     if handler is None or handler.loop is session.portal.loop:
         return (handler or session.portal).call(coroutine)

@@ -27,7 +27,7 @@ TYPE: Final = "type"
 
 JSON: Final = "application/json"
 ERRORS_TOLD: Final = 3
-"""How many of what is wrong with a body is told."""
+"""The number of errors in a body that are told."""
 
 _STRING: Final = str(MQFMT.STRING)
 _UTF_8: Final = 1208
@@ -78,7 +78,7 @@ def written(body: object) -> Written:
 
 
 def reader(annotation: Any) -> Reader:
-    """What reads the body of a message as an annotation says; it raises UnreadableError.
+    """Return a reader of the body of a message, by an annotation; it raises UnreadableError.
 
     Raises TypeError for an annotation that has no form, NameError for one that names what is not defined yet.
     """

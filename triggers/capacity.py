@@ -1,4 +1,4 @@
-"""How many handlers may run: in all, and for one queue."""
+"""The capacity for handlers that run: in all, and for one queue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Capacity:
         self._alone: dict[str, set[asyncio.Event]] = {}
 
     def room(self, q_name: str) -> int:
-        """How many more handlers of a queue may be started."""
+        """Return the number of handlers of a queue that may still be started."""
         running = self.by_queue.get(q_name, 0)
         free = self._max_tasks - self._kept - self.total
         if not running and self.total < self._max_tasks:

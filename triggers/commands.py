@@ -65,12 +65,12 @@ class Commands:
 
 
 def in_background(trigger: MQTM) -> bool:
-    """Whether the monitor is not to wait for the command."""
+    """True if the monitor is not to wait for the command."""
     return _IN_BACKGROUND.search(trigger.env_data) is not None
 
 
 def command_string(trigger: MQTM, argument: MQTMC2) -> bytes:
-    """What the shell is given. Raises ValueError for a NUL in it, which no argument of a command can have."""
+    """Return the line for the shell. Raises ValueError for a NUL in it, which no argument of a command can have."""
     quoted = _LIVE.sub(rb"\\\g<0>", bytes(argument))
     env_data = _IN_BACKGROUND.sub("", trigger.env_data).rstrip()
     line = b'%b "%b" %b' % (trigger.appl_id.encode(), quoted, env_data.encode())

@@ -1,4 +1,4 @@
-"""Where the connections of the monitor and of its handlers come from, and how one learns that there will be no more."""
+"""Make the connections of the monitor and of its handlers, and tell when there will be no more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENDED: Final = frozenset(
 
 
 class Manager(Protocol):
-    """What is needed of a queue manager in this process: `broker.QueueManager` is one."""
+    """A queue manager in this process, as it is needed here: `broker.QueueManager` is one."""
 
     @property
     def clock(self) -> Clock: ...

@@ -197,7 +197,9 @@ def _number(field: _Field, text: str) -> int:
 
 
 def _shown(local: datetime) -> Iterator[int]:
-    """When the clock shows a time: at one instant, two where it is set back, none where it leaves the time out."""
+    """Yield the instants at which the clock shows a time: two where it is set back, none where it leaves the time
+    out.
+    """
     for fold in (0, 1):
         instant = local.replace(fold=fold).astimezone(UTC)
         if _clock(instant, local) == local.replace(tzinfo=None):
@@ -222,5 +224,5 @@ def _once(local: datetime) -> int:
 
 
 def _clock(instant: datetime, local: datetime) -> datetime:
-    """What the clock of a place shows at an instant."""
+    """Return the time that the clock of a place shows at an instant."""
     return instant.astimezone(local.tzinfo).replace(tzinfo=None)

@@ -133,7 +133,7 @@ async def _one(connection: Connection, command: str) -> Mapping[str, Any]:
 
 
 def _fault(name: str, queue: Mapping[str, Any]) -> str:
-    """Why a queue cannot be served, and what would change that; "" if it can be."""
+    """Return the reason why a queue cannot be served, and what would change that; "" if it can be."""
     kind = str(queue["TYPE"])
     if kind == "QALIAS":
         return f"it is an alias: serve the queue that it stands for, {queue.get('TARGET') or queue.get('TARGQ')}"

@@ -47,7 +47,7 @@ _GONE: Final = frozenset({MQRC.UNKNOWN_OBJECT_NAME, MQRC.Q_DELETED})
 
 @dataclass(slots=True)
 class Shared:
-    """What the generations of one monitor have in common, and what one hands on to the next."""
+    """The state that the generations of one monitor share, and that one hands on to the next."""
 
     tasks: TaskGroup
     starts: TriggerStarts
@@ -60,7 +60,7 @@ class Shared:
     throttle_delay: float
     unserved: Unserved
     cuir: HandlerFunction | None = None
-    """What serves queues that name no process."""
+    """The handler for queues that name no process."""
     stopping: bool = False
     last_q_name: str = ""
     """The queue that started something last. A pass begins behind it: else caps would favour the first names."""
@@ -110,7 +110,7 @@ class Generation:
         self._waiting = None
 
     async def _pass(self) -> bool:
-        """Go round the queues once; tell whether anything was started."""
+        """Go round the queues once. True if anything was started."""
         self._at_cap = self._news = False
         any_started = False
         for queue, handler in self._served(await self._shared.starts.pending()):

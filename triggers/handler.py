@@ -89,7 +89,7 @@ class Handler:
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """The place of its function, for people."""
         return place(self.function)
 
     def complete(self) -> Handler:

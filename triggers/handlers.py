@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from triggers.process import HandlerFunction
 
 _REASON_BYTES: Final = 1024
-"""How much of the text of an exception is told."""
+"""The bytes of an exception's text that are told."""
 
 
 class HandlerImportError(ImportError):
@@ -69,7 +69,7 @@ class Handlers:
 
 
 def modules_or_names(given: Iterable[ModuleType | str]) -> tuple[ModuleType | str, ...]:
-    """What handlers were given as. Raises TypeError for what is no list of modules or dotted names."""
+    """Return the handlers as they were given. Raises TypeError for what is no list of modules or dotted names."""
     if isinstance(given, str | ModuleType):
         raise TypeError(f"handlers takes a list of modules or dotted names: [{given!r}]")
     modules = tuple(given)
@@ -107,7 +107,7 @@ def candidates(module: ModuleType) -> Iterator[tuple[str, HandlerFunction]]:
 
 
 def place(function: HandlerFunction) -> str:
-    """Where a function is, for people: `shop.orders:on_message (shop/orders.py, line 12)`."""
+    """Return the place of a function, for people: `shop.orders:on_message (shop/orders.py, line 12)`."""
     code = getattr(function, "__code__", None)
     where = f" ({code.co_filename}, line {code.co_firstlineno})" if code else ""
     return f"{function.__module__}:{getattr(function, '__qualname__', function)}{where}"

@@ -60,7 +60,7 @@ from triggers.launch import stopped
 from triggers.lifetime import Lifetime, check_least
 from triggers.loadset import Loadset
 from triggers.poison import PoisonGuard
-from triggers.retries import RETRY_MAX, RETRY_MIN
+from triggers.retries import RETRY_MIN, RetryDelays
 from triggers.trigger_messages import Unserved, trigger_of
 
 if TYPE_CHECKING:
@@ -104,9 +104,9 @@ class InitiationStatistics:
     waiting: int
     """Trigger messages whose handlers failed and that wait to be tried again."""
     loads: int = 0
-    """How many times changed handler modules were loaded while the monitor ran."""
+    """The number of times that changed handler modules were loaded while the monitor ran."""
     load_error: str = ""
-    """Why changed handler modules do not load; empty when there is nothing wrong."""
+    """The reason why changed handler modules do not load; empty when there is nothing wrong."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class InitiationMonitor(Lifetime):
         self._capacity = Capacity(sys.maxsize, sys.maxsize)
         self._in_background = asyncio.Semaphore(commands.max_background if commands else 1)
         self._load_at = 0.0
-        self._delays: dict[str, float] = {}  # the next wait of each queue whose handlers failed last
+        self._delays = RetryDelays()
         self._again: Counter[str] = Counter()  # trigger messages that wait to be tried again, by queue
         self._one_is_enough: set[str] = set()  # of these queues, whose trigger type is not EVERY
         self._fault: MQError | None = None
@@ -332,14 +332,14 @@ class InitiationMonitor(Lifetime):
                 raise
             await self._handler_failed(trigger, slot, message, guard, error)
         else:
-            self._delays.pop(q_name, None)
+            self._delays.succeeded(q_name)
         finally:
             self._capacity.release(q_name)
 
     async def _call(self, handler: HandlerFunction, trigger: MQTM, guard: PoisonGuard) -> None:
         connection = await connected(self._source, trigger.process_name)
         connection.before_backout = partial(self._capacity.alone, trigger.q_name, self._clock, RETRY_MIN)
-        guard.watch(connection)
+        connection.guard = guard
         async with connection:
             await called(handler, trigger.to_tmc2(connection.q_mgr_name), connection)
 
@@ -359,8 +359,7 @@ class InitiationMonitor(Lifetime):
         if await guard.bury(self._source, trigger.process_name):
             then = "what has reached BOTHRESH is moved"
         else:
-            delay = self._delays.get(q_name, RETRY_MIN)
-            self._delays[q_name] = min(2 * delay, RETRY_MAX)
+            delay = self._delays.failed(q_name)
             then = f"it is started again in {delay:.1f} s"
             await self._look_at_type(slot, q_name)
             self._again[q_name] += 1
@@ -372,7 +371,7 @@ class InitiationMonitor(Lifetime):
         )  # fmt: skip
 
     async def _look_at_type(self, slot: _Slot, q_name: str) -> None:
-        """Find out whether a queue needs each of its trigger messages."""
+        """Find out if a queue needs each of its trigger messages."""
         self._one_is_enough.discard(q_name)
         with suppress(MQError):
             async with slot.connection.open(q_name, MQOO.INQUIRE) as queue:

@@ -95,7 +95,7 @@ class Launcher:
         if connection is None:
             return False
         connection.before_backout = partial(self._capacity.alone, start.trigger.q_name, self._clock, RETRY_MIN)
-        guard.watch(connection)
+        connection.guard = guard
         async with connection:
             await called(handler, start.trigger, connection)
         return True
@@ -134,5 +134,5 @@ class Launcher:
 
 
 def stopped() -> bool:
-    """Whether the calling task has been cancelled by the monitor, or with it."""
+    """True if the calling task has been cancelled by the monitor, or with it."""
     return anyio.current_effective_deadline() == -math.inf

@@ -1,4 +1,4 @@
-"""What apps and monitors have in common: a life between entering and leaving their context, in one task group."""
+"""The lifetime of apps and monitors: between entering and leaving their context, in one task group."""
 
 from __future__ import annotations
 

@@ -71,9 +71,9 @@ class Loadset:
 
     def __init__(self, given: Iterable[ModuleType | str]) -> None:
         self.loads = 0
-        """How many times changed modules were loaded."""
+        """The number of times that changed modules were loaded."""
         self.error = ""
-        """Why the modules that have changed are not those that serve; empty when they are."""
+        """The reason why the modules that have changed are not those that serve; empty when they are."""
         self.given = modules_or_names(given)
         self._names = [each for each in self.given if isinstance(each, str)]
         self._own = frozenset(name.partition(".")[0] for name in self._names) - _SHARED
@@ -147,7 +147,7 @@ class Loadset:
 
 
 def fingerprint(path: str) -> Fingerprint:
-    """What tells one state of a file from another."""
+    """Return a value that tells one state of a file from another."""
     try:
         status = os.stat(path)
     except OSError:

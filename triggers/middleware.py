@@ -1,4 +1,4 @@
-"""What is called round every handler of an app (handlers rules 13.3, 13.4).
+"""Middleware that runs round every handler of an app (handlers rules 13.3, 13.4).
 
     class Audited(Middleware):
         async def before(self, delivery: Delivery) -> None: ...
@@ -57,7 +57,7 @@ class Delivery:
 
     @property
     def attempt(self) -> Attempt:
-        """Which attempt this is."""
+        """The attempt of this delivery."""
         return self._run.attempt
 
     @property
@@ -92,7 +92,7 @@ class Middleware:
 
 
 def around(middleware: Sequence[Middleware]) -> Around | None:
-    """What is to be called round a handler; None where there is nothing to call."""
+    """Return the call to make round a handler; None where there is nothing to call."""
     if not middleware and not tracing.in_use():
         return None
 

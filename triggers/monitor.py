@@ -70,9 +70,11 @@ class TriggerStatistics:
     swept: int = 0
     """Starts that were missing, and were made by a sweep, so far."""
     loads: int = 0
-    """How many times changed handler modules were loaded while the monitor ran."""
+    """The number of times that changed handler modules were loaded while the monitor ran."""
     load_error: str = ""
-    """Why changed handler modules do not load, while those loaded before go on; empty when there is nothing wrong."""
+    """The reason why changed modules do not load, while those loaded before go on; empty when there is nothing
+    wrong.
+    """
 
 
 class TriggerMonitor(Lifetime):

@@ -32,7 +32,7 @@ FULL_INTERVAL: Final = 10.0
 _BRIEF_BYTES: Final = 1024
 
 KEPT: Final = 1000
-"""How many different exceptions are told apart."""
+"""The number of exceptions that are told apart."""
 
 LEVELS: Final[Mapping[str, int]] = {
     "done": logging.DEBUG,
@@ -45,7 +45,7 @@ LEVELS: Final[Mapping[str, int]] = {
     "dead": logging.ERROR,
     "held": logging.ERROR,
 }
-"""What may become of a delivery, and how loud that is said.
+"""The outcomes of a delivery, and the level at which each is logged.
 
 `refused`: the handler has returned, and the queue manager could not commit; it tries again. `held` is a dead letter
 that cannot be moved yet, `unknown` an outcome that the queue manager has not told: the line was cut, its word holds.
@@ -64,7 +64,7 @@ _WITH_TRACEBACK: Final = ("dead", "held")
 
 
 class Ended(NamedTuple):
-    """How a delivery ended. `waited` and `ran` are seconds, `next_at` in seconds since 1970 (0: never), `limit` is the
+    """The end of a delivery. `waited` and `ran` are seconds, `next_at` in seconds since 1970 (0: never), `limit` is the
     number of the last attempt (0: there is none).
     """
 
@@ -79,13 +79,13 @@ class Ended(NamedTuple):
     next_at: float = 0.0
     error: BaseException | None = None
     messages: int = 1
-    """How many there were, of a batch or a group."""
+    """The number of messages, of a batch or a group."""
     failed: int = 0
-    """How many of them failed alone."""
+    """The number of them that failed alone."""
 
 
 def ended(run: Run, settlement: Settlement, settled: Settled | None) -> Ended:
-    """How the delivery of a run ended, by what the queue manager answered; None: it has not."""
+    """Return the end of the delivery of a run, by the queue manager's answer; None: it has not ended."""
     handler, delivered = run.server.handler, run.delivered
     next_at, error = 0.0, run.error
     if settled is None:
@@ -115,7 +115,7 @@ def ended(run: Run, settlement: Settlement, settled: Settled | None) -> Ended:
 
 
 class _Shown:
-    """When an exception was last shown in full, and how many times it was not since."""
+    """The time at which an exception was last shown in full, and how many times it was not since."""
 
     __slots__ = ("at", "unshown")
 

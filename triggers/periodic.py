@@ -36,7 +36,7 @@ TURN_RETRY: Final = Retry(None, (1.0, 60.0), crashes=1_000_000_000)
 
 REGISTER_TRIES: Final = 300
 REGISTER_PAUSE: Final = 0.1
-"""How often, and every how many seconds, a registration is tried while the schedule message is in other hands."""
+"""The number of tries, and the seconds between them, of a registration while the schedule message is in other hands."""
 
 _BUSY: Final = frozenset({MQRC.NO_MSG_AVAILABLE, MQRC.OBJECT_IN_USE})
 
@@ -160,7 +160,7 @@ async def register(connection: Connection, work: Periodic, clock: Clock) -> None
 
 
 async def _registered(connection: Connection, work: Periodic, now: float) -> bool:
-    """Whether the schedule is as the code has it now; else somebody else has its message in his hands."""
+    """Bring the schedule to what the code has now; False if somebody else has its message in his hands."""
     schedule = work.schedule
     at = now if work.at_once else schedule.timetable().after(now)
     options = MQOO.BROWSE | MQOO.INPUT_SHARED | MQOO.FAIL_IF_QUIESCING

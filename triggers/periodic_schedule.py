@@ -68,7 +68,7 @@ class Run(NamedTuple):
 
 
 class Due(NamedTuple):
-    """What becomes of a schedule message that was taken: the runs to put, the instant of the next one, and how many
+    """The outcome of a schedule message that was taken: the runs to put, the instant of the next one, and how many
     instants were missed.
     """
 
@@ -79,8 +79,8 @@ class Due(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """What the code says of a periodic function: `every` so many seconds with `offset`, or at the instants of `cron` in
-    the zone `tz`.
+    """The schedule of a periodic function in the code: `every` so many seconds with `offset`, or at the instants of
+    `cron` in the zone `tz`.
 
     Raises ValueError for what names no instants.
     """
@@ -112,7 +112,7 @@ class Schedule:
         return schedule_q_name(self.app, self.function)
 
     def due(self, at: float, now: float) -> Due:
-        """What to do `now` that the instant `at` has come. One that was released early has come."""
+        """Return what to do `now` that the instant `at` has come. One that was released early has come."""
         timetable = self.timetable()
         missed = _missed(timetable, at, now)
         if not missed:
@@ -134,7 +134,7 @@ class Schedule:
         return json.dumps({"app": self.app, "function": self.function, "tz": self.tz, **_run_fields(run)})
 
     def words(self) -> str:
-        """What it says, for people."""
+        """Return the schedule in words, for people."""
         if self.cron:
             return f"cron {self.cron} {self.tz}"
         return f"every {in_units(self.every)}" + (f" offset {in_units(self.offset)}" if self.offset else "")
@@ -162,7 +162,7 @@ def _missed(timetable: Timetable, at: float, now: float) -> list[float]:
 
 
 def read_schedule(data: bytes) -> tuple[Schedule, float]:
-    """What a schedule message says, and the instant it waits for. Raises ValueError for any other message."""
+    """Unpack a schedule message: the schedule and the instant it waits for. Raises ValueError for any other message."""
     fields = _object(data, "schedule message")
     try:
         at = float(fields.pop("at"))
@@ -172,7 +172,7 @@ def read_schedule(data: bytes) -> tuple[Schedule, float]:
 
 
 def read_tick(data: bytes) -> Tick:
-    """What a run message tells the function. Raises ValueError for any other message."""
+    """Unpack the tick in a run message. Raises ValueError for any other message."""
     fields = _object(data, "run message")
     try:
         zone = ZoneInfo(fields.get("tz", "UTC"))

@@ -40,7 +40,7 @@ FORMS: Final = (
     "str, int, float, bool, None, bytes, datetime, date, time, timedelta, UUID, Decimal, Enum, Literal, dataclass, "
     "TypedDict, pydantic model, list, tuple and dict of these, unions of these, Any"
 )
-"""What a body may be made of, for the texts of errors."""
+"""The forms of a body, for the texts of errors."""
 
 _NONE: Final = type(None)
 _KINDS: Final = {
@@ -102,7 +102,7 @@ _ENCODER: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separato
 
 
 def is_model(kind: object) -> bool:
-    """Whether a class is a model of pydantic 2, told without importing that."""
+    """True if a class is a model of pydantic 2; found out without importing that."""
     return isinstance(kind, type) and hasattr(kind, "__pydantic_core_schema__") and hasattr(kind, "model_validate_json")
 
 
@@ -128,7 +128,7 @@ def bare(annotation: Any) -> Any:
 
 
 def converter(annotation: Any) -> Converter:
-    """What makes the value that an annotation says of a plain one; it raises Misfit.
+    """Return a converter from plain values to those of the annotation; it raises Misfit.
 
     Raises TypeError, which names the part of the annotation that has no form, and NameError for a name that is not
     defined yet.
@@ -236,7 +236,7 @@ class _Compiler:
 
 
 def _is_required(kind: Any, name: str, hint: object) -> bool:
-    """Whether a TypedDict must have this field; it cannot tell itself where its annotations were text."""
+    """True if a TypedDict must have this field; it cannot tell itself where its annotations were text."""
     while get_origin(hint) is Annotated:
         hint = get_args(hint)[0]
     said = get_origin(hint)
@@ -280,7 +280,7 @@ def _bytes(value: object) -> object:
 
 
 def _read_by(read: Callable[[Any], object], kinds: tuple[type, ...], what: str, value: object) -> object:
-    """What `read` makes of text, or of the other kinds that it takes."""
+    """Convert text, or a value of the other kinds, by `read`."""
     if type(value) not in kinds:
         _wrong(what, value)
     try:

@@ -26,27 +26,21 @@ logger = logging.getLogger(__name__)
 
 
 class PoisonGuard:
-    """Looks at what a handler gets through its connection."""
+    """The guard of a handler's connection: it looks at what the handler gets through it."""
 
     def __init__(self) -> None:
-        self._connection: Connection | None = None
         self._got: list[Message] = []  # since the last commit
 
-    def watch(self, connection: Connection) -> None:
-        """Be the guard of the handler's connection."""
-        self._connection = connection
-        connection.guard = self
-
-    async def admits(self, message: Message) -> bool:
-        """Whether the handler is given this message; otherwise it is moved in its unit of work (2)."""
+    async def admits(self, connection: Connection, message: Message) -> bool:
+        """True if the handler is given this message; otherwise it is moved in its unit of work (2)."""
         self._got.append(message)
-        if not message.backout_count or self._connection is None:
+        if not message.backout_count:
             return True
-        threshold, target = await limits(self._connection, message.resolved_q_name)
-        return not (0 < threshold <= message.backout_count and await _moved(self._connection, message, target))
+        threshold, target = await limits(connection, message.resolved_q_name)
+        return not (0 < threshold <= message.backout_count and await _moved(connection, message, target))
 
     def committed(self) -> None:
-        """What was got is gone."""
+        """Forget the messages that were got: they are gone."""
         self._got.clear()
 
     async def bury(self, source: Manager | Connection, appl_name: str) -> int:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from triggers.handler import Handler, HandlerOptions
 
 TriggerMessage: TypeAlias = MQTMC2
-"""What a handler is told: the queue, the process definition, and their data. `bytes(trigger)` is the MQTMC2."""
+"""The argument of a handler: the queue, the process definition, and their data. `bytes(trigger)` is the MQTMC2."""
 
 HandlerFunction: TypeAlias = "Callable[[TriggerMessage, Connection], object]"
 
@@ -98,7 +98,7 @@ def _delivery(function: Callable[..., object], name: str, deliver: str, options:
 
 
 def delivery_of(function: object, process_name: str) -> Handler | None:
-    """How the messages of a process are delivered to a function; None: it is started with the trigger message."""
+    """Return the handler to which messages of a process are delivered; None: it is started with the trigger message."""
     deliveries: dict[str, Handler] = getattr(function, _DELIVERIES, {})
     return deliveries.get(process_name) or next(iter(deliveries.values()), None)
 

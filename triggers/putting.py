@@ -1,10 +1,11 @@
-"""What an app puts: in the unit of work of the handler that puts, or outside any (handlers rules 1.6, 3, 4.3, 8.3)."""
+"""Puts of an app: in the unit of work of the handler that puts, or outside any (handlers rules 1.6, 3, 4.3, 8.3)."""
 
 from __future__ import annotations
 
 import logging
 import math
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypedDict
 
 from broker.mqi import (
@@ -22,7 +23,7 @@ from broker.mqi import (
     ObjectDescriptor,
     Outcome,
 )
-from triggers.bodies import written
+from triggers.bodies import Written, written
 from triggers.requests import report_ids
 from triggers.run import current
 from triggers.tracing import with_context
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from datetime import datetime, timedelta
 
     from broker import Clock, Connection, PutResult
-    from triggers.bodies import Written
     from triggers.run import Run
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ _TERMS: Final = ("delay", "deliver_at", "key", "window")
 
 
 class Owner(Protocol):
-    """What puts need of the session of an app."""
+    """The session of an app, as puts need it."""
 
     clock: Clock
 
@@ -99,7 +99,7 @@ class Puts:
     async def put(self, q_name: str, body: object, options: PutOptions) -> PutResult:
         """Put a message. Raises TypeError and ValueError before anything is sent, MQError."""
         form = written(body)
-        md = described(form, options)
+        md = described(form, options) if options else _plain(form.format, form.ccsid)
         properties = with_context({**(form.properties or {}), **(options.get("properties") or {})})
         terms = _terms(options)
         connection, unit = await self._connection(options)
@@ -224,6 +224,12 @@ class Puts:
 
 def _terms(options: PutOptions) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name in _TERMS}
+
+
+@lru_cache
+def _plain(format: str, ccsid: int) -> MessageDescriptor:
+    """The descriptor of messages put without options: one for all, so that the queue manager knows the next again."""
+    return described(Written(b"", format, ccsid), {})
 
 
 def described(form: Written, options: PutOptions) -> MessageDescriptor:

@@ -53,7 +53,7 @@ async def evermq_app(request: pytest.FixtureRequest) -> AsyncIterator[AppTest]:
 
 
 def _named(name: str) -> object:
-    """What `module:name` names. Raises pytest.UsageError."""
+    """Return the object that `module:name` names. Raises pytest.UsageError."""
     from importlib import import_module
 
     from triggers import App

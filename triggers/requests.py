@@ -75,7 +75,7 @@ class Requests:
         self._starting = asyncio.Lock()
 
     def __len__(self) -> int:
-        """How many wait for their replies."""
+        """Return the number of requests that wait for their replies."""
         return len(self._open)
 
     async def request(

@@ -1,4 +1,4 @@
-"""What becomes of the starts whose handlers fail: they are held back, and tried again later and later.
+"""Hold back the starts of queues whose handlers fail, and try them again later and later.
 
 A handler that fails at once would be started again at once, for ever: its message is back on the queue, and on a queue
 of trigger type FIRST the close after it is an event of its own. So it is the queue that waits, with all its starts:
@@ -29,6 +29,25 @@ RETRY_MAX: Final = 60.0
 """Seconds that it waits at most. When it did not fail for so long after a wait, it begins anew."""
 
 
+class RetryDelays:
+    """The delays of a queue after failures: `RETRY_MIN` seconds, then each time twice as long, up to `RETRY_MAX`, until
+    a handler of it succeeds.
+    """
+
+    def __init__(self) -> None:
+        self._next: dict[str, float] = {}
+
+    def failed(self, q_name: str) -> float:
+        """The seconds to wait after this failure."""
+        delay = self._next.get(q_name, RETRY_MIN)
+        self._next[q_name] = min(2 * delay, RETRY_MAX)
+        return delay
+
+    def succeeded(self, q_name: str) -> None:
+        """The next wait is a short one."""
+        self._next.pop(q_name, None)
+
+
 def _nothing() -> None: ...
 
 
@@ -38,8 +57,7 @@ class _Failing:
 
     waits: bool = False
     due: float = 0.0
-    """When the wait ends, on the monotonic clock."""
-    next_wait: float = RETRY_MIN
+    """The end of the wait, on the monotonic clock."""
     starts: list[TriggerStart] = field(default_factory=list)
     cancel_timer: Callable[[], None] = _nothing
     """Cancels what ends the wait or, when it is over, forgets the queue."""
@@ -51,15 +69,16 @@ class Retries:
     def __init__(self, clock: Clock, resume: Callable[[], None]) -> None:
         self._clock = clock
         self._resume = resume
+        self._delays = RetryDelays()
         self._failing: dict[str, _Failing] = {}
 
     @property
     def held_back(self) -> dict[str, int]:
-        """How many starts are held back, for each queue that has any."""
+        """The number of starts that are held back, for each queue that has any."""
         return {q_name: len(failing.starts) for q_name, failing in self._failing.items() if failing.starts}
 
     def waits(self, q_name: str) -> bool:
-        """Whether nothing may be started for this queue now."""
+        """True if nothing may be started for this queue now."""
         failing = self._failing.get(q_name)
         return failing is not None and failing.waits
 
@@ -70,18 +89,16 @@ class Retries:
         failing = self._failing.setdefault(q_name, _Failing())
         failing.starts.append(start)
         if not failing.waits:
-            failing.waits, failing.due = True, now + failing.next_wait
-            self._after(failing, failing.next_wait, partial(self._try_again, q_name))
-            failing.next_wait = min(2 * failing.next_wait, RETRY_MAX)
+            delay = self._delays.failed(q_name)
+            failing.waits, failing.due = True, now + delay
+            self._after(failing, delay, partial(self._try_again, q_name))
         return failing.due - now
 
     def succeeded(self, q_name: str) -> None:
         """A handler of this queue has done its work: the next wait is a short one."""
+        self._delays.succeeded(q_name)
         failing = self._failing.get(q_name)
-        if failing is None:
-            return
-        failing.next_wait = RETRY_MIN
-        if not failing.waits:
+        if failing is not None and not failing.waits:
             failing.cancel_timer()
             del self._failing[q_name]
 
@@ -101,6 +118,7 @@ class Retries:
         self._resume()
 
     def _forget(self, q_name: str) -> None:
+        self._delays.succeeded(q_name)
         del self._failing[q_name]
 
     def _after(self, failing: _Failing, wait: float, callback: Callable[[], None]) -> None:

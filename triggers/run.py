@@ -11,8 +11,11 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import traceback
 from contextvars import ContextVar
+from functools import partial
+from inspect import iscoroutine
 from itertools import dropwhile
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -22,7 +25,7 @@ from broker import Portal, SyncConnection
 from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement, tail, text_of, traceback_of
 from triggers.attempt import Attempt
 from triggers.bodies import UnreadableError
-from triggers.unawaited import attempt, watched
+from triggers.unawaited import Watched, attempt
 from triggers.verdicts import BatchError, Later, Reject
 
 if TYPE_CHECKING:
@@ -41,7 +44,7 @@ OVERDUE_INTERVAL: Final = 60.0
 """Seconds between two records about a handler that goes on after its end was decided."""
 
 ERROR_BYTES: Final = 1024
-"""How much of an exception's text is kept with the message."""
+"""The bytes of an exception's text that are kept with the message."""
 
 
 current: ContextVar[Run | None] = ContextVar("evermq_run", default=None)
@@ -52,30 +55,30 @@ _PACKAGE: Final = __name__.partition(".")[0]
 
 
 class Timer(Protocol):
-    """What `Clock.call_later` returns."""
+    """A timer, as `Clock.call_later` returns it."""
 
     def cancel(self) -> None: ...
 
 
 class Server(Protocol):
-    """What a run needs of who serves its queue."""
+    """The server of a queue, as a run needs it."""
 
     handler: Handler
     clock: Clock
     limiter: CapacityLimiter
     owner: object
-    """Whose `put` joins the unit of a delivery: the session of an app."""
+    """The session of an app: its `put` joins the unit of a delivery."""
     app: object
     around: Callable[[Run, Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]] | None
-    """What is called round a handler, inside the timeout and the unit of work."""
+    """The call round a handler, inside the timeout and the unit of work."""
 
     @property
     def cancelled(self) -> bool:
-        """Whether the task of the server has been cancelled, and with it its runs."""
+        """True if the task of the server has been cancelled, and with it its runs."""
 
     @property
     def crashed(self) -> bool:
-        """Whether a handler has ended the event loop: who it was, the queue manager finds out."""
+        """True if a handler has ended the event loop: the queue manager finds out which."""
 
     async def connect(self, delivered: Delivered) -> Connection: ...
     async def reply(self, run: Run, value: object) -> None: ...
@@ -137,7 +140,7 @@ class Run:
         assert self._connection is not None
         if self.portal is not None:
             return SyncConnection(self._connection, self.portal)
-        return self._connection.watched(lambda made, caller: watched(made, caller, self))
+        return self._connection.watched(partial(Watched, self))
 
     def unreadable(self, place: int, error: UnreadableError) -> None:
         """The message at this place of a batch cannot be read: it fails alone."""
@@ -269,7 +272,7 @@ class Run:
         return value
 
     def _raised(self, error: BaseException) -> None:
-        """What a handler has raised decides the outcome, unless that is decided."""
+        """Decide the outcome by the exception of the handler, unless it is decided."""
         if self.decided is not None:
             return
         if isinstance(error, asyncio.CancelledError) and self.server.cancelled:
@@ -318,7 +321,7 @@ class Run:
         self.server.settle(self, settlement)
 
     def _end_calls(self) -> None:
-        """What its thread waits for does not come any more."""
+        """End the calls that its thread waits for: their answers do not come any more."""
         if self.portal is not None:
             self.portal.end()
 
@@ -358,7 +361,7 @@ class Run:
         return tuple((place, Failure(type(error).__name__, _text(error))) for place, error in self._unread.items())
 
     def _places(self) -> list[int]:
-        """Where in the batch the messages stand that the handler was given."""
+        """Return the places in the batch of the messages that the handler was given."""
         unread = self._unread or {}
         return [place for place in range(len(self.messages)) if place not in unread]
 
@@ -382,7 +385,7 @@ _ENDS: Final[Mapping[int, str]] = {
 
 
 def failure_of(error: BaseException, traceback_bytes: int) -> Failure:
-    """What is kept of an exception with a message: its type, its text, the end of its traceback."""
+    """Return the part of an exception that is kept with a message: its type, its text, the end of its traceback."""
     text = ""
     if traceback_bytes:
         trace = error.__traceback__
@@ -393,7 +396,7 @@ def failure_of(error: BaseException, traceback_bytes: int) -> Failure:
 
 
 def _is_own(frame: FrameType) -> bool:
-    """Whether this package calls the handler here, with middleware round it or without."""
+    """True if this package calls the handler here, with middleware round it or without."""
     return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE
 
 
@@ -402,11 +405,15 @@ def _text(error: BaseException) -> str:
 
 
 def _waits_at(task: asyncio.Task[None]) -> str:
-    """Where a task waits, as a traceback: the handler, and what it awaits, down to what is not a coroutine."""
+    """Return where a task waits as a traceback: the handler, and what it awaits, down to what is not a coroutine."""
     frames = []
     awaited: Any = task.get_coro()
-    while (frame := getattr(awaited, "cr_frame", None)) is not None:
-        frames.append((frame, frame.f_lineno))
-        awaited = awaited.cr_await
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None)
+        if frame is not None:
+            frames.append((frame, frame.f_lineno))
+            awaited = awaited.cr_await
+        else:  # an `__await__` stands between, such as that of a watched call
+            awaited = next(filter(iscoroutine, gc.get_referents(awaited)), None)
     theirs = dropwhile(lambda each: _is_own(each[0]), frames)
     return "".join(traceback.StackSummary.extract(theirs).format())

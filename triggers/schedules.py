@@ -97,7 +97,7 @@ async def _listed(connection: Connection, q_name: str, queues: dict[str, dict[st
 
 
 async def _read(connection: Connection, q_name: str) -> tuple[Schedule | None, float]:
-    """What the schedule message on a queue says."""
+    """Read the schedule message on a queue."""
     try:
         async with connection.open(q_name, MQOO.BROWSE | MQOO.FAIL_IF_QUIESCING) as queue:
             message = await queue.get(options=MQGMO.BROWSE_FIRST, waiting=True)

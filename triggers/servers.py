@@ -17,7 +17,7 @@ from broker.mqi import MQRC, MQError
 from triggers.connections import ENDED, connected
 from triggers.outcomes import OutcomeLog
 from triggers.process import delivery_of
-from triggers.retries import RETRY_MAX, RETRY_MIN
+from triggers.retries import RetryDelays
 from triggers.serving import Service, within
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Servers:
 
     @property
     def running(self) -> dict[str, int]:
-        """How many handlers run, for each queue that is served."""
+        """The number of running handlers, for each queue that is served."""
         counts = dict.fromkeys(self._current, 0)
         for each in self._all:
             if each.service is not None:
@@ -105,7 +105,7 @@ class Servers:
 
     async def _run(self, server: _Server) -> None:
         """Serve a queue until told to stop, or until it is no such queue any more."""
-        delay = RETRY_MIN
+        delays = RetryDelays()
         q_name = server.queue.q_name
         try:
             while not server.stopped:
@@ -118,8 +118,7 @@ class Servers:
                                    q_name, server.handler.name, error)  # fmt: skip
                     if error.reason in _OVER:
                         return
-                    await self._clock.sleep(delay)
-                    delay = min(2 * delay, RETRY_MAX)
+                    await self._clock.sleep(delays.failed(q_name))
         finally:
             if self._current.get(q_name) is server:
                 del self._current[q_name]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from broker import Clock, Connection, Delivered, Deliveries
     from broker.mqi import Settled, Settlement
     from triggers.handler import Handler
-    from triggers.loop_watch import LoopWatch
+    from triggers.loop_watch import HandlerWatch
     from triggers.outcomes import OutcomeLog
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,7 @@ class Service:
         self.owner = owner
         self.app = app
         self.around: Callable[[Run, Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]] | None = None
-        self.watch: LoopWatch | None = None
+        self.watch: HandlerWatch | None = None
         self.replies: Callable[[Run, object], Awaitable[None]] | None = None
         self.limiter = anyio.CapacityLimiter(handler.concurrency)
         self.cancelled_runs = 0
@@ -90,17 +90,17 @@ class Service:
 
     @property
     def running(self) -> int:
-        """How many handlers run."""
+        """The number of running handlers."""
         return len(self.runs)
 
     @property
     def unsettled(self) -> int:
-        """How many deliveries have not been settled."""
+        """The number of unsettled deliveries."""
         return self._unsettled
 
     @property
     def cancelled(self) -> bool:
-        """Whether the task that serves has been cancelled, and with it its handlers."""
+        """True if the task that serves has been cancelled, and with it its handlers."""
         return self._task is not None and self._task.cancelling() > 0
 
     # Its life
@@ -191,6 +191,8 @@ class Service:
                 self.taken += 1
                 run = Run(self, delivered)
                 self.runs.add(run)
+                if self.watch is not None:
+                    self.watch.began()
                 self._unsettled += 1
                 run.task = asyncio.Task(run.live(), loop=loop, name=name)  # a third cheaper than `create_task`
 
@@ -289,7 +291,7 @@ def _cancel(task: asyncio.Task[object]) -> None:
 
 
 async def within(clock: Clock, seconds: float, awaited: Coroutine[Any, Any, object]) -> bool:
-    """Wait for something for so many seconds at most; tell whether it has come."""
+    """Wait for something for so many seconds at most. True if it has come."""
     task = asyncio.get_running_loop().create_task(awaited)
     timer = clock.call_later(seconds, partial(_cancel, task))
     try:

@@ -19,7 +19,7 @@ from triggers.bodies import reader
 from triggers.connections import ENDED
 from triggers.definitions import NotServableError, define, define_targets, unserved
 from triggers.lifetime import leave
-from triggers.loop_watch import LoopWatch
+from triggers.loop_watch import HandlerWatch
 from triggers.middleware import around
 from triggers.outcomes import OutcomeLog
 from triggers.periodic import register
@@ -97,7 +97,7 @@ class Session:
         self._bind = bind
         self._grace = grace
         self._around = around(app.middleware)
-        self._watch: LoopWatch | None = None
+        self._watch: HandlerWatch | None = None
         self._wait = wait
         self._began = False
         self._told_away = False
@@ -195,8 +195,8 @@ class Session:
             stack.push_async_callback(self._hang_up)
             stack.push_async_callback(self.requests.close)
             self._tasks = await stack.enter_async_context(anyio.create_task_group())
-            self._watch = LoopWatch(self._whose)
-            stack.callback(self._watch.end)
+            self._watch = HandlerWatch(self._whose)
+            stack.callback(self._watch.stop)
             await self._tasks.start(self._run, name=f"serve {self.app.name}")
             try:
                 error = await life.until_left(self._tasks.cancel_scope)
@@ -222,7 +222,7 @@ class Session:
 
     @property
     def taken(self) -> int:
-        """How many deliveries it was given."""
+        """The number of deliveries that it was given."""
         return self._taken + sum(service.taken for service in self.services.values())
 
     def stop(self) -> None:
@@ -295,7 +295,7 @@ class Session:
             )
 
     def _comes_again(self, error: MQError | NotServableError) -> bool:
-        """Whether to connect again after this; raises it where the app cannot begin."""
+        """True if it is to connect again after this error; raises it where the app cannot begin."""
         away = isinstance(error, MQError) and error.reason in _AWAY
         out_of_group = isinstance(error, MQError) and error.reason in _OUT_OF_GROUP
         if not (self._began or out_of_group or (self._wait and away)):
@@ -358,7 +358,7 @@ class Session:
             began = None
 
     def service(self, connection: Connection, handler: Handler) -> Service:
-        """What serves the queue of a handler over a connection."""
+        """Make the service of a handler's queue over a connection."""
         service = Service(connection, handler, self.clock, self.log, owner=self, app=self.app)
         service.replies = self.puts.reply
         service.watch = self._watch

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from triggers.run import Run
 
 SETTLE_MAX: Final = 1000
-"""How many settlements a call has at most."""
+"""The number of settlements that a call has at most."""
 
 
 class Settles(Protocol):
-    """What takes settlements: `broker.Deliveries` is one, for all deliveries of its connection."""
+    """A receiver of settlements: `broker.Deliveries` is one, for all deliveries of its connection."""
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]: ...
 

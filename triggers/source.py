@@ -1,4 +1,4 @@
-"""Where an app gets its queue manager from: a URL, a queue manager in this process, or a folder.
+"""The source of an app's queue manager: a URL, a queue manager in this process, or a folder.
 
 A source is all that an app knows of the world outside: connections, time, and chance. So the test kit runs an app on
 another one, by `triggers.session.bound`.

@@ -56,5 +56,5 @@ class Taker(asyncio.Task[None]):
 
 
 def _loop_was_ended(error: BaseException | None) -> bool:
-    """Whether whoever runs the loop to its end now does so because that was stopped, or left by SystemExit."""
+    """True if whoever runs the loop to its end now does so because that was stopped, or left by SystemExit."""
     return isinstance(error, SystemExit) or (isinstance(error, RuntimeError) and _STOPPED in str(error))

@@ -1,4 +1,4 @@
-"""What a periodic function is told about its run."""
+"""The tick that a periodic function is given for its run."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _NOTHING: Final[AbstractContextManager[None]] = nullcontext()
 
 
 def in_use() -> bool:
-    """Whether the program has loaded OpenTelemetry's tracing."""
+    """True if the program has loaded OpenTelemetry's tracing."""
     return "opentelemetry.trace" in sys.modules
 
 
@@ -87,7 +87,7 @@ def _attributes(queue: str, messages: Sequence[Message]) -> dict[str, str | int]
 
 
 def _opted_in() -> str:
-    """What the program has opted in to: `messaging/dup`, which counts for more, `messaging`, or nothing."""
+    """Return what the program has opted in to: `messaging/dup`, which counts for more, `messaging`, or nothing."""
     asked = {each.strip() for each in os.environ.get(OPT_IN, "").split(",")}
     return next((each for each in ("messaging/dup", "messaging") if each in asked), "")
 

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 import sys
-import weakref
+from collections.abc import Coroutine
 from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 from broker import portal_here
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Generator
     from types import FrameType
 
 P = ParamSpec("P")
@@ -43,7 +43,7 @@ def verb(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine
     def call(*args: P.args, **kwargs: P.kwargs) -> Any:
         made = function(*args, **kwargs)
         portal = portal_here()
-        return watched(made, sys._getframe(1), attempt.get()) if portal is None else portal.call(made)
+        return Watched(attempt.get(), made, sys._getframe(1)) if portal is None else portal.call(made)
 
     if sys.version_info >= (3, 12):
         inspect.markcoroutinefunction(call)
@@ -52,42 +52,47 @@ def verb(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine
     return call
 
 
-def watched(made: Coroutine[Any, Any, R], caller: FrameType, of: Attempted | None) -> Coroutine[Any, Any, R]:
-    """A coroutine that awaits another, and tells when it is dropped before it began. `of`: the attempt that fails."""
-    watch = _Watch(made, caller, of)
-    outer = _awaited(watch, made)
-    for name in ("__name__", "__qualname__"):
-        setattr(outer, name, getattr(made, name))
-    watch.outer = weakref.ref(outer)
-    return outer
+class Watched(Coroutine[Any, Any, R]):
+    """A coroutine that a program is given in place of another, `made` by the line of this frame: it tells when it is
+    dropped before it began. `of`: the attempt that fails by that.
+    """
 
+    __slots__ = ("_begun", "_code", "_instruction", "_made", "_of")
 
-async def _awaited(watch: _Watch, made: Coroutine[Any, Any, R]) -> R:
-    watch.made = None
-    return await made
-
-
-class _Watch:
-    """Is gone with the coroutine that it watches."""
-
-    __slots__ = ("_code", "_instruction", "_of", "made", "outer")
-
-    def __init__(self, made: Coroutine[Any, Any, Any], caller: FrameType, of: Attempted | None) -> None:
-        self.made: Coroutine[Any, Any, Any] | None = made
-        self.outer: weakref.ref[Any] | None = None
+    def __init__(self, of: Attempted | None, made: Coroutine[Any, Any, R], caller: FrameType) -> None:
+        self._of = of
+        self._made = made
         self._code = caller.f_code
         self._instruction = caller.f_lasti
-        self._of = of
+        self._begun = False
+
+    @property
+    def __name__(self) -> str:
+        """The name that asyncio has for it in what it logs."""
+        return str(getattr(self._made, "__qualname__", self._made))
+
+    def __await__(self) -> Generator[Any, Any, R]:
+        self._begun = True
+        return self._made.__await__()
+
+    def send(self, value: Any) -> Any:
+        self._begun = True
+        return self._made.send(value)
+
+    def throw(self, *error: Any) -> Any:
+        self._begun = True
+        return self._made.throw(*error)
+
+    def close(self) -> None:
+        self._begun = True
+        self._made.close()
 
     def __del__(self) -> None:
-        made = self.made
-        if made is None:
+        if self._begun:
             return
-        made.close()  # so that it is told once
-        if self.outer is None or self.outer() is not None:
-            return  # a task was cancelled before its first step, or somebody has closed it
+        self._made.close()  # so that it is told once
         text = (
-            f"{getattr(made, '__qualname__', made)}(...) was never awaited and did nothing: await it "
+            f"{self.__name__}(...) was never awaited and did nothing: await it "
             f"({self._code.co_filename}, line {self._line()}, in {self._code.co_qualname})"
         )
         logger.error("%s", text)

@@ -27,7 +27,7 @@ ASK_AGAIN: Final = 60.0
 
 
 class Unserved:
-    """What one monitor knows of queues that it does not serve."""
+    """The queues that one monitor has heard of and does not serve."""
 
     def __init__(self, connection: Connection, clock: Clock) -> None:
         self.queues: dict[str, str] = {}
@@ -65,7 +65,7 @@ class Unserved:
 
 
 def _definition(queue: PendingQueue) -> tuple[str, str]:
-    """What is told once: a process definition by name and APPLICID, or a queue that names none."""
+    """Return the subject of a report: a process definition by name and APPLICID, or a queue that names none."""
     return queue.process_name, queue.appl_id if queue.process_name else queue.q_name
 
 

@@ -1,4 +1,4 @@
-"""What an app says of failures: how often a message is tried again, and what a handler may raise to say more."""
+"""The verdicts of an app on failures: the attempts for a message, and the exceptions by which a handler says more."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FEEDBACK_MAX: Final = 999_999_999
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How often a message is tried again, and after how long (handlers rules 1.3, 1.4, 2.1).
+    """The retries of a message: how many, and after how long (handlers rules 1.3, 1.4, 2.1).
 
     - `n`: retries after the first attempt; None is for ever.
     - `backoff`: seconds before a retry. A number is constant; a tuple (min, max) doubles from the one to the other; a
@@ -60,7 +60,7 @@ class Retry:
 
     @property
     def doubles(self) -> bool:
-        """Whether the backoff is a least and a most."""
+        """True if the backoff is a least and a most."""
         return isinstance(self.backoff, tuple)
 
     @property
@@ -69,7 +69,7 @@ class Retry:
         return tuple(self.backoff) if isinstance(self.backoff, Sequence) else (self.backoff,)
 
     def tries_again(self, error: BaseException) -> bool:
-        """Whether a message is tried again after this. SystemExit, and a cancellation that nobody asked for, are
+        """True if a message is tried again after this. SystemExit, and a cancellation that nobody asked for, are
         exceptions like others (handlers rule 1.1).
         """
         if isinstance(error, self.never):

@@ -18,7 +18,7 @@ now = time.monotonic_ns
 
 
 class Body(NamedTuple):
-    """What a body says: the number of its message, from 0, and when its put began (`now`)."""
+    """The contents of a body: the number of its message, from 0, and when its put began (`now`)."""
 
     number: int
     put: int

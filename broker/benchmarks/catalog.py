@@ -10,7 +10,6 @@ from broker.benchmarks.echo import REQUEST, ROUND_TRIP
 from broker.benchmarks.gets import GET, PUT_AND_GET
 from broker.benchmarks.handled import HANDLED, HANDLED_BY_WORKER
 from broker.benchmarks.held import HELD
-from broker.benchmarks.hostile import HOSTILE
 from broker.benchmarks.loop import HOLD
 from broker.benchmarks.puts import PUT_BY_TASKS, PUT_PIPELINED, PUT_SINGLY
 from broker.benchmarks.recovery import RECOVERY
@@ -36,7 +35,6 @@ WORKLOADS: Final = {
         RECOVERY,
         HELD,
         HOLD,
-        *HOSTILE,
     )
 }
 

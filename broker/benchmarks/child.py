@@ -1,4 +1,4 @@
-"""Processes of their own for the ends of a measurement: each runs one coroutine function of this package.
+"""Processes of their own for the ends of a measurement: each runs one coroutine function.
 
 A child prepares, says on a line that it is ready, goes when it is told to on its standard input, and says what it
 measured. Lines are JSON. The function gets the keywords it was started with, and `ready`: awaited, it says that all is
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Ready: TypeAlias = "Callable[..., Awaitable[Any]]"
 Told: TypeAlias = dict[str, Any]
-"""What a child says: names and values that JSON knows."""
+"""The figures of a child: names and values that JSON knows."""
 
 ROOT: Final = Path(__file__).parents[2]
 """The folder from which `broker` is imported, and `triggers` too."""
@@ -84,7 +84,7 @@ class Child:
 
 @asynccontextmanager
 async def child(function: Callable[..., Awaitable[Told]], **keywords: Any) -> AsyncIterator[Child]:
-    """Run a coroutine function of this package in a process of its own, for as long as the context is entered."""
+    """Run a coroutine function of a module in a process of its own, for as long as the context is entered."""
     order = json.dumps([function.__module__, function.__name__, keywords])
     async with await anyio.open_process(
         [sys.executable, "-m", __name__, order], stdin=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
@@ -97,7 +97,7 @@ async def child(function: Callable[..., Awaitable[Told]], **keywords: Any) -> As
 
 
 def environment(**settings: str) -> dict[str, str]:
-    """The environment of a child: it finds this package, and has no settings but those given."""
+    """The environment of a child: it finds `broker`, and has no settings but those given."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("EVERMQ_")}
     path = os.pathsep.join(filter(None, [str(ROOT), kept.get("PYTHONPATH")]))
     return {**kept, "PYTHONPATH": path, **settings}

@@ -98,17 +98,6 @@ def resident_mib(pid: int) -> float:
     return int(told.stdout) * 1024 / MIB
 
 
-def peak_mib(pid: int) -> float:
-    """The most memory that a process has occupied so far, 0 when it has gone; where the system does not tell, what it
-    occupies now.
-    """
-    if not Path("/proc/self/status").exists():
-        return resident_mib(pid)
-    status = Path(f"/proc/{pid}/status")
-    found = re.search(r"^VmHWM:\s+(\d+) kB$", status.read_text(), re.MULTILINE) if status.exists() else None
-    return int(found[1]) / 1024 if found else 0.0
-
-
 @asynccontextmanager
 async def daemon(folder: Path, definitions: str, settings: Mapping[str, str]) -> AsyncIterator[Daemon]:
     """A daemon that runs."""

@@ -1,4 +1,4 @@
-"""What the disk and SQLite cost by themselves: the rows of a message in plain sqlite3, and a sync of a file.
+"""Measure the disk and SQLite by themselves: the rows of a message in plain sqlite3, and a sync of a file.
 
 The database has the settings of the store (`broker/storage/database.py`) and a row as long as its rows are; it has no
 index, no trigger and no second table.

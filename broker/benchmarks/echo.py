@@ -1,4 +1,4 @@
-"""What the wire costs by itself: msgpack requests with a body, and short replies, over loopback between two processes.
+"""Measure the wire by itself: msgpack requests with a body, and short replies, over loopback between two processes.
 
 No future, no check, no message: length-prefixed frames, a write for all that arrived together.
 """

@@ -31,7 +31,7 @@ _TOLD: Final = "BENCH.TOLD"
 
 
 class Handled:
-    """Which messages were handled: `runs` counts their handlers, `ended` is when the last of so many began."""
+    """The messages that were handled: `runs` counts their handlers, `ended` is when the last of so many began."""
 
     def __init__(self) -> None:
         self.runs = 0

@@ -1,4 +1,4 @@
-"""How long a client waits at most for its put and get while another has long operations done.
+"""Measure how long a client waits at most for its put and get while another has long operations done.
 
 One client works on a long queue. The other puts a message and gets it again every 10 ms, on a queue of its own; its
 time counts from the moment when the put was due, so that nothing hides behind a wait for the one before.

@@ -1,4 +1,4 @@
-"""How long the event loop of the daemon is held at most, while durable messages are put and got.
+"""Measure how long the event loop of the daemon is held at most, while durable messages are put and got.
 
 A handler in the daemon has a timer that is due each millisecond, and notes how much later than that it comes: for so
 long nobody was served. That counts what ran on the loop, the interpreter's lock in the hands of another thread, the
@@ -36,7 +36,7 @@ _PATIENCE: Final = 60
 _UNWRITTEN: Final = MessageDescriptor(persistence=0)
 
 
-class LoopWatch:
+class HoldTimer:
     """A timer of the running event loop that notes how late it comes."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class LoopWatch:
 @process("BENCH.WATCH")
 async def watch(trigger: TriggerMessage, connection: broker.Connection) -> None:
     """Tell, for each message on the queue of marks, how long the loop was held at most since the one before."""
-    watch = LoopWatch()
+    watch = HoldTimer()
     try:
         async with connection.open(_MARKS, MQOO.INPUT_SHARED) as marks:
             while await marks.get(wait=_PATIENCE):

@@ -15,7 +15,7 @@ _PACKAGES: Final = ("evermq", "uvloop", "msgpack", "aiosqlite", "anyio")
 
 
 def machine() -> dict[str, str]:
-    """What a reader must know to compare figures, by name."""
+    """Return the facts about the machine that a reader must know to compare figures, by name."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",

@@ -1,4 +1,4 @@
-"""What a session found: medians, what bounds them, and their share of it; as JSON and as tables."""
+"""The results of a session: medians, what bounds them, and their share of it; as JSON and as tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Bound(NamedTuple):
-    """What bounds a figure: a way, and the seconds that it costs."""
+    """The bound of a figure: a way, and the seconds that it costs."""
 
     way: Way
     seconds: float
@@ -84,7 +84,7 @@ class Report:
 
     @property
     def errors(self) -> list[str]:
-        """What did not come to its end, and why."""
+        """The figures that could not be measured, and why."""
         return [f"{each.title}, {each.size} bytes: {each.error}" for each in self.figures if each.error]
 
     def as_json(self) -> dict[str, Any]:

@@ -29,7 +29,7 @@ _SECONDS_MAX: Final = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """What is measured, at which sizes and how often; `divisor` divides the counts. `tell` is told what comes next."""
+    """The plan of a session; `divisor` divides the counts. `tell` is told what comes next."""
 
     workloads: Collection[Workload]
     limits: Collection[tuple[Limit, int]]

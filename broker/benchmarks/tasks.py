@@ -1,4 +1,4 @@
-"""What tasks and processes cost by themselves: an asyncio task that does nothing, an interpreter that starts."""
+"""Measure tasks and processes by themselves: an asyncio task that does nothing, an interpreter that starts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is measured, and by what it is bounded: the vocabulary of the benchmarks.
+"""The vocabulary of the benchmarks: what is measured, and by what it is bounded.
 
 A bound is a way that a message must go whatever the queue manager does: so many round trips, so many rows written. Its
 cost is the sum of what the limits on the way cost. Of several ways that are gone at the same time, by processes that
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from broker.benchmarks.daemon import Daemon
 
 Way: TypeAlias = "Mapping[str, float]"
-"""How often each limit, by name, is paid."""
+"""The number of times that each limit, by name, is paid."""
 
 
 class Unit(StrEnum):
-    """What a figure counts."""
+    """The unit of a figure."""
 
     PER_SECOND = "messages/s"
     MICROSECONDS = "us"
@@ -70,14 +70,14 @@ class Trial:
         return child(function, url=self.daemon.url, size=self.size, count=self.count, **keywords)
 
     async def alone(self, function: Callable[..., Awaitable[Told]]) -> Told:
-        """What one client measured."""
+        """Return the figures of one client."""
         async with self.client(function) as client:
             return await client.measured()
 
     async def together(
         self, consume: Callable[..., Awaitable[Told]], produce: Callable[..., Awaitable[Told]], **keywords: Any
     ) -> tuple[Told, Told]:
-        """What a consumer (given `keywords`) and a producer measured; the producer goes when both are prepared."""
+        """Return the figures of a consumer (given `keywords`) and a producer, which goes when both are prepared."""
         async with self.client(consume, **keywords) as consumer, self.client(produce) as producer:
             await consumer.prepared()
             await consumer.go()
@@ -110,7 +110,7 @@ class Workload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What the machine does without a queue manager: `run` gives the seconds for one thing.
+    """A limit of the machine without a queue manager: `run` gives the seconds for one thing.
 
     `sizes` is (0,) where a size means nothing.
     """

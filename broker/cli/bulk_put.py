@@ -74,7 +74,7 @@ class BulkPut:
         self._news.set()
 
     async def _gathered(self) -> list[Line]:
-        """What has been read meanwhile, at least one line; none when the input has ended."""
+        """Return the lines read meanwhile, at least one; none when the input has ended."""
         while not (self._lines or self._ended):
             self._news = anyio.Event()
             await self._news.wait()
@@ -83,7 +83,7 @@ class BulkPut:
         return batch
 
     async def _put(self, batch: list[Line]) -> tuple[int, MQError | None]:
-        """How many lines of a batch were put, and why the next was not."""
+        """Put the lines of a batch; return how many were put, and the error of the next."""
         messages: list[Item] = []
         for line in batch:
             if line.data is None:

@@ -1,4 +1,4 @@
-"""How a client command talks to a queue manager: `--url`, an event loop, one connection."""
+"""The connection of a client command to a queue manager: `--url`, an event loop, one connection."""
 
 from __future__ import annotations
 

@@ -133,7 +133,7 @@ def _wanted(filters: Filters) -> Wanted:
 
 
 def _meant(filters: Filters, *, everything: bool) -> Wanted:
-    """Which letters to change. All of them only where that is said."""
+    """Return the selection of letters to change. All of them only where that is said."""
     if everything == any(filters.values()):
         raise click.UsageError("say which letters: --id, --why, --handler or --since, or else --all")
     return _wanted(filters)
@@ -186,7 +186,7 @@ async def _told(outcomes: AsyncIterator[Outcome]) -> int:
 
 
 def told(letter: DeadLetter) -> dict[str, Any]:
-    """What a letter says of itself, as it is written in JSON; without what was not said."""
+    """Return the fields of a letter, as they are written in JSON, without the empty ones."""
     md, header = letter.md, letter.header
     fields = {
         "msg_id": md.msg_id.hex(),

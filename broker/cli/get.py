@@ -105,7 +105,7 @@ async def _there(gets: Awaitable[list[Message]]) -> list[Message]:
 
 
 def _unfinished(message: Message) -> bool:
-    """Whether more of its group or of its logical message should follow."""
+    """True if more of its group or of its logical message should follow."""
     return message.group_status == MQGS.MSG_IN_GROUP or message.segment_status == MQSS.SEGMENT
 
 

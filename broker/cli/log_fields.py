@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _VALUE: Final = re.compile(r"(?:\b(?P<name>[A-Za-z_]\w*)=)?(?P<form>%[-+ #0]*\d*(?:\.\d+)?[a-zA-Z]|%%)")
 _OF_EVERY_RECORD: Final = frozenset([*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"])
 _OWN: Final = frozenset({"time", "level", "logger", "message", "exception"})
-"""What a line has in any case: no field may hide it."""
+"""The fields of every line: no other field may hide them."""
 
 
 class _Place(NamedTuple):

@@ -20,7 +20,7 @@ def as_line(message: Message, *, terminal: bool) -> bytes:
 
 
 def printable(data: bytes) -> bool:
-    """Whether data is UTF-8 text without control characters, tabs and newlines apart."""
+    """True if data is UTF-8 text without control characters, tabs and newlines apart."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

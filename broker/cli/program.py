@@ -139,7 +139,7 @@ def _code_of(error: BaseException) -> int:
 
 
 def _give_up_output() -> None:
-    """Where output cannot be written, throw it away: what is left in the buffer would fail again when the interpreter
+    """Throw output away where it cannot be written: what is left in the buffer would fail again when the interpreter
     flushes it at its end.
     """
     try:

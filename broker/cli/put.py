@@ -125,7 +125,7 @@ async def _put_group(
 
 
 class _Outcome:
-    """What became of the lines."""
+    """The fate of the lines."""
 
     def __init__(self, *, ack: bool) -> None:
         self._ack = ack
@@ -135,7 +135,7 @@ class _Outcome:
 
     @property
     def failed(self) -> bool:
-        """Whether a line was refused."""
+        """True if a line was refused."""
         return self._first is not None
 
     def settled(self, line: Line, error: MQError | None) -> None:

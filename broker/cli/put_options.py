@@ -1,4 +1,4 @@
-"""What `evermq put` can say of a message: the options, and the descriptor and terms that they make."""
+"""The options of `evermq put` for a message, and the descriptor and terms that they make."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def with_message_options(command: Command) -> Command:
 
 
 def about_one(options: MessageOptions) -> list[str]:
-    """Which of the options were given that are about one message alone."""
+    """Return the given options that are about one message alone."""
     given = {"--property": bool(options["properties"]), "--delay": options["delay"], "--key": options["key"]}
     return [name for name, value in given.items() if value not in (None, False)]
 

@@ -26,15 +26,16 @@ if TYPE_CHECKING:
     from triggers import TriggerMonitor
 
 COLLECTIONS = (2_000, 2, 25_000)
-"""When the collector looks for cycles of references. The daemon makes few, and many objects that stay: with Python's
-defaults it looks through all queued messages again and again, for up to a third of the time of a put. Each object is
-looked at twice soon after it was made, never more than some 6,000 at a time, which takes milliseconds; a look through
-all of them comes once in 150 million objects at most.
+"""The thresholds at which the collector looks for cycles of references. The daemon makes few, and many objects that
+stay: with Python's defaults it looks through all queued messages again and again, for up to a third of the time of a
+put. Each object is looked at twice soon after it was made, never more than some 6,000 at a time, which takes
+milliseconds; a look through all of them comes once in 150 million objects at most.
 """
 
 SWITCH_SECONDS = 0.0001
-"""How long the event loop goes on while the thread of the store waits for its turn at the interpreter. A transaction
-takes some ten such turns: with Python's default of 5 ms a put takes seconds while the loop is busy with a long script.
+"""The time for which the event loop goes on while the thread of the store waits for its turn at the interpreter. A
+transaction takes some ten such turns: with Python's default of 5 ms a put takes seconds while the loop is busy with
+a long script.
 """
 
 

@@ -34,7 +34,7 @@ _SELDOM: Final = (
 """Columns of the queues that are shown only where one of them has a figure."""
 
 _OWN_SECTION: Final = ("queue", "handler", "waited", "ran")
-"""What the section of a handler has in its title, or as a mean."""
+"""The figures of a handler that its section has in the title, or as a mean."""
 
 _INSTANTS: Final = frozenset({"next_release", "last_error_at"})
 """The figures that are seconds since 1970."""
@@ -133,7 +133,7 @@ def _listed(what: str, elements: Iterable[Mapping[str, Any]], without: Sequence[
 
 
 def _handlers(handlers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """What has become of the messages of each queue under each handler, and what went wrong last."""
+    """Yield the counts of each queue under each handler, and its last error."""
     counted = [name for name, value in (handlers[0] if handlers else {}).items() if isinstance(value, int)]
     shown = [name for name in counted if name in _OF_HANDLERS or any(each.get(name) for each in handlers)]
     rows = [{"name": _handler(each), **{name: each[name] for name in shown}, **_means(each)} for each in handlers]
@@ -146,7 +146,7 @@ def _handlers(handlers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def _crashes(handlers: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """What took its worker with it, or was held when the worker was gone."""
+    """Yield a line for each queue with messages whose worker ended, or was gone, while it had them."""
     for each in handlers:
         if count := each.get("crashed"):
             many = "1 message" if count == 1 else f"{count:,} messages"
@@ -158,7 +158,7 @@ def _handler(figures: Mapping[str, Any]) -> str:
 
 
 def _means(figures: Mapping[str, Any]) -> dict[str, float]:
-    """How long messages waited for their handlers, and how long these ran."""
+    """Return the mean times that messages waited for their handlers, and that these ran."""
     return {"wait": _mean(figures["waited"]), "run": _mean(figures["ran"])}
 
 
@@ -210,7 +210,7 @@ def size(count: int) -> str:
 
 
 def _worth_showing(queue: Mapping[str, Any]) -> bool:
-    """Whether a queue is a user's, or one of the system's that something happens on."""
+    """True if a queue is a user's, or one of the system's that something happens on."""
     return not str(queue.get("name", "")).startswith("SYSTEM.") or _busy(queue)
 
 

@@ -40,7 +40,7 @@ def throw_output_away() -> None:
 
 
 def output_is_closed() -> bool:
-    """Whether standard output cannot be written to."""
+    """True if standard output cannot be written to."""
     try:
         os.write(1, b"")
     except OSError:

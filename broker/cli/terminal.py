@@ -1,4 +1,4 @@
-"""What the commands print for people. The data of messages is written as it is (`messages`), all other text from here.
+"""Print for people. The data of messages is written as it is (`messages`), all other text from here.
 
 It is escaped whether a terminal reads it or a pipe: a pipe often ends at a terminal.
 """

@@ -1,4 +1,4 @@
-"""Where a queue manager is: the URLs that `connect` takes."""
+"""The addresses of queue managers: the URLs that `connect` takes."""
 
 from __future__ import annotations
 

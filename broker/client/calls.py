@@ -13,7 +13,9 @@ from broker.interface.handling import Serving, Taken
 from broker.interface.port import Call, Lease, Opened, PlacedMany, Port, T
 from broker.mqi.handling import Settled
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
-from broker.wire import answers
+from broker.wire import answers, verbs
+from broker.wire.frames import Verb
+from broker.wire.verbs import Kind
 
 if TYPE_CHECKING:
     from broker.client.line import Line
@@ -34,7 +36,7 @@ class RemoteCall(Call[T]):
     __slots__ = ("line", "number", "port", "verb")
 
     of_unit = False
-    """Whether it joins the unit of work, where somebody has to know."""
+    """True if it joins the unit of work, where somebody has to know."""
 
     def __init__(self, line: Line, verb: int, number: int, port: RemotePort) -> None:
         Call.__init__(self, loop=line.loop)  # super() would cost as much as all of the rest
@@ -44,8 +46,8 @@ class RemoteCall(Call[T]):
         self.port = port
 
     def result_of(self, frame: Frame) -> Any:
-        """What the call returns, from its ANSWER. Raises WireError."""
-        return answers.result(self.verb, frame)
+        """Return the result of the call, from its ANSWER. Raises WireError."""
+        return verbs.result(self.verb, frame)
 
     def answered(self, result: T) -> None:
         """ANSWER has come."""
@@ -65,14 +67,9 @@ class RemoteCall(Call[T]):
         self.cancel()
         super().abandon()
 
-    def drop(self) -> None:
-        """Nobody is interested in the outcome: let it come and go."""
-        if not self.cancel() and not self.cancelled():
-            self.exception()
-
 
 class RemoteRead(RemoteCall[T]):
-    """A call that changes nothing: the queue manager need not answer it when nobody waits for it."""
+    """A call that ends when nobody waits for it."""
 
     __slots__ = ()
 
@@ -82,16 +79,11 @@ class RemoteRead(RemoteCall[T]):
         super().abandon()
 
 
-class RemoteWait(RemoteRead[int]):
-    """TRIGGER_WAIT and BACKUP, which end when nobody waits for them."""
-
-    __slots__ = ()
-
-
 class RemoteGet(RemoteCall[T]):
     """GET, GET_MANY and TAKE. The messages are the queue manager's until TAKEN has told it otherwise."""
 
     __slots__ = ()
+    receives = True
 
     def take(self) -> None:
         self.line.taken(self.number)
@@ -123,12 +115,12 @@ class RemoteOpen(RemoteCall[Opened]):
     __slots__ = ()
 
     def result_of(self, frame: Frame) -> Opened:
-        opened: Opened = answers.result(self.verb, frame)
+        opened: Opened = verbs.result(self.verb, frame)
         return opened._replace(hobj=opened.hobj + self.port.base) if self.port.base else opened
 
     def unclaimed(self, result: Opened) -> None:
         if not self.port.broken:
-            self.port.close(result.hobj - self.port.base, 0).drop()
+            self.port.close(result.hobj - self.port.base, 0).withdraw()
 
 
 class RemoteTake(RemoteCall[list[Lease]]):
@@ -138,7 +130,7 @@ class RemoteTake(RemoteCall[list[Lease]]):
 
     def result_of(self, frame: Frame) -> list[Lease]:
         base = self.port.base
-        return [Lease(lease.id + base, lease.trigger) for lease in answers.result(self.verb, frame)]
+        return [Lease(lease.id + base, lease.trigger) for lease in verbs.result(self.verb, frame)]
 
     def unclaimed(self, result: list[Lease]) -> None:
         self.port.trigger_return([lease.id for lease in result])
@@ -150,12 +142,12 @@ class RemoteServe(RemoteCall[Serving]):
     __slots__ = ()
 
     def result_of(self, frame: Frame) -> Serving:
-        serving: Serving = answers.result(self.verb, frame)
+        serving: Serving = verbs.result(self.verb, frame)
         return Serving(serving.service + self.port.base)
 
     def unclaimed(self, result: Serving) -> None:
         if not self.port.broken:
-            self.port.stop_serving(result.service - self.port.base).drop()
+            self.port.stop_serving(result.service - self.port.base).withdraw()
 
 
 class RemoteTakeDeliveries(RemoteGet[Taken]):
@@ -164,7 +156,7 @@ class RemoteTakeDeliveries(RemoteGet[Taken]):
     __slots__ = ()
 
     def result_of(self, frame: Frame) -> Taken:
-        taken: Taken = answers.result(self.verb, frame)
+        taken: Taken = verbs.result(self.verb, frame)
         base = self.port.base
         if not base:
             return taken
@@ -179,7 +171,7 @@ class RemoteSettle(RemoteCall[list[Settled]]):
     ids: list[int]
 
     def result_of(self, frame: Frame) -> list[Settled]:
-        settled: list[Settled] = answers.result(self.verb, frame)
+        settled: list[Settled] = verbs.result(self.verb, frame)
         if not self.port.base:
             return settled
         return [each._replace(id=id) for id, each in zip(self.ids, settled, strict=True)]
@@ -204,7 +196,7 @@ class RemoteConnect(RemoteCall[Port]):
     __slots__ = ()
 
     def result_of(self, frame: Frame) -> RemotePort:
-        self.port.q_mgr_name = answers.result(self.verb, frame)
+        self.port.q_mgr_name = verbs.result(self.verb, frame)
         return self.port
 
     def failed(self, error: MQError) -> None:
@@ -213,7 +205,7 @@ class RemoteConnect(RemoteCall[Port]):
 
     def unclaimed(self, result: Port) -> None:
         if not self.port.broken:
-            self.port.disconnect(commit=False).drop()
+            self.port.disconnect(commit=False).withdraw()
 
 
 class RemoteDeliveryConnect(RemoteConnect):
@@ -238,10 +230,24 @@ class RemoteDisconnect(RemoteCall[int]):
         self.port.end()
         super().failed(error)
 
-    def drop(self) -> None:
-        super().drop()
-        self.line.leave(self.port)
-
     def abandon(self) -> None:
         super().abandon()
         self.line.leave(self.port)
+
+
+_OF_KIND: Final[dict[Kind, type[RemoteCall[Any]]]] = {
+    Kind.CALL: RemoteCall,
+    Kind.READ: RemoteRead,
+    Kind.WAIT: RemoteRead,
+    Kind.RECEIVE: RemoteGet,
+}
+_OF_VERB: Final[dict[int, type[RemoteCall[Any]]]] = {
+    Verb.OPEN: RemoteOpen,
+    Verb.TRIGGER_TAKE: RemoteTake,
+    Verb.SERVE: RemoteServe,
+    Verb.TAKE: RemoteTakeDeliveries,
+    Verb.MQSC: RemoteScript,
+    Verb.DISCONNECT: RemoteDisconnect,
+}
+KINDS: Final = {row.name: _OF_VERB.get(row.verb, _OF_KIND[row.kind]) for row in verbs.ROWS}
+"""The calls that the methods of a port make, by name."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Never
 
 from broker.client.address import Address, parse
 from broker.client.reaching import reach
-from broker.client.reconnecting import another
+from broker.client.reconnecting import ReconnectingPort
 from broker.client.redial import Redial
 from broker.clock import Clock
 from broker.interface.connection import Connection
@@ -89,7 +89,7 @@ class ConnectCall:
         _, made = await reach(self._address, self._clock, self._begin)
         port: Port = made
         if self._reconnect:
-            port = another(Redial(self._address, self._clock), made)
+            port = ReconnectingPort(Redial(self._address, self._clock), made)
         self._connection = Connection(port)
         return self._connection
 

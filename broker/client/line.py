@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 C = TypeVar("C", bound=RemoteCall[Any])
 
 HANDSHAKE_SECONDS: Final = 10.0
-"""How long a queue manager has for its first frame."""
+"""The time that a queue manager has for its first frame."""
 
 
 class Line(asyncio.Protocol):
@@ -279,7 +279,7 @@ class Line(asyncio.Protocol):
         return call
 
     def _answered(self, frame: Frame) -> None:
-        call = self._call(frame[2])
+        call = self._calls.get(frame[2]) or self._call(frame[2])
         result = call.result_of(frame)  # where it makes no sense, the call ends with the line
         del self._calls[frame[2]]
         call.answered(result)

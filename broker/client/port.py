@@ -4,51 +4,40 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.client.calls import (
-    RemoteCall,
-    RemoteConnect,
-    RemoteDisconnect,
-    RemoteGet,
-    RemoteOpen,
-    RemotePutMany,
-    RemoteScript,
-    RemoteTake,
-    RemoteWait,
-)
-from broker.client.claims import C, ClaimCalls
-from broker.client.handling import HandlingCalls, put_fields
+from broker.client.calls import KINDS, RemoteCall, RemoteConnect, RemoteGet, RemotePutMany, RemoteSettle
+from broker.interface.port import Port
 from broker.mqi.errors import MQError
 from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.mqi.reasons import MQRC
-from broker.wire import answers
 from broker.wire.arguments import AS_BEFORE
 from broker.wire.frames import HEAD_BYTES, IDS_MAX, Verb
-from broker.wire.structures import (
-    DescriptorPacker,
-    object_fields,
-    packed_get_options,
-    packed_put_options,
-    sendable,
-)
+from broker.wire.handling import packed_settlements
+from broker.wire.structures import DescriptorPacker, packed_get_options, packed_put_options, sendable
+from broker.wire.verbs import BY_NAME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from broker.client.calls import RemoteDeliveryConnect
     from broker.client.line import Line
-    from broker.interface.port import Call, Delivery, Opened, PendingStarts, Placed, PlacedMany
-    from broker.mqi.explanations import Explanation
-    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
+    from broker.interface.port import Call, Delivery, Placed, PlacedMany
+    from broker.mqi.handling import Settlement
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
 _PUT: Final = Verb.PUT.value
 _GET: Final = Verb.GET.value
 
 
-class RemotePort(ClaimCalls, HandlingCalls):
-    """One conversation. It implements `broker.interface.Port`; the queue manager answers.
+class RemotePort(Port):
+    """One conversation, whose calls the queue manager answers.
 
-    Each method sends its frame with all others of the same turn of the event loop. The queue manager checks what is in
-    it, as it does for programs in its own process.
+    Each call sends its frame with all others of the same turn of the event loop. The queue manager checks what is in
+    it, as it does for programs in its own process. Here are the calls whose frames no row of `broker.wire.verbs` can
+    tell, those that are to cost little, and those that change what the port knows.
     """
+
+    q_mgr_name = ""  # until the answer to CONNECT
+    end_reported = False  # a call has failed because it ended, or that has undone nothing
 
     def __init__(self, line: Line, conversation: int, appl_name: str, user: str) -> None:
         self.line = line
@@ -56,10 +45,8 @@ class RemotePort(ClaimCalls, HandlingCalls):
         self.appl_name = appl_name
         self.user = user
         self.tagging: tuple[int, bytes] | None = None
-        self.q_mgr_name = ""  # until the answer to CONNECT
         self.ended = False
         self.stopped = ""  # why the queue manager has ended it, when it stops
-        self.end_reported = False  # a call has failed because it ended, or that has undone nothing
         self._stop_reported = False
         self.base = 0  # what numbers of this line have above those of the queue manager
         self.works = False  # a call that joins the unit of work, and says so, has succeeded
@@ -89,7 +76,7 @@ class RemotePort(ClaimCalls, HandlingCalls):
 
     @property
     def broken(self) -> bool:
-        """Whether the conversation has ended, or its line is broken."""
+        """True if the conversation has ended, or its line is broken."""
         return self.ended or self.line.broken
 
     def end(self) -> None:
@@ -100,14 +87,13 @@ class RemotePort(ClaimCalls, HandlingCalls):
             for port in list(self.of_deliveries.values()):
                 port.end()
 
-    def _request(self, kind: type[C], verb: int, *fields: object) -> C:
-        return self.line.request(kind, self, verb, *fields)
-
-    def open(self, descriptor: ObjectDescriptor, options: int) -> RemoteCall[Opened]:
-        return self.line.request(RemoteOpen, self, Verb.OPEN, object_fields(descriptor), sendable(options))
-
-    def close(self, hobj: int, options: int) -> RemoteCall[int]:
-        return self.line.request(RemoteCall[int], self, Verb.CLOSE, hobj, sendable(options))
+    def forward(self, name: str, *values: Any) -> RemoteCall[Any]:
+        row = BY_NAME[name]
+        items = values if row.plain else row.items(values)
+        try:
+            return self.line.request(KINDS[name], self, row.verb, *items)
+        except (TypeError, ValueError, OverflowError):  # msgpack has no form for one of them
+            return self.line.request(KINDS[name], self, row.verb, *row.sendable(items))
 
     def put(
         self,
@@ -117,21 +103,11 @@ class RemotePort(ClaimCalls, HandlingCalls):
         data: bytes,
         terms: PutTerms = NO_TERMS,
     ) -> RemoteCall[Placed]:
-        if terms is not NO_TERMS:
-            fields = hobj, self._packed(md), packed_put_options(options), *put_fields(terms), data
-            return self.line.request(RemoteCall, self, _PUT, *fields)
-        return self.line.request(RemoteCall, self, _PUT, hobj, self._packed(md), packed_put_options(options), data)
-
-    def put1(
-        self,
-        descriptor: ObjectDescriptor,
-        md: MessageDescriptor | None,
-        options: PutMessageOptions,
-        data: bytes,
-        terms: PutTerms = NO_TERMS,
-    ) -> RemoteCall[Placed]:
-        fields = object_fields(descriptor), self._packed(md), packed_put_options(options), *put_fields(terms), data
-        return self.line.request(RemoteCall, self, Verb.PUT1, *fields)
+        packed_md = None if md is None else self._packed(md)
+        if terms is NO_TERMS or terms == NO_TERMS:
+            return self.line.request(RemoteCall, self, _PUT, hobj, packed_md, packed_put_options(options), data)
+        fields = hobj, packed_md, packed_put_options(options), sendable(terms), data
+        return self.line.request(RemoteCall, self, _PUT, *fields)
 
     def get(
         self,
@@ -155,18 +131,12 @@ class RemotePort(ClaimCalls, HandlingCalls):
         fields = hobj, packed_put_options(options), number, *self._fields(messages)
         return self.line.request(RemotePutMany, self, Verb.PUT_MANY, *fields)
 
-    def get_many(
-        self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
-    ) -> RemoteGet[list[Delivery]]:
-        fields = hobj, self._packed(md), packed_get_options(options), sendable(count)
-        return self.line.request(RemoteGet, self, Verb.GET_MANY, *fields)
-
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
         self.line.tell(self, Verb.GIVE_BACK, hobj, list(tokens), last)
 
     def serialize(self, options: int, tag: bytes) -> RemoteCall[int]:
         self.tagging = options, tag
-        return self.line.request(RemoteCall, self, Verb.SERIALIZE, sendable(options), tag)
+        return self.forward("serialize", options, tag)
 
     def begin(self) -> RemoteCall[int]:
         return self.line.request(RemoteCall, self, Verb.BEGIN)
@@ -177,51 +147,37 @@ class RemotePort(ClaimCalls, HandlingCalls):
     def backout(self) -> RemoteCall[int]:
         return self.line.request(RemoteCall, self, Verb.BACKOUT)
 
-    def inquire(self, hobj: int, selectors: Sequence[int]) -> RemoteCall[dict[int, int | str]]:
-        return self.line.request(RemoteCall, self, Verb.INQUIRE, hobj, sendable(list(selectors)))
-
-    def set(self, hobj: int, values: Mapping[int, int | str]) -> RemoteCall[int]:
-        return self.line.request(RemoteCall, self, Verb.SET, hobj, sendable(answers.pairs(values)))
-
-    def mqsc(self, text: str, check: bool = False) -> RemoteScript:
-        return self.line.request(RemoteScript, self, Verb.MQSC, *([True] if check else []), text)
-
-    def status(self) -> RemoteCall[dict[str, Any]]:
-        return self.line.request(RemoteCall, self, Verb.STATUS)
-
-    def explain(
-        self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
-    ) -> RemoteCall[Explanation]:
-        return self.line.request(RemoteCall, self, Verb.EXPLAIN, *map(sendable, (q_name, msg_id, correl_id, group_id)))
-
-    def backup(self, path: str) -> RemoteWait:
-        return self.line.request(RemoteWait, self, Verb.BACKUP, sendable(path))
-
-    def trigger_pending(self) -> RemoteCall[PendingStarts]:
-        return self.line.request(RemoteCall, self, Verb.TRIGGER_PENDING)
-
-    def trigger_wait(self, posts: int) -> RemoteWait:
-        return self.line.request(RemoteWait, self, Verb.TRIGGER_WAIT, posts)
-
-    def trigger_take(self, q_name: str, limit: int) -> RemoteTake:
-        return self.line.request(RemoteTake, self, Verb.TRIGGER_TAKE, q_name, limit)
-
     def trigger_done(self, leases: Sequence[int]) -> None:
         self._tell_leases(Verb.TRIGGER_DONE, leases)
 
     def trigger_return(self, leases: Sequence[int]) -> None:
         self._tell_leases(Verb.TRIGGER_RETURN, leases)
 
-    def trigger_sweep(self) -> RemoteCall[int]:
-        return self.line.request(RemoteCall, self, Verb.TRIGGER_SWEEP)
+    def settle_deliveries(self, settlements: Sequence[Settlement]) -> RemoteSettle:
+        sent = [each._replace(id=self._own(each.id)) for each in settlements] if self.base else settlements
+        call = self.line.request(RemoteSettle, self, Verb.SETTLE, *packed_settlements(sent))
+        call.ids = [each.id for each in settlements]
+        if self.of_deliveries:
+            for each in settlements:
+                port = self.of_deliveries.pop(each.id, None)
+                if port is not None:
+                    port.end()
+        return call
+
+    def delivery_connection(self, delivery: int, appl_name: str) -> RemoteDeliveryConnect:
+        call = self.line.converse_for(self, self._own(delivery), appl_name or self.appl_name)
+        if not call.port.ended:
+            self.of_deliveries[delivery] = call.port
+        return call
 
     def connect(self, appl_name: str) -> RemoteConnect:
         if self.ended:
             return self.line.request(RemoteConnect, self, Verb.CONNECT)  # which fails
         return self.line.converse(self.q_mgr_name, appl_name or self.appl_name, self.user)
 
-    def disconnect(self, *, commit: bool) -> RemoteDisconnect:
-        return self.line.request(RemoteDisconnect, self, Verb.DISCONNECT, commit)
+    def _own(self, number: int) -> int:
+        """A number as the queue manager knows it; 0, which is none, for one of a former line."""
+        return number - self.base if number >= self.base else 0
 
     def _tell_leases(self, verb: Verb, leases: Sequence[int]) -> None:
         if self.base:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PLACE_SECONDS: Final = 5.0
-"""How long to try one of several addresses."""
+"""The time to try one of several addresses."""
 
 
 async def reach(address: Address, clock: Clock, begin: Callable[[Line], Awaitable[T]]) -> tuple[Line, T]:
@@ -66,7 +66,7 @@ async def _begun(address: Address, clock: Clock, begin: Callable[[Line], Awaitab
 
 
 async def within(seconds: float, clock: Clock, place: Address, reaching: Coroutine[Any, Any, T]) -> T:
-    """What comes of reaching a place, if it takes no longer than so many seconds. Raises what it does, or
+    """Return what comes of reaching a place, if it takes no longer than so many seconds. Raises what it does, or
     HOST_NOT_AVAILABLE (2538).
     """
     task = asyncio.get_running_loop().create_task(reaching)

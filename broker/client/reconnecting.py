@@ -17,10 +17,9 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.calls import LINE, RemoteCall, RemotePutMany
-from broker.interface.claim_port import ClaimPort
 from broker.interface.port import Call, PlacedMany, Port, T, answer
 from broker.mqi.errors import MQError
 from broker.mqi.handling import NO_TERMS, Became, HandlingTerms, PutTerms, Settled
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from broker.client.port import RemotePort
     from broker.client.redial import Redial
     from broker.interface.handling import Serving, Taken
-    from broker.interface.port import Delivery, Lease, Opened, Placed
+    from broker.interface.port import Delivery, Opened, Placed
     from broker.mqi.handling import Settlement
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
@@ -51,6 +50,8 @@ _GONE: Final = "the unit of work was backed out when the connection broke"
 
 class Deferred(Call[T]):
     """A call that is made when the line is there again, or whose result is made of that of another."""
+
+    receives = True
 
     def __init__(self, make: Callable[[], Call[Any]], of: Callable[[Any], T] | None = None) -> None:
         super().__init__()
@@ -110,8 +111,8 @@ class _Handle:
         self.error: MQError | None = None
 
 
-class ReconnectingPort:
-    """Implements `broker.interface.Port` over one `RemotePort` after the other."""
+class ReconnectingPort(Port):
+    """A port over one `RemotePort` after the other. It forwards a call that names nothing that is of one line."""
 
     def __init__(self, redial: Redial, port: RemotePort) -> None:
         self._redial = redial
@@ -142,9 +143,12 @@ class ReconnectingPort:
     def broken(self) -> bool:
         return self._ended
 
+    def break_(self) -> None:
+        self._port.break_()
+
     @property
     def down(self) -> bool:
-        """Whether its calls wait for another line."""
+        """True if its calls wait for another line."""
         return self._down
 
     @property
@@ -229,6 +233,11 @@ class ReconnectingPort:
 
         return self._call(made)
 
+    # Calls
+
+    def forward(self, name: str, *values: Any) -> Call[Any]:
+        return self._call(lambda: self._port.forward(name, *values))
+
     # Handles
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:
@@ -298,7 +307,7 @@ class ReconnectingPort:
         terms: PutTerms = NO_TERMS,
     ) -> Call[Placed]:
         call = self._in_unit if options.options & _PUT_SYNCPOINT else self._call
-        return call(lambda: self._port.put1(descriptor, md, self._passed(options), data, terms))
+        return call(lambda: self._port.forward("put1", descriptor, md, self._passed(options), terms, data))
 
     def put_many(
         self,
@@ -344,7 +353,7 @@ class ReconnectingPort:
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
     ) -> Call[list[Delivery]]:
         call = self._in_unit if options.options & _GET_SYNCPOINT else self._call
-        return call(lambda: self._port.get_many(self._hobj(hobj), md, options, count))
+        return call(lambda: self._port.forward("get_many", self._hobj(hobj), md, options, count))
 
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
         handle = self._handles.get(hobj)
@@ -368,7 +377,7 @@ class ReconnectingPort:
         return _answered(0) if self._unit_was_gone() else self._call(lambda: self._port.backout())
 
     def _unit_was_gone(self) -> bool:
-        """Whether the unit that ends now was the former line's. From now on there is none."""
+        """True if the unit that ends now was the former line's. From now on there is none."""
         gone = self._unit_gone or self._unit_told
         self._unit_gone = self._unit_told = self._port.works = False
         return gone
@@ -385,9 +394,6 @@ class ReconnectingPort:
 
     def trigger_return(self, leases: Sequence[int]) -> None:
         self._port.trigger_return(leases)
-
-    def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
-        return self._call(lambda: self._port.trigger_take(q_name, limit))
 
     def serve(self, q_name: str, terms: HandlingTerms) -> Call[Serving]:
         call = self._call(lambda: self._port.serve(q_name, terms))
@@ -420,7 +426,7 @@ class ReconnectingPort:
     # The connection
 
     def connect(self, appl_name: str) -> Call[Port]:
-        call = _Connecting(lambda: self._port.connect(appl_name), lambda port: another(self._redial, port))
+        call = _Connecting(lambda: self._port.connect(appl_name), lambda port: ReconnectingPort(self._redial, port))
         if self._down and not self._ended:
             self._waiting.append(call)
         else:
@@ -436,25 +442,9 @@ class ReconnectingPort:
         self.go_on()
         gone = self._unit_gone and commit
         if self._port.broken or gone:
-            self._port.disconnect(commit=False).drop()
+            self._port.disconnect(commit=False).withdraw()
             return _failed(MQError(MQRC.CONNECTION_BROKEN, _GONE)) if gone else _answered(0)
         return self._port.disconnect(commit=commit)
-
-    def __getattr__(self, name: str) -> Any:
-        """Any other call of a port: it names nothing that is of one line."""
-        if name not in _OTHER_CALLS:
-            raise AttributeError(name)
-        return lambda *arguments, **options: self._call(lambda: getattr(self._port, name)(*arguments, **options))
-
-
-def another(redial: Redial, port: RemotePort) -> Port:
-    """The port of a connection that outlives its line."""
-    return cast("Port", ReconnectingPort(redial, port))
-
-
-_OTHER_CALLS: Final = frozenset(
-    name for port in (Port, ClaimPort) for name in vars(port) if not name.startswith("_")
-) | {"release_waiting"}
 
 
 def _answered(result: T) -> Call[T]:

@@ -28,7 +28,7 @@ LAST_SECONDS: Final = 5.0
 """The wait before the first try, and the longest one."""
 
 DIAL_SECONDS: Final = 10.0
-"""How long one try may take."""
+"""The time that one try may take."""
 
 
 class Redial:

@@ -56,7 +56,7 @@ def defaults(kind: str) -> Attributes:
 
 
 def validate(kind: str, keyword: str, value: Value) -> bool:
-    """Whether the attribute may have this value: right type, in range, short enough."""
+    """True if the attribute may have this value: right type, in range, short enough."""
     return TABLE[kind][keyword].form.accepts(value)
 
 

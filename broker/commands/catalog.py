@@ -1,4 +1,4 @@
-"""What the interpreter needs to know of the queue manager: its definitions, and what is going on with each."""
+"""The queue manager as the interpreter sees it: its definitions, and the state of each."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ class Catalog(Protocol):
         """The names in this space, of whatever disposition, sorted."""
 
     def status(self, definition: Definition) -> Mapping[str, int | str]:
-        """What is counted while the queue manager runs; empty for what counts nothing, and zeroes may be left out.
+        """Return the figures of an object while the queue manager runs; empty for what counts nothing, and zeroes may
+        be left out.
 
         For DISPLAY and MQINQ: CURDEPTH, IPPROCS, OPPROCS. For the checks of commands: HANDLES, the number of open
         handles of any sort (for the queue manager, those that depend on its DEFXMITQ), and UNCOM, 1 while units of work
@@ -42,11 +43,11 @@ class Catalog(Protocol):
         """
 
     def held(self, q_name: str) -> str:
-        """Who has claimed messages of one of its own queues, or prepared some for it, in a sentence; empty when nobody
-        has.
+        """Return a sentence that says who has claimed messages of one of its own queues, or prepared some for it; empty
+        when nobody has.
         """
 
     def statuses(self, noun: str, type: str) -> Iterator[Mapping[str, int | str] | None]:
-        """What there is of a status (`broker.commands.statuses`), figures by keyword, in order of the names; None
-        between two steps of a long look.
+        """Yield the figures by keyword of each row of a status (`broker.commands.statuses`), in order of the names;
+        None between two steps of a long look.
         """

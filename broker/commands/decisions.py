@@ -1,4 +1,4 @@
-"""What an administrator decides for programs that are gone: RESOLVE and RESET, and the replies to them."""
+"""An administrator's decisions for programs that are gone: RESOLVE and RESET, and the replies to them."""
 
 from __future__ import annotations
 

@@ -34,14 +34,14 @@ _PRIVATE_ONES: Final = (OWN, COPY)
 
 
 def meets(asked: int, disposition: int) -> bool:
-    """Whether an object with this disposition is among those that are asked for."""
+    """True if an object with this disposition is among those that are asked for."""
     if asked == PRIVATE:
         return disposition in _PRIVATE_ONES
     return asked in (ALL, disposition) or (asked == LIVE and disposition != GROUP)
 
 
 def place_of(kind: str, asked: int) -> int:
-    """Where objects of this kind are that a command means with `asked`: structures belong to the group."""
+    """Return the disposition of objects that a command means with `asked`: structures belong to the group."""
     return GROUP if kind == "CFSTRUCT" else asked
 
 

@@ -1,4 +1,4 @@
-"""Why a command was refused: one exception that carries the AMQ message, and a constructor for each message.
+"""The refusal of a command: one exception that carries the AMQ message, and a constructor for each message.
 
 The identifying phrase of a message is IBM MQ's, because programs look for it; what follows it is our own.
 """

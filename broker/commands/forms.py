@@ -47,7 +47,7 @@ class Integer:
             raise errors.out_of_range(keyword, self.syntax)
 
     def accepts(self, value: Value) -> bool:
-        """Whether an attribute may have this value."""
+        """True if an attribute may have this value."""
         return isinstance(value, int) and (self.low <= value <= self.high or value in self.words.values())
 
     def plain(self, value: Value) -> Value:
@@ -79,7 +79,7 @@ class Choice:
             raise errors.bad_value(keyword, str(value), self.syntax)
 
     def accepts(self, value: Value) -> bool:
-        """Whether an attribute may have this value."""
+        """True if an attribute may have this value."""
         return isinstance(value, int) and value in self.words.values()
 
     def plain(self, value: Value) -> Value:
@@ -109,7 +109,7 @@ class Flag:
             raise errors.bad_value(keyword, str(value), "0 | 1")
 
     def accepts(self, value: Value) -> bool:
-        """Whether an attribute may have this value."""
+        """True if an attribute may have this value."""
         return value in (0, 1)
 
     def plain(self, value: Value) -> bool:
@@ -140,7 +140,7 @@ class Text:
             raise errors.bad_value(keyword, repr(value), self.syntax)
 
     def accepts(self, value: Value) -> bool:
-        """Whether an attribute may have this value."""
+        """True if an attribute may have this value."""
         return isinstance(value, str) and len(value) <= self.length and "\0" not in value
 
     def plain(self, value: Value) -> Value:
@@ -170,7 +170,7 @@ class Name:
             raise errors.bad_name(keyword, str(value))
 
     def accepts(self, value: Value) -> bool:
-        """Whether an attribute may have this value."""
+        """True if an attribute may have this value."""
         if not isinstance(value, str):
             return False
         stem = value.removesuffix("*") if self.generic else value

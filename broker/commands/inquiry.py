@@ -65,7 +65,7 @@ def display_status(request: StatusRequest, catalog: Catalog) -> Iterator[Command
 
 
 def _is_meant(request: StatusRequest, values: Mapping[str, Value], name: str) -> bool:
-    """Whether what has these figures is asked for; `name` is the figure that names it."""
+    """True if the row with these figures is asked for; `name` is the figure that names it."""
     condition = request.condition
     fits = generic_match(request.pattern, str(values[name]))
     return fits and (condition is None or condition.holds(values[condition.keyword]))

@@ -50,7 +50,7 @@ class Outcome:
 
 
 ForEngine: TypeAlias = "Decision | GroupRequest | ScopedRequest"
-"""What is carried out in more steps than changes of definitions."""
+"""Requests that take more steps than changes of definitions."""
 
 
 class Parts:
@@ -116,14 +116,14 @@ def _begin(request: Request, catalog: Catalog, now: datetime, warned: set[str] |
 
 
 def _own_of(request: Request) -> Request:
-    """What a command that another member has sent is about: what this queue manager has for itself."""
+    """Restrict a command that another member has sent to this queue manager's own objects."""
     if isinstance(request, AlterRequest | DeleteRequest | ClearRequest) and request.disposition == UNSAID:
         return replace(request, disposition=PRIVATE if isinstance(request, ClearRequest) else OWN)
     return request
 
 
 def _is_sent(request: ScopedRequest, catalog: Catalog) -> bool:
-    """Whether a command with CMDSCOPE goes to other members of the group. What belongs to the group is changed by the
+    """True if a command with CMDSCOPE goes to other members of the group. What belongs to the group is changed by the
     member that is asked.
     """
     if request.scope == catalog.queue_manager.name:

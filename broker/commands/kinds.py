@@ -9,7 +9,7 @@ from broker.core.names.definitions import QUEUE_KINDS
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What replies need to know of a kind of object.
+    """The texts and codes of replies about a kind of object.
 
     `template` is the object whose attributes DEFINE takes by default; `space` the name space. A code is empty where the
     command does not exist.
@@ -40,7 +40,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What DISPLAY of a noun covers: a name space, the kinds in it, and the heading of each object."""
+    """The scope of DISPLAY of a noun: a name space, the kinds in it, and the heading of each object."""
 
     space: str
     kinds: tuple[str, ...]

@@ -195,7 +195,7 @@ _OF_A_MODEL = {
     "HARDENBO": 0,
     "SHARE": 0,
 }
-"""Where the defaults of a model queue are not those of a local one."""
+"""The defaults of a model queue that differ from those of a local one."""
 
 
 def _of_a_model(row: Attribute) -> Attribute:

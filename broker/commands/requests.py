@@ -1,4 +1,4 @@
-"""What a command asks for, once its words are understood: nothing here depends on the queue manager's state."""
+"""Commands as requests, once their words are understood: nothing here depends on the queue manager's state."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class ResetRequest:
 
 
 Decision: TypeAlias = ResolveConsumerRequest | ResolveUnitRequest | ResetRequest
-"""What an administrator decides in place of a program."""
+"""Requests by which an administrator decides in place of a program."""
 DECISIONS = (ResolveConsumerRequest, ResolveUnitRequest, ResetRequest)
 
 
@@ -192,7 +192,7 @@ GroupRequest: TypeAlias = (
     | ResolvePeerUnitRequest
     | MembersRequest
 )
-"""What is carried out in the database of the group."""
+"""Requests that are carried out in the database of the group."""
 GROUP_REQUESTS = (
     BackUpRequest, RecoverRequest, FailRequest, MoveRequest, PeerUnitsRequest, ResolvePeerUnitRequest, MembersRequest,
 )  # fmt: skip

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Origin(Enum):
-    """Where the value of an attribute comes from."""
+    """The origin of the value of an attribute."""
 
     GIVEN = "given"  # DEFINE and ALTER give it; kept in the definition
     KEPT = "kept"  # the queue manager gives it; kept in the definition
@@ -22,7 +22,7 @@ class Origin(Enum):
 
 
 class Acts(Enum):
-    """What is done with the value of an attribute, beyond keeping and showing it."""
+    """The effect of an attribute's value, beyond its being kept and shown."""
 
     YES = "yes"  # what IBM MQ does
     PROGRAMS = "for programs"  # nothing, as on IBM MQ: programs and administrators read it
@@ -53,7 +53,7 @@ class Attribute:
     instead: str = ""
 
     def ignores(self, value: Value) -> bool:
-        """Whether this value asks for something that is not done. A default never does."""
+        """True if this value asks for something that is not done. A default never does."""
         if self.acts is not Acts.NO:
             return False
         return value != self.default and self.form.plain(value) not in ASKS_FOR_NOTHING

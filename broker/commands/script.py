@@ -31,11 +31,11 @@ class ScriptReader:
 
     @property
     def pending(self) -> bool:
-        """Whether the last line said that its command goes on in the next."""
+        """True if the last line said that its command goes on in the next."""
         return bool(self._continuation)
 
     def ignores(self, line: str) -> bool:
-        """Whether the line is blank or a comment (L10). Within a string an asterisk counts only in the first column."""
+        """True if the line is blank or a comment (L10). Within a string an asterisk counts only in the first column."""
         stripped = line.strip(BLANKS)
         return not stripped or line.startswith("*") or (not self._quote and stripped.startswith("*"))
 
@@ -85,7 +85,7 @@ class ScriptReader:
         return text
 
     def _ends(self, text: str) -> bool:
-        """Whether this command ends the script (L13)."""
+        """True if this command ends the script (L13)."""
         if text.upper() in END_WORDS:
             self.ended = True
             self._continuation = ""

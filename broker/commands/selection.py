@@ -1,4 +1,4 @@
-"""Which objects DISPLAY means: generic names, and the one condition of WHERE."""
+"""Choose the objects for DISPLAY: generic names, and the one condition of WHERE."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def generic_match(pattern: str, name: str) -> bool:
-    """Whether the name fits: a trailing asterisk stands for any characters, anything else only for itself."""
+    """True if the name fits: a trailing asterisk stands for any characters, anything else only for itself."""
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern
 
 
@@ -42,7 +42,7 @@ class Condition:
     operand: Value
 
     def holds(self, value: Value) -> bool:
-        """Whether an object whose attribute has this value is meant."""
+        """True if an object whose attribute has this value is meant."""
         if self.operator in LIKENESS:
             return generic_match(str(self.operand), str(value)) == (self.operator == "LK")
         return COMPARISONS[self.operator](value, self.operand)

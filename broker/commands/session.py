@@ -23,7 +23,7 @@ QUEUE_MANAGER_NOT_AVAILABLE = "AMQ8146E: IBM MQ queue manager not available."
 
 
 class Turn(NamedTuple):
-    """What one source line leads to: text to print, and commands to send."""
+    """The outcome of one source line: text to print, and commands to send."""
 
     echo: str
     commands: list[str]
@@ -45,12 +45,12 @@ class Session:
 
     @property
     def ended(self) -> bool:
-        """Whether END, EXIT or QUIT was read."""
+        """True if END, EXIT or QUIT was read."""
         return self._reader.ended
 
     @property
     def pending(self) -> bool:
-        """Whether the next line continues a command: for the prompt."""
+        """True if the next line continues a command: for the prompt."""
         return self._reader.pending
 
     @property

@@ -1,4 +1,5 @@
-"""What is shown of the state of things that no command defines: claims by consumers, handlers, and prepared units.
+"""The statuses that DISPLAY shows of things that no command defines: claims by consumers, handlers, and prepared
+units.
 
 A status is named by the noun of DISPLAY and a TYPE. Its figures stand in the order in which they are printed; the
 first is the name that a command asks for.
@@ -142,7 +143,7 @@ NOT_SUPPORTED: Final = {
     "QSTATUS": ("QUEUE", "HANDLE"),
     "THREAD": ("ACTIVE", "REGIONS", "*"),
 }
-"""What IBM MQ knows as TYPE of these nouns."""
+"""The TYPEs of these nouns in IBM MQ that are not supported."""
 
 TYPE_BY_DEFAULT: Final = {"CFSTATUS": "SUMMARY", "GROUP": "", "QSTATUS": "QUEUE", "THREAD": "ACTIVE"}
-"""What is meant when nothing is said."""
+"""The TYPE of a noun that is given none."""

@@ -227,7 +227,7 @@ _ZMQSC = re.compile(r"\s*ZMQSC(?!\S)", re.IGNORECASE)
 
 
 def is_zmqsc(text: str) -> bool:
-    """Whether this is a command of TPF's language."""
+    """True if this is a command of TPF's language."""
     return _ZMQSC.match(text) is not None
 
 
@@ -256,8 +256,8 @@ def syntax_error(text: str, end: int, hint: str = "") -> errors.CommandError:
 
 
 def keyword_error(text: str, parameter: Parameter, kinds: Sequence[str], options: Iterable[str]) -> errors.CommandError:
-    """Why a command takes no such keyword. Its attributes are those of `kinds`, none when it takes no attributes;
-    `options` are the keywords that are no attributes.
+    """Return the error of a command that takes no such keyword. Its attributes are those of `kinds`, none when it takes
+    no attributes; `options` are the keywords that are no attributes.
     """
     word = parameter.keyword
     keyword = KEYWORDS.get(word, word.removeprefix("NO") if word.removeprefix("NO") in _ATTRIBUTES else word)
@@ -293,7 +293,7 @@ def _advice(text: str) -> str:
 
 
 def usage_of(verb: str, noun: str) -> str:
-    """What can be written after this verb and noun, in one line."""
+    """Return one line that shows what can be written after this verb and noun."""
     subject = (
         f"{verb} {noun}" if noun in NAMELESS else f"{verb} {noun}({'name' if verb != 'DISPLAY' else 'generic-name'})"
     )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Kind(Protocol):
-    """What a setting accepts. `read` turns the text of an environment variable into what TOML would have held."""
+    """The kind of a setting. `read` turns the text of an environment variable into what TOML would have held."""
 
     @property
     def wanted(self) -> str:
@@ -136,7 +136,7 @@ class SharingGroupName:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseAddress:
-    """Where a PostgreSQL database is, or nothing."""
+    """The address of a PostgreSQL database, or nothing."""
 
     wanted: str = "the address of a PostgreSQL database (postgresql://user@host:5432/database), or nothing"
 
@@ -191,7 +191,7 @@ class FilePath:
 
 @dataclass(frozen=True, slots=True)
 class FileMode:
-    """Who may read and write a file, as `chmod` takes it."""
+    """The mode of a file, as `chmod` takes it: who may read and write it."""
 
     wanted: str = 'octal digits in quotes, such as "0660"'
 

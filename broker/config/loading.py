@@ -158,7 +158,7 @@ def _nearest_key(section: str, key: str) -> str:
 
 
 def _home(key: str) -> str:
-    """Where a key is at home that was found in the wrong place, as `[listener] port`."""
+    """Return the right place of a key that was found in the wrong one, as `[listener] port`."""
     return next((f"[{section}] {key}" for section in SECTIONS if key in settings(section)), "")
 
 

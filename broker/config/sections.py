@@ -1,6 +1,6 @@
 """The settings: every key of every section, declared in one place with its default, unit, kind and help.
 
-The sample `broker.toml` and the page `docs/configuration.md` are written from this declaration.
+The sample `broker.toml` and the page `docs/reference/configuration.md` are written from this declaration.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Setting(NamedTuple):
 
 
 def about(kind: Kind, help: str, unit: str = "") -> dict[str, Any]:
-    """What a field of a section carries: what it accepts, its help in a sentence or two, and its unit if it has one."""
+    """Return the metadata of a section's field: the kind of its value, its help, and its unit if it has one."""
     return {"kind": kind, "help": help, "unit": unit}
 
 
@@ -84,7 +84,7 @@ class QueueManagerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerConfig:
-    """Where the daemon listens for programs."""
+    """The addresses on which the daemon listens for programs."""
 
     host: str = field(
         default="127.0.0.1",
@@ -107,7 +107,7 @@ class ListenerConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalConfig:
-    """How persistent messages are written."""
+    """The settings for writing persistent messages."""
 
     batch_rows_max: int = field(
         default=4096,
@@ -131,8 +131,8 @@ class JournalConfig:
         default="adaptive",
         metadata=about(
             Choice(("adaptive", "never")),
-            "Whether short batches are written on the event loop while the disk is fast; never: always on a thread, so "
-            "that a disk that hangs does not stop the loop.",
+            "adaptive: short batches are written on the event loop while the disk is fast; never: always on a thread, "
+            "so that a disk that hangs does not stop the loop.",
         ),
     )
 
@@ -276,7 +276,7 @@ class QueueSharingGroupConfig:
 class TriggerMonitorConfig:
     """The fast-path trigger monitor, which starts handlers when messages arrive."""
 
-    enabled: bool = field(default=True, metadata=about(Switch(), "Whether the daemon runs the trigger monitor."))
+    enabled: bool = field(default=True, metadata=about(Switch(), "true: the daemon runs the trigger monitor."))
     handlers: tuple[str, ...] = field(
         default=(),
         metadata=about(
@@ -303,7 +303,7 @@ class TriggerMonitorConfig:
         default=60.0,
         metadata=about(
             Seconds(0.1),
-            "How often it is looked for messages that wait on EVERY queues though no handler is on the way to them.",
+            "How often the monitor looks for messages on EVERY queues though no handler is on the way to them.",
             "seconds",
         ),
     )
@@ -315,7 +315,7 @@ class TriggerMonitorConfig:
         default=False,
         metadata=about(
             Switch(),
-            "Whether `evermq monitor` starts the commands of processes with APPLTYPE(UNIX). Whoever may define "
+            "true: `evermq monitor` starts the commands of processes with APPLTYPE(UNIX). Whoever may define "
             "processes, or put on its initiation queue, then runs commands as its user.",
         ),
     )

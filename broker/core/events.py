@@ -55,7 +55,7 @@ _QUEUE_MANAGER = MQAT.QMGR.value
 
 
 class Gauge:
-    """What is remembered of one queue: which events are armed, and figures since the last event about it."""
+    """The event state of one queue: which events are armed, and figures since the last event about it."""
 
     __slots__ = ("dequeued", "enqueued", "full", "high", "highest", "low", "mode", "prompt", "served", "since", "slow")
 
@@ -87,7 +87,7 @@ class Events:
         self._gauges: dict[MessageQueue, Gauge] = {}
         self._inhibit = False
         self.counting = False
-        """Whether each put to a queue and each get is looked at (PERFMEV)."""
+        """True if puts and gets are counted for performance events (PERFMEV)."""
 
     def configure(self, definition: Definition) -> None:
         """Take over PERFMEV and INHIBTEV of the queue manager."""
@@ -167,7 +167,7 @@ class Events:
             self._send(QUEUE_MANAGER_QUEUE, _COMMAND_Q_MGR_EVENT, reason, parameters, now)
 
     def _late(self, queue: MessageQueue, gauge: Gauge, now: float) -> bool:
-        """Whether the last get, or the put that ended the queue's emptiness, is longer ago than QSVCINT."""
+        """True if the last get, or the put that ended the queue's emptiness, is longer ago than QSVCINT."""
         if gauge.served is None or (now - gauge.served) * 1000 <= _number(queue, "QSVCINT"):
             return False
         if gauge.slow:
@@ -224,7 +224,7 @@ def _number(queue: MessageQueue, keyword: str) -> int:
 
 
 def _reaches(queue: MessageQueue, keyword: str) -> bool:
-    """Whether the depth is this percentage of MAXDEPTH or more."""
+    """True if the depth is this percentage of MAXDEPTH or more."""
     return queue.depth * 100 >= queue.max_depth * _number(queue, keyword)
 
 

@@ -23,8 +23,8 @@ _DEPTH = MQTT.DEPTH.value
 
 
 class Arrival(NamedTuple):
-    """What the database tells: so many messages have been put and committed, so many were on the queue before. Of those
-    that have been put so many start something of their own: one that the queue manager has cut counts once.
+    """Counts from the database: so many messages have been put and committed, so many were on the queue before. Of
+    those that have been put so many start something of their own: one that the queue manager has cut counts once.
     """
 
     arrived: int
@@ -33,7 +33,7 @@ class Arrival(NamedTuple):
 
 
 class Census(NamedTuple):
-    """What is so on a queue now: available messages that qualify (no more are counted than `enough` says), handles for
+    """The state of a queue now: available messages that qualify (no more are counted than `enough` says), handles for
     input that other members of the group have open, and whether any handle of any member is exclusive.
     """
 
@@ -43,17 +43,17 @@ class Census(NamedTuple):
 
 
 def counted(triggers: Triggers, queue: SharedQueue) -> bool:
-    """Whether each message counts a start, at the queue manager that has put it."""
+    """True if each message counts a start, at the queue manager that has put it."""
     return queue.trigger_on and queue.trigger_type == _EVERY and triggers.fast_path(queue)
 
 
 def judged(triggers: Triggers, queue: SharedQueue) -> bool:
-    """Whether arrivals on the queue are to be judged here: it triggers, and not by counting its own puts."""
+    """True if arrivals on the queue are judged here: it triggers, and not by counting its own puts."""
     return queue.trigger_on and not counted(triggers, queue)
 
 
 def may_be_stranded(triggers: Triggers, queue: SharedQueue) -> bool:
-    """Whether nobody of this queue manager is on the way to what there may be on the queue (`Triggers.sweep`)."""
+    """True if nobody of this queue manager is on the way to the messages that the queue may have (`Triggers.sweep`)."""
     on_the_way = queue.pending_starts or queue.input_count or triggers.leased(queue)
     return counted(triggers, queue) and not (on_the_way or queue.get_inhibited)
 
@@ -64,7 +64,7 @@ def boundary(queue: SharedQueue, *, elsewhere: bool) -> int:
 
 
 def enough(queue: SharedQueue, arrival: Arrival | None) -> int:
-    """How many qualifying messages need to be counted at most."""
+    """Return the largest number of qualifying messages that need be counted."""
     least = queue.trigger_depth if queue.trigger_type == _DEPTH else 1
     return max(least, 1 + (arrival.arrived if arrival is not None else 0))
 

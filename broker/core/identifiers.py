@@ -34,7 +34,7 @@ class Identifiers:
         self.last = max(int(now * 1_000_000), high_water)
         """The number given out last."""
         self.low_at = self.last
-        """When `last` has come to this, a new high-water mark is to be stored (`reserve`)."""
+        """The value of `last` at which a new high-water mark is to be stored (`reserve`)."""
         self._instance = 0
         self._tick = -1
         self._date = self._time = ""

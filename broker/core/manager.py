@@ -66,6 +66,7 @@ if TYPE_CHECKING:
 
     from broker.core.message.rows import ObjectRow
     from broker.core.names.definitions import Change, Definition
+    from broker.core.names.routes import Route
     from broker.core.queues.handles import Handle, Hconn
     from broker.core.queues.queue import LocalQueue
     from broker.core.queues.selection import Request
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor
 
 _QUEUE = MQOT.Q.value
+_OUTPUT = MQOO.OUTPUT.value
 _OPEN_FAIL_IF_QUIESCING = MQOO.FAIL_IF_QUIESCING.value
 INSTANCE = "INSTANCE"
 """The attribute of the queue manager's definition that tells its identifiers from those of others (`Identifiers`). No
@@ -129,6 +131,15 @@ class Manager:
             self.triggers.input_opened(handle.queue, tick)
         return handle
 
+    def route_of_put1(self, hconn: Hconn, od: ObjectDescriptor) -> Route | None:
+        """The way of an MQPUT1, if it is known of an earlier one; None when its queue must be opened. Raises
+        HANDLE_NOT_AVAILABLE (2017), as `open` does.
+        """
+        route = self.objects.known_route(od)
+        if route is not None:
+            self._check_open(hconn, _OUTPUT)
+        return route
+
     def make_dynamic(self, hconn: Hconn, od: ObjectDescriptor, options: int, now: float) -> Define:
         """The dynamic queue that MQOPEN makes of a model queue: to be defined, then opened with `open_dynamic`.
 
@@ -152,7 +163,7 @@ class Manager:
             raise MQError(MQRC.HANDLE_NOT_AVAILABLE, f"{hconn.handle_count} handles are open, MAXHANDS of {self.name}")
 
     def opens_shared(self, od: ObjectDescriptor, options: int) -> bool:
-        """Whether MQOPEN would open a shared queue. Raises what it would."""
+        """True if MQOPEN would open a shared queue. Raises what it would."""
         if od.records or int(od.object_type) != _QUEUE:
             return False
         return self.objects.route(od.object_name, od.object_q_mgr_name, options).queue.shared
@@ -179,8 +190,9 @@ class Manager:
         *,
         waiting: bool = False,
     ) -> Grant | Request | Search:
-        """MQGET: a grant, or the request to wait with; or what is to be done before the same call is made again. Raises
-        NO_MSG_AVAILABLE (2033) and others. `waiting`: messages that wait for an instant are seen as if it had come.
+        """MQGET: return a grant, or the request to wait with, or the search that must end before the same call is made
+        again. Raises NO_MSG_AVAILABLE (2033) and others. `waiting`: messages that wait for an instant are seen as if it
+        had come.
         """
         request = getting.request_for(self, handle, md, gmo, max_length, now, waiting=waiting)
         if request.unlock:
@@ -201,7 +213,9 @@ class Manager:
         raise MQError(MQRC.NO_MSG_AVAILABLE, f"no suitable message on {queue.name}")
 
     def grant_to(self, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Grant | Search | None:
-        """The message that a get is given now, if there is one; or what is to be done before that is known."""
+        """Return the message that a get is given now, None without one, or the search that must end before it is
+        known.
+        """
         found = choosing.select(self, handle, queue, request, now)
         if found is None or isinstance(found, Search):
             return found
@@ -210,7 +224,7 @@ class Manager:
     # Locks and marks
 
     def mark_left(self, queue: LocalQueue, now: float) -> float | None:
-        """How many seconds the oldest mark of the co-operating set still lasts; None when none ends."""
+        """Return the seconds that the oldest mark of the co-operating set still lasts; None when none ends."""
         made = queue.browse_marks.oldest
         return None if made is None or self.mark_seconds == float("inf") else made + self.mark_seconds - now
 
@@ -219,8 +233,8 @@ class Manager:
         self.effects.to_offer += queue.browse_marks.drop_old(now - self.mark_seconds)
 
     def drain(self, now: float) -> Effects:
-        """What the steps since the last time let happen, to be carried out. When that is nothing, those who wait are
-        first offered what has come to light: `effects` is false when nothing is left at all.
+        """Return the effects of the steps since the last call, to be carried out. If there are none, getters that wait
+        are first offered the messages that have come to light: the effects are false when nothing is left at all.
         """
         taken = self.effects.take()
         if self.effects.to_offer and not taken:
@@ -278,7 +292,7 @@ class Manager:
     # Definitions
 
     def freeze(self, change: Change) -> tuple[Change, Rows]:
-        """What a change of definitions writes, and the change to apply when that is durable. (Clear is a unit.)"""
+        """Return the rows of a definition change, and the change to apply once they are durable. (CLEAR is a unit.)"""
         return defining.freeze(self.objects, change)
 
     def apply(self, change: Change, tick: float = 0.0) -> None:
@@ -312,7 +326,7 @@ class Manager:
             self.triggers.recount(queue, tick)
 
     def sweep_triggers(self) -> Iterator[bool]:
-        """Look at each queue for messages that nobody is on the way to, and let a start be pending: whether it is."""
+        """Let a start be pending for each queue with messages that nobody is on the way to. Yield True for each."""
         return self.triggers.sweep(list(self.objects.queues.values()), self.deliveries.in_flight)
 
     def clear(self, queue: LocalQueue, count: int) -> Unit:
@@ -357,5 +371,5 @@ class Manager:
 
 
 def _mark_seconds(interval_ms: int) -> float:
-    """How long a co-operative browse mark lasts; NOLIMIT is -1."""
+    """Return the seconds that a co-operative browse mark lasts; NOLIMIT is -1."""
     return float("inf") if interval_ms < 0 else interval_ms / 1000

@@ -3,7 +3,7 @@
 Where a queue names an initiation queue, an event leads to a trigger message there. Else the queue is on the fast path:
 its count lives with it, as in TPF. A committed put to a trigger EVERY queue raises it by one, a trigger monitor takes
 starts off it. FIRST and DEPTH keep one bit: there is a start pending or there is not. The numbers are those of
-`docs/triggers.md`: the fast path (S-12, R-6 and so on), conditions and events (C2, C4, E1, E3).
+`docs/rules/triggers.md`: the fast path (S-12, R-6 and so on), conditions and events (C2, C4, E1, E3).
 
 A start taken is a lease until it is done; what a broken connection held is pending again.
 """
@@ -82,7 +82,7 @@ class Triggers:
     # Events that are puts
 
     def judges(self, queue: MessageQueue) -> bool:
-        """Whether each put to this queue is to be judged when it is made (`put`)."""
+        """True if each put to this queue is to be judged when it is made (`put`)."""
         if not queue.trigger_on or queue.shared:  # `group_triggers`
             return False
         if queue.initiation_q_name:
@@ -122,11 +122,11 @@ class Triggers:
         self.arrived(queue, entries)
 
     def _starts(self, queue: MessageQueue, entries: Sequence[Entry]) -> int:
-        """How many messages of these may start something each."""
+        """Return the number of these messages that may start something each."""
         return sum(entry.triggers and rank_of(entry.key) >= queue.trigger_priority for entry in entries)
 
     def _events(self, queue: MessageQueue, entries: Sequence[Entry], tick: float) -> Sequence[TriggerEvent]:
-        """What these messages trigger, which the queue has now (C2, C3, C4)."""
+        """Return the trigger events of these messages, which the queue has now (C2, C3, C4)."""
         starts = self._starts(queue, entries)
         if not starts:
             return ()
@@ -294,7 +294,7 @@ class Triggers:
     # Starts
 
     def startable(self, queue: MessageQueue) -> bool:
-        """Whether a monitor may take starts of this queue now: GET(DISABLED) holds them back (R-11)."""
+        """True if a monitor may take starts of this queue now: GET(DISABLED) holds them back (R-11)."""
         return queue.pending_starts > 0 and not queue.get_inhibited and self.fast_path(queue)
 
     def pending(self) -> list[MessageQueue]:
@@ -360,7 +360,7 @@ class Triggers:
         return list(self._held.get(hconn, ()))
 
     def leased(self, queue: MessageQueue) -> int:
-        """How many starts of this queue are under way."""
+        """Return the number of starts of this queue that are under way."""
         return self._running.get(queue, 0)
 
     def _lease(self, queue: MessageQueue, hconn: Hconn) -> int:
@@ -383,8 +383,8 @@ class Triggers:
     # Starts that are missing
 
     def sweep(self, queues: Iterable[LocalQueue], in_flight: Callable[[LocalQueue], int]) -> Iterator[bool]:
-        """Look at each of these queues: whether it is EVERY and has messages, and nobody is on the way to them. If so a
-        start is pending from then on. `in_flight` tells how many messages of a queue are under handlers.
+        """Look at each of these queues. If it is EVERY, and nobody is on the way to its messages, let a start be
+        pending, and yield True. `in_flight` tells how many messages of a queue are under handlers.
         """
         for queue in queues:
             stranded = (

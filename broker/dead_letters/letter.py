@@ -26,7 +26,7 @@ _DEAD: Final = MQFMT.DEAD_LETTER_HEADER.value
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """What a dead letter says. Instants are in seconds since 1970, 0 where nothing is known.
+    """A dead letter, decoded. Instants are in seconds since 1970, 0 where nothing is known.
 
     `header` is its MQDLH, None where it has none that can be read. `why` is one word of the queue manager's where a
     handler was concerned (`failed`, `timed_out`, `crashed`, ...), else the name of the reason in the MQDLH, else empty.
@@ -69,7 +69,7 @@ class DeadLetter:
 
     @property
     def replays(self) -> int:
-        """How often it was put back to its queue already."""
+        """The number of times that it was put back to its queue."""
         return int(self._number("replays"))
 
     @property
@@ -90,7 +90,7 @@ class DeadLetter:
 
     @property
     def failed_at(self) -> float:
-        """When the last attempt failed, or else when the letter was put here, or at least when the message was put."""
+        """The time of the last failed attempt, or else of the letter's arrival here, or else of the message's put."""
         failed = self._number("last_failed")
         if failed or self.header is None:
             return failed or stamped(self.md.put_date, self.md.put_time)

@@ -1,4 +1,4 @@
-"""What became of a dead letter."""
+"""The outcome of a command on a dead letter."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """What became of one letter, or of a group of them, which goes together.
+    """The outcome of a command on one letter, or on a group of them, which goes together.
 
     `to` is the queue where they are now: empty where they were discarded, or stay where they are, because of
     `problem`.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.interface import Connection, Message, Queue
 
 AUDIT_QUEUE: Final = "SYSTEM.ADMIN.AUDIT.QUEUE"
-"""Where a message tells of each letter that was retried or purged: who, when, MsgId, from where, to where."""
+"""The queue for a message about each letter that was retried or purged: who, when, MsgId, from where, to where."""
 
 REPLAYS_MAX: Final = 3
 """A letter that was put back so often is put back again only where that is forced."""
@@ -165,7 +165,7 @@ class DeadLetterQueue:
         return self._opened[q_name]
 
     def _record(self, letter: Member, target: Queue | None) -> str:
-        """What the audit message tells."""
+        """Return the audit message."""
         told = {
             "event": "dead-letter-purged" if target is None else "dead-letter-retried",
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -178,7 +178,7 @@ class DeadLetterQueue:
 
 
 def _objection(letters: Sequence[Member], to: str, *, force: bool) -> str:
-    """Why letters are not to be put back; empty where nothing is against it."""
+    """Return the reason why letters are not to be put back; empty where nothing is against it."""
     first = letters[0]
     if not to and not first.q_name:
         return "nothing in it tells where it came from: name the queue to put it to"
@@ -200,7 +200,7 @@ def _ids(letters: Iterable[Member]) -> tuple[bytes, ...]:
 
 
 def _failed(letters: Iterable[Member], error: MQError) -> Outcome:
-    """What did not go, and why. Raises the error again where nothing else would go either."""
+    """Return the outcome for letters that stayed. Raises the error again where nothing else would go either."""
     if error.reason in _ENDED:
         raise error
     return Outcome(_ids(letters), problem=str(error))

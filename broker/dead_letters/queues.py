@@ -1,4 +1,4 @@
-"""Which queues of a queue manager take dead letters."""
+"""Find the queues of a queue manager that take dead letters."""
 
 from __future__ import annotations
 

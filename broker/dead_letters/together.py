@@ -20,7 +20,7 @@ _IN_GROUP = (MQMF.MSG_IN_GROUP | MQMF.LAST_MSG_IN_GROUP).value
 
 
 class Member(NamedTuple):
-    """What is remembered of a letter while the others are looked at."""
+    """The fields of a letter that are remembered while the others are looked at."""
 
     token: bytes
     msg_id: bytes
@@ -35,12 +35,12 @@ class Member(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where in its group it stands."""
+        """Its place in its group."""
         return self.msg_seq_number, self.offset
 
 
 def member(letter: DeadLetter) -> Member:
-    """What is to be remembered of a letter."""
+    """Return the fields of a letter that are to be remembered."""
     md = letter.md
     return Member(
         letter.token,
@@ -57,14 +57,16 @@ def member(letter: DeadLetter) -> Member:
 
 
 def group_of(letter: Member) -> tuple[str, str, bytes] | None:
-    """Which letters it goes with: those of its group that came from the same queue. None: with no other."""
+    """Return an identity that it shares with the letters of its group that came from the same queue, if it has a
+    group.
+    """
     if not letter.msg_flags & (_IN_GROUP | _SEGMENT):
         return None
     return letter.q_mgr_name, letter.q_name, letter.group_id
 
 
 def missing(letters: Sequence[Member]) -> list[str]:
-    """What these letters, in the order of their places, lack of the whole group or message, in words."""
+    """Return in words what these letters, in the order of their places, lack of the whole group or message."""
     found: list[str] = []
     grouped = bool(letters[0].msg_flags & _IN_GROUP)
     expected, last = 1, False

@@ -1,4 +1,4 @@
-"""Which dead letters are meant."""
+"""The selection of dead letters."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Wanted:
     since: float = 0.0
 
     def __call__(self, letter: DeadLetter) -> bool:
-        """Whether this letter is meant."""
+        """True if this letter is selected."""
         reason = () if letter.header is None else (str(letter.header.reason),)
         return (
             (not self.msg_ids or letter.md.msg_id in self.msg_ids)

@@ -1,5 +1,5 @@
-"""What is done once for all that happens together: the replies of a line leave in one write, however many calls have
-been answered.
+"""Run steps once for all that happens together: the replies of a line leave in one write, however many calls have been
+answered.
 """
 
 from __future__ import annotations

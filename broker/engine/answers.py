@@ -1,4 +1,4 @@
-"""How the engine answers calls."""
+"""Answer calls."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle
     from broker.interface.port import Call
-    from broker.storage.store import Done
 
 T = TypeVar("T")
 
@@ -97,16 +96,12 @@ def fail_written(call: Call[Any], error: Exception, full: MQRC) -> None:
         fail(call, MQRC.CONNECTION_BROKEN, "the store failed; the outcome of this call is unknown")
 
 
-def when_written(call: Call[T], result: T, full: MQRC) -> Done:
-    """What answers `call` when its rows are written: with `result`, or with `full` when there was no room."""
-
-    def call_written(error: Exception | None) -> None:
-        if error is not None:
-            fail_written(call, error, full)
-        elif not call.done():
-            call.set_result(result)
-
-    return call_written
+def answer_written(call: Call[T], result: T, full: MQRC, error: Exception | None) -> None:
+    """Answer a call whose rows are written: with `result`, or with `full` when there was no room."""
+    if error is not None:
+        fail_written(call, error, full)
+    elif not call.done():
+        call.set_result(result)
 
 
 def nobody(_: Exception | None) -> None:

@@ -1,5 +1,5 @@
-"""What a job awaits (`broker.engine.jobs`): a pause, changes of definitions, and looks, whose answers come later: that
-rows are durable, that bodies are in memory, that the queue-sharing group has done some work, that a lock is free.
+"""The awaits of a job (`broker.engine.jobs`): a pause, changes of definitions, and looks, whose answers come later:
+that rows are durable, that bodies are in memory, that the queue-sharing group has done some work, that a lock is free.
 """
 
 from __future__ import annotations
@@ -139,8 +139,8 @@ class Asked(Look[T]):
 
 
 def refreshed(member: SharedQueues, *, held: bool = False) -> Asked[None]:
-    """What is known of the shared queues is brought up to date, as far as the database can be reached. `held`: who has
-    claimed messages of them too, and how far behind they are.
+    """Bring up to date what is known of the shared queues, as far as the database can be reached. `held`: also the
+    claims of their messages, and the lag of consumers.
     """
     return Asked(member, "the reading of depths", lambda: member.refresh(held=held, lag=held))
 

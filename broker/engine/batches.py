@@ -18,7 +18,7 @@ from broker.core.queues.effects import Grant
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
 from broker.core.queues.views import Search
-from broker.engine.answers import fail, placed, when_written
+from broker.engine.answers import answer_written, fail, placed
 from broker.engine.calls import GettingCall
 from broker.engine.mistakes import mistake
 from broker.engine.shared_queues import PutStep
@@ -57,7 +57,7 @@ class PutManyCall(Call[PlacedMany]):
 
     @property
     def failed(self) -> bool:
-        """Whether what comes after it must not be put."""
+        """True if no later message may be put."""
         return self.stopped or (self.done() and not self.cancelled() and self.exception() is not None)
 
 
@@ -88,7 +88,7 @@ def put_many(
     if implicit is None:
         call.set_result(result)
     else:
-        conversation.call_order.commit(implicit, when_written(call, result, MQRC.STORAGE_MEDIUM_FULL))
+        conversation.call_order.commit(implicit, partial(answer_written, call, result, MQRC.STORAGE_MEDIUM_FULL))
 
 
 def _put_all(
@@ -213,7 +213,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
 
     @property
     def begun(self) -> bool:
-        """Whether it has got something."""
+        """True if it has got something."""
         return bool(self._grants)
 
     def keep(self, grant: Grant) -> None:
@@ -283,7 +283,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
             self._collect()
 
     def _same_unit(self) -> bool:
-        """Whether more messages would still be got through the same handle, and in the unit of work of the first."""
+        """True if more messages would still be got through the same handle, and in the unit of work of the first."""
         hconn, first = self._conversation.hconn, self._grants[0]
         if hconn.handles.get(self._hobj) is not self._handle:
             return False

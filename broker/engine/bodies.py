@@ -53,7 +53,7 @@ class Run:
 
 
 class Bodies:
-    """Which bodies are in memory."""
+    """The bodies that are in memory."""
 
     def __init__(self, budget: int, journal: Journal) -> None:
         self._budget = budget
@@ -175,7 +175,7 @@ class Bodies:
 
 
 def damaged(entries: Iterable[Entry], error: DataDamagedError) -> list[Entry]:
-    """Those of the messages whose bodies are damaged."""
+    """Return the messages whose bodies are damaged."""
     return [entry for entry in entries if entry.data is None and entry.id in error.ids]
 
 

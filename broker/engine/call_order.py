@@ -280,7 +280,7 @@ class CallOrder:
 
     def _settle(self, unit: Unit, rows: Rows, then: Done, *, committed: bool) -> None:
         """Settle a frozen unit when it is durable, after this connection's earlier ones."""
-        if not (self._unsettled or rows):
+        if not (self._unsettled or rows.inserts or rows.removals or rows):
             self._context.settle(unit, committed=committed)
             then(None)
         else:
@@ -318,7 +318,7 @@ class CallOrder:
             pending.then(mistake(wrong, "the settlement of a unit of work"))
 
     def looks_up(self, error: MQError) -> bool:
-        """Whether the call that has raised this is made again, when what it names has been looked up in the group."""
+        """True if the call that has raised this is made again, once the name has been looked up in the group."""
         return isinstance(error, UnknownNameError) and self._context.sharing is not None and not self._looked_up
 
     def _look_up(self, deferred: Deferred) -> None:
@@ -353,7 +353,7 @@ class CallOrder:
             mistake(error, "what follows a call")
 
     def _told(self, error: MQError) -> MQError:
-        """What a call is told that has raised this: of a name that could not be looked up, that."""
+        """Return the error for the program; of a name that could not be looked up, it says that."""
         if self._unread is None or not isinstance(error, UnknownNameError):
             return error
         return MQError(
@@ -391,7 +391,7 @@ class CallOrder:
 
 
 def _once(step: Callable[[], None]) -> Callable[[], None]:
-    """What takes a step when it is called first, and then no more."""
+    """Return a function that takes a step when it is called first, and then no more."""
     taken = False
 
     def take() -> None:

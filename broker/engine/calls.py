@@ -35,6 +35,8 @@ _LENGTH = attrgetter("length")
 class ReceivingCall(Call[T]):
     """A call that only gives something to the program: cancelled while it is deferred, it is not made at all."""
 
+    receives = True
+
 
 class WaitingCall(ReceivingCall[T]):
     """A call that may wait for a message, as the owner of a waiter of the core. Up to the grant it may just leave the
@@ -47,7 +49,7 @@ class WaitingCall(ReceivingCall[T]):
 
     @property
     def conversation(self) -> Conversation:
-        """Whose call it is."""
+        """The conversation that made the call."""
         return self._conversation
 
     def cancel(self, msg: object = None) -> bool:
@@ -70,7 +72,7 @@ class WaitingCall(ReceivingCall[T]):
 
 
 class Got:
-    """What a call has got and its program has not taken yet, when the answer is on its way."""
+    """The messages that a call has got and its program has not taken yet, when the answer is on its way."""
 
     __slots__ = ("_conversation", "_got", "_grants")
 
@@ -100,7 +102,7 @@ class GettingCall(WaitingCall[T]):
     """
 
     form: Form = PLAIN
-    """What the messages are to look like, known once the call is made."""
+    """The form of the messages, known once the call is made."""
 
     def __init__(self, conversation: Conversation) -> None:
         super().__init__()

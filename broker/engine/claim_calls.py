@@ -1,4 +1,4 @@
-"""The calls of a connection about consumers, and about queues read by arrival number (`docs/claims.md`)."""
+"""The calls of a connection about consumers, and about queues read by arrival number (`docs/rules/claims.md`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the calls about consumers do, as jobs (`broker.engine.jobs`).
+"""The jobs of the calls about consumers (`broker.engine.jobs`).
 
 Those that change a consumer follow one another, whatever their connections (claims rule 2.4): each has its lock
 meanwhile. A claim and the ends of claims go in slices, each durable before the next is chosen.

@@ -20,7 +20,7 @@ V = TypeVar("V")
 
 
 def fitting(entries: Iterable[Entry], longest: int) -> list[Entry]:
-    """Those of the messages, from the first, that go into one frame of at most `longest` bytes; the first one goes,
+    """Return the messages, from the first, that go into one frame of at most `longest` bytes; the first one goes,
     however long it is.
     """
     fill = Fill(longest)

@@ -149,7 +149,7 @@ class CommandServer:
         return ok
 
     async def _ask_group(self, request: ScopedRequest | GroupRequest, call: ScriptCall) -> bool:
-        """What is carried out in the group, or by its members: a reply of each that is asked."""
+        """Carry a command out in the group, or by its members: a reply of each that is asked."""
         sharing = self._context.sharing
         if sharing is None:
             call.add(refused(errors.conflict("this needs a queue-sharing group, and the queue manager is in none")))
@@ -173,7 +173,7 @@ class CommandServer:
 
 
 def _unread(call: ScriptCall) -> Unread | Pause:
-    """What a script waits for before its next step, if for anything."""
+    """Return what a script waits for before its next step, if for anything."""
     return Unread(call) if call.full else PAUSE
 
 

@@ -1,4 +1,4 @@
-"""What the parts of the engine share, and what the steps of the core lead to."""
+"""The state that the parts of the engine share, and the effects of the core's steps."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from broker.core.queues.handles import Hconn
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.views import Search
 from broker.engine import batches, duplicates, leaving, put_back, slow_calls, tags
-from broker.engine.answers import opened, placed, when_written
+from broker.engine.answers import answer_written, opened, placed
 from broker.engine.batches import GetManyCall, PutManyCall
 from broker.engine.call_order import CallOrder
 from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
@@ -45,6 +45,7 @@ from broker.interface.port import (
     PendingStarts,
     Placed,
     PlacedMany,
+    Port,
 )
 from broker.mqi import checks
 from broker.mqi.attributes import MQIA
@@ -65,7 +66,6 @@ if TYPE_CHECKING:
     from broker.engine.manager import QueueManager
     from broker.engine.room import Room
     from broker.engine.tags import TagUse
-    from broker.interface.port import Port
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -78,7 +78,7 @@ _FIGURES_BYTES = 1024  # of a queue, in a status
 _LOOKED_AT_BYTES = 64  # of a message that is explained: where it is found
 
 
-class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
+class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
     """One connection to the queue manager."""
 
     def __init__(self, manager: QueueManager, appl_name: str, user: str, channel: str, room: Room = BOUNDLESS) -> None:
@@ -108,7 +108,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing would be undone by its end: it has no unit of work, no trigger start and no delivery."""
+        """True if its end would undo nothing: it has no unit of work, no trigger start and no delivery."""
         return not (
             self.hconn.unit is not None
             or self.unit_of_work.begun
@@ -335,7 +335,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
         terms: PutTerms,
     ) -> None:
         try:
-            handle = self.hconn.handle(hobj)
+            handle = self.hconn.handles.get(hobj) or self.hconn.handle(hobj)
             if isinstance(handle, DistributionList):
                 _check_no_terms(terms)
                 self._distribute(call, ListPut(handle, md, options, data))
@@ -364,7 +364,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
         self._placed(call, _answer_of(put, entry, reason) if put.handle is None else placed(entry, reason), unit)
 
     def is_shared_put(self, make: Callable[..., None], arguments: tuple[Any, ...]) -> bool:
-        """Whether a deferred call is MQPUT through a handle that leads to a shared queue: it may gather with others."""
+        """True if a deferred call is MQPUT through a handle that leads to a shared queue: it may gather with others."""
         handle = self.hconn.handles.get(arguments[0]) if make == self._put else None
         if isinstance(handle, DistributionList):
             return any(each.queue is not None and each.queue.shared for each in handle.opened)
@@ -405,7 +405,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
         if unit is None:
             call.set_result(answer)
         else:
-            written = when_written(call, answer, MQRC.STORAGE_MEDIUM_FULL)
+            written = partial(answer_written, call, answer, MQRC.STORAGE_MEDIUM_FULL)
             awaited_outside = unit.puts[0].queue.waiters.outside
             if not (awaited_outside and self.call_order.try_handoff(unit, written)):
                 self.call_order.commit(unit, written)
@@ -421,6 +421,11 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
     ) -> None:
         try:
             descriptor = checks.object_descriptor(descriptor)
+            known = self.core.route_of_put1(self.hconn, descriptor)
+            if known is not None:
+                last = self.hconn.last_put1(known)
+                self._place(call, Put(self.hconn, None, known, md, options, data, terms=terms, last_calls=last))
+                return
             self._look_up_list(descriptor)
             handle = self.core.open(self.hconn, descriptor, MQOO.OUTPUT.value)
             try:
@@ -428,7 +433,9 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
                     _check_no_terms(terms)
                     self._distribute(call, ListPut(handle, md, options, data, once=True))
                 else:
-                    self._place(call, Put(self.hconn, None, handle.output_route(), md, options, data, terms=terms))
+                    route = handle.output_route()
+                    self.core.objects.know_route(descriptor, route)
+                    self._place(call, Put(self.hconn, None, route, md, options, data, terms=terms))
             finally:
                 self.close_handle(handle)
         except MQError as error:
@@ -471,7 +478,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls):
             call.timer = self.manager.clock.call_later(options.wait_interval / 1000, over)
 
     def form(self, md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None) -> Form:
-        """What the message of a get with these arguments, which have been checked, is to look like."""
+        """Return the form of the message for a get with these arguments, which have been checked."""
         return form_of(md, options, max_length, self.core.ids.coded_char_set_id)
 
     # The connection

@@ -50,7 +50,7 @@ class Decisions:
                 return decided(decision, await self._reset(decision.name), 0)
 
     async def _resolve_consumer(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
-        """How many messages are removed, and how many are back on their queues."""
+        """Resolve a consumer; return the numbers of messages removed, and back on their queues."""
         consumer, sharing = self._core.consumers.by_name.get(decision.name), self._context.sharing
         try:
             if consumer is not None:
@@ -72,7 +72,7 @@ class Decisions:
             return removed, count - removed
 
     async def _resolve_unit(self, decision: ResolveUnitRequest) -> int:
-        """How many messages are removed."""
+        """Resolve a unit; return the number of messages removed."""
         half = self._half(decision.name)
         if half is not None:
             return await self._resolve_half(half, commit=decision.commit)
@@ -123,7 +123,7 @@ class Decisions:
         return next((unit for name, unit in units.items() if name.text == f"{stem}/{attempt.lower()}"), None)
 
     async def _reset(self, name: str) -> int:
-        """How many messages are removed with the units of the sink."""
+        """Reset a sink; return the number of messages removed with its units."""
         sink, sharing = self._core.sinks.by_name.get(name), self._context.sharing
         if sink is None and sharing is not None:
             return await _about_sink(sharing, partial(sharing.sinks.reset, name), name)

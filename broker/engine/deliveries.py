@@ -138,6 +138,8 @@ class DeliveryService:
         if self._running:
             self._again = True
             return
+        if self._core.deliveries.idle and not self._core.effects.held and self._timer is None:
+            return  # nobody waits, or nothing is there for those who do
         self._running = self._again = True
         try:
             while self._again:

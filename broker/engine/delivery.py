@@ -1,4 +1,4 @@
-"""What a getter receives: the descriptor and the data of a message, put together from its segments where it has
+"""Make the answer to a getter: the descriptor and the data of a message, put together from its segments where it has
 several, and converted where it asked for that.
 """
 
@@ -36,7 +36,7 @@ NOTHING = Delivery(b"", NO_ID, NO_ID, NO_ID, 1, 0, 0, -1, 0, 0, -1, 0, NO_TOKEN,
 
 
 class Form(NamedTuple):
-    """What the getter wants a message to look like: the length of its buffer, the version of its descriptor, and for
+    """The form in which the getter wants a message: the length of its buffer, the version of its descriptor, and for
     CONVERT the coding of its data.
     """
 
@@ -46,16 +46,16 @@ class Form(NamedTuple):
 
     @property
     def plain(self) -> bool:
-        """Whether a message in one piece, without properties, is given as it is."""
+        """True if a message in one piece, without properties, is given as it is."""
         return self.max_length is None and self.version != 1 and self.coding is None
 
 
 PLAIN = Form(None, 2)
-"""What most getters want: the message as it is."""
+"""The form that most getters want: the message as it is."""
 
 
 def form_of(md: MessageDescriptor | None, options: GetMessageOptions, max_length: int | None, q_mgr_ccsid: int) -> Form:
-    """What the message of a get with these arguments, which have been checked, is to look like."""
+    """Return the form of the message for a get with these arguments, which have been checked."""
     if md is None and max_length is None and not options.options & _CONVERT:
         return PLAIN
     coding = _wanted_coding(md, q_mgr_ccsid) if options.options & _CONVERT else None
@@ -63,7 +63,7 @@ def form_of(md: MessageDescriptor | None, options: GetMessageOptions, max_length
 
 
 def _wanted_coding(md: MessageDescriptor | None, q_mgr_ccsid: int) -> Coding:
-    """What a get with CONVERT wants data to be converted to."""
+    """Return the coding to which a get with CONVERT wants data to be converted."""
     ccsid, encoding = (0, MQENC.NATIVE.value) if md is None else (md.coded_char_set_id, md.encoding)
     return Coding(q_mgr_ccsid if ccsid in _OWN_CCSID else ccsid, encoding)
 

@@ -40,7 +40,7 @@ def answer(conversation: Conversation, call: Call[Placed], put: Put, duplicate: 
 
 
 def placed(conversation: Conversation, put: Put, duplicate: Duplicate) -> Placed:
-    """What the program gave, with the MsgId of the first."""
+    """Return the answer to a repeated put: the fields that the program gave, with the MsgId of the first."""
     md = MessageDescriptor() if put.md is None else checks.descriptor(put.md)
     ids, now, route = conversation.core.ids, conversation.context.clock.time(), put.route
     entry = duplicate.entry

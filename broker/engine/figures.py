@@ -70,7 +70,7 @@ class Figures:
             yield
 
     def all(self) -> dict[str, Any]:
-        """What has been taken down, with the figures of the queue manager and its parts."""
+        """Return all that has been taken down, with the figures of the queue manager and its parts."""
         return {
             **self._manager.own_figures(),
             "queues": self._queues,

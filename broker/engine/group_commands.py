@@ -1,4 +1,4 @@
-"""What the refusals of a queue-sharing group are to a command."""
+"""Make replies to commands of the refusals of a queue-sharing group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The calls of a connection about deliveries, and about messages that wait for an instant (`docs/handlers.md`)."""
+"""The calls of a connection about deliveries, and messages that wait for an instant (`docs/rules/handlers.md`)."""
 
 from __future__ import annotations
 

@@ -47,5 +47,5 @@ def harden(journal: Journal, got: Iterable[Entry], done: Done) -> bool:
 
 
 def _is_held(entry: Entry) -> bool:
-    """Whether the message is in a unit of work that is still open."""
+    """True if the message is in a unit of work that is still open."""
     return entry.unit is not None and entry.unit.state == units.ACTIVE

@@ -135,7 +135,7 @@ def unit_figures(core: Manager, now: float) -> Iterator[dict[str, Any]]:
 
 
 def handler_figures(core: Manager) -> Iterator[dict[str, Any]]:
-    """What has become of the messages of each queue under each handler, by their names, for the status: one a step."""
+    """Yield the counts of each queue under each handler, by their names, for the status: one a step."""
     for q_name, handler, counts in core.deliveries.counts():
         queue = core.objects.queues.get(q_name)
         if queue is not None:

@@ -86,7 +86,7 @@ logger = logging.getLogger(__name__)
 
 
 class _Fate(Enum):
-    """What becomes of rows that are to be written."""
+    """The fate of rows that are to be written."""
 
     NOTHING = 0  # there are none, or no store for them
     DURABLE = 1  # they are, at once
@@ -152,12 +152,12 @@ class Journal:
 
     @property
     def waiting(self) -> int:
-        """How many units are not settled yet, apart from those being written now."""
+        """The number of units that are not settled yet, apart from those being written now."""
         return len(self._submissions)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is on its way to the store or from it."""
+        """True if nothing is on its way to the store or from it."""
         return not (self._busy or self._reads)
 
     def submit(self, rows: Rows, settled: Done, caller: object | None = None, room: Room = BOUNDLESS) -> None:
@@ -313,7 +313,7 @@ class Journal:
             self._go_on()
 
     def _removed(self, batch: list[Submission], errors: list[Exception | None], error: Exception | None) -> None:
-        """What only removes was written again, or could not be."""
+        """Settle a batch of which the parts that only remove were written again, or could not be."""
         both = zip(batch, errors, strict=True)
         self._settle(batch, [refused or (error if each.rows else None) for each, refused in both])
         self._go_on()

@@ -53,7 +53,7 @@ class Leases:
         return made
 
     def done(self, leases: Iterable[int]) -> None:
-        """What was started has come to its end."""
+        """End these leases: what was started is over."""
         for lease in leases:
             self._core.triggers.done(self._hconn, lease)
 

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.engine import tags
-from broker.engine.answers import nobody, succeed, when_written
+from broker.engine.answers import answer_written, nobody, succeed
 from broker.engine.mistakes import contained, mistake
 from broker.interface.port import Call
 from broker.mqi.reasons import MQRC
@@ -39,7 +39,7 @@ def disconnect(conversation: Conversation, call: Call[int], commit: bool) -> Non
         elif unit is None:
             succeed(call, 0)
         else:
-            conversation.call_order.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
+            conversation.call_order.back_out(unit, partial(answer_written, call, 0, MQRC.STORAGE_MEDIUM_FULL))
 
     _leave(conversation, MQRC.HCONN_ERROR, left)
 

@@ -224,7 +224,7 @@ class QueueManager:
             self._empty.set()
 
     def conversations(self) -> Iterator[Conversation]:
-        """Those that have not ended."""
+        """Return the conversations that have not ended."""
         return iter(list(self._conversations))
 
     def open_units(self) -> Iterator[Unit]:
@@ -519,7 +519,7 @@ def _keys_forgotten(error: Exception | None) -> None:
 
 
 def _store_for(config: Config, clock: Clock) -> Store:
-    """Where a queue manager with this configuration keeps its rows."""
+    """Return the store of a queue manager with this configuration."""
     own, journal = config.queue_manager, config.journal
     if own.data is None:
         return MemoryStore()
@@ -541,5 +541,5 @@ def _in_utc(now: float) -> datetime:
 
 
 def _names_no_file(text: str) -> bool:
-    """Whether this looks like the name of a queue manager, not like the path of a configuration."""
+    """True if this looks like the name of a queue manager, not like the path of a configuration."""
     return is_name(text) and "/" not in text and not text.endswith(".toml")

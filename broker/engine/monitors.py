@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Monitors:
-    """Those who wait for `posts` to grow."""
+    """The monitors that wait for `posts` to grow."""
 
     def __init__(self, triggers: Triggers) -> None:
         self._triggers = triggers

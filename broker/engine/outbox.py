@@ -1,5 +1,5 @@
-"""What the queue manager puts of its own accord, outside every unit of work: expiration reports, event messages and
-trigger messages.
+"""The puts that the queue manager makes of its own accord, outside every unit of work: expiration reports, event
+messages and trigger messages.
 
 The core has taken expired messages off their queues already. Their removal and the reports on them are written in one
 transaction (journal rule 9): after a crash before it a message is there again, expired as before, and its report is

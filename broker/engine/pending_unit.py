@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PendingUnit:
-    """What is submitted to the journal and how it is to end: `committed` or backed out. `unit` is None for rows that
+    """A unit as it is submitted to the journal, with its end: `committed` or backed out. `unit` is None for rows that
     belong to no unit of work. `reveals`: its end makes messages visible. `then` is told the outcome.
     """
 
@@ -30,7 +30,7 @@ class PendingUnit:
 
     @property
     def gives_up(self) -> bool:
-        """Whether a full store ends it in another way: a program's commit that got messages is backed out."""
+        """True if a full store ends it in another way: a program's commit that got messages is backed out."""
         unit = self.unit
         return self.committed and unit is not None and unit.owner is not None and bool(unit.gets)
 

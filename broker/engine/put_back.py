@@ -1,4 +1,4 @@
-"""What was got goes back to its queue: the program does not have it after all (journal rules 11 and 12).
+"""Return messages that were got to their queue: the program does not have them after all (journal rules 11 and 12).
 
 Messages leave an open unit of work (`leave_unit`), be it that a loop was not given them (`give_back`) or that nobody
 took the answer to the call that got them (`put_back`).
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def give_back(conversation: Conversation, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
-    """What the handle has got under syncpoint after the message with the token `last` goes back.
+    """Give back what the handle has got under syncpoint after the message with the token `last`.
 
     Tokens of other messages are not looked at: nobody waits for an answer that could say so.
     """

@@ -112,7 +112,7 @@ class _Looking:
 def browse_cuts(
     conversation: ClaimCalls, call: Call[list[Cut]], queue: LocalQueue, within: tuple[int, int], most: tuple[int, int]
 ) -> None:
-    """Where the range of a queue may be cut, up to so many messages of so many bytes."""
+    """Answer the cuts of the range of a queue, up to so many messages of so many bytes."""
     conversation.call_order.look(call, _cuts(conversation, queue, within, most))
 
 
@@ -137,7 +137,7 @@ async def _cuts(
 
 
 def queue_ranges(conversation: ClaimCalls, call: Call[list[QueueRange]], q_names: Sequence[str]) -> None:
-    """What can be read now of queues by arrival number."""
+    """Answer the ranges of queues that can be read now by arrival number."""
     conversation.call_order.look(call, _ranges(conversation, q_names))
 
 
@@ -159,7 +159,7 @@ async def _ranges(conversation: ClaimCalls, q_names: Sequence[str]) -> list[Queu
 
 
 async def _settled(conversation: ClaimCalls) -> None:
-    """What had been submitted to the journal by now has settled, as far as there was room for it."""
+    """Wait until all that was submitted to the journal by now has settled, as far as there was room for it."""
     with suppress(StoreError):
         await Written(conversation.context.journal, Rows())
 

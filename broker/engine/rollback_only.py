@@ -17,7 +17,7 @@ _UNHEARD_IN_UNIT = (MQPMO.SYNCPOINT | MQPMO.ASYNC_RESPONSE).value
 
 
 class RollbackOnly:
-    """Whether the unit of work of a connection can only be backed out, and why."""
+    """The cause, if there is one, for which the unit of work of a connection can only be backed out."""
 
     def __init__(self) -> None:
         self._cause: MQError | None = None

@@ -20,7 +20,7 @@ class Room:
 
     @property
     def congested(self) -> bool:
-        """Whether calls that are deferred stay so, until some answers have gone."""
+        """True if calls that are deferred stay so, until some answers have gone."""
         return False
 
     def got(self, size: int) -> None:

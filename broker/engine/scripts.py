@@ -38,12 +38,12 @@ class ScriptCall(Call[list[CommandReply]]):
 
     @property
     def over(self) -> bool:
-        """Whether the replies have more bytes than they may have."""
+        """True if the replies have more bytes than they may have."""
         return self._bytes > self.limit
 
     @property
     def full(self) -> bool:
-        """Whether somebody reads, but not fast enough for more to be made now."""
+        """True if somebody reads, but not fast enough for more to be made now."""
         return self._heard is not None and self._unread >= UNREAD_BYTES and not self.done()
 
     def stream(self, heard: Callable[[], None]) -> None:
@@ -103,5 +103,5 @@ class Unread(Look[None]):
 
 
 def weight_of(reply: CommandReply) -> int:
-    """How many bytes a reply holds, roughly."""
+    """Return the rough number of bytes that a reply holds."""
     return _REPLY_WEIGHT + len(reply.text) + _ATTRIBUTE_WEIGHT * sum(map(len, reply.attributes))

@@ -1,4 +1,4 @@
-"""What the engine asks of a queue-sharing group: the calls on shared queues, and what else is decided in the group.
+"""A queue-sharing group as the engine uses it: the calls on shared queues, and what else is decided in the group.
 
 The engine knows shared queues by `queue.shared` alone. A call on one is held: all later calls of its connection wait
 until it is over (`CallOrder.hold`), but for puts, which gather. Each part of `SharedQueues` has what the engine asks of
@@ -103,8 +103,8 @@ class SharedPuts(Protocol):
         """A put that reaches a shared queue. Later puts of the connection to shared queues gather behind it."""
 
     def send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
-        """What the queue manager puts of its own accord: `make` puts it in the core, perhaps more than once, and
-        freezes it. What of it is on shared queues is written, and withdrawn where that cannot be; the rest is left to
+        """Put messages of the queue manager's own: `make` puts them in the core, perhaps more than once, and freezes
+        the unit. What of it is on shared queues is written, and withdrawn where that cannot be; the rest is left to
         `then`.
         """
 
@@ -156,7 +156,7 @@ class SharedReturns(Protocol):
     """Messages got from shared queues that go back."""
 
     def give_back(self, call_order: CallOrder, entries: Sequence[Entry]) -> None:
-        """What was got from shared queues, in a unit that is active, goes back to its place, as if not got."""
+        """Give back entries got from shared queues, in a unit that is active, to their places, as if not got."""
 
     def put_again(self, entry: Entry) -> None:
         """A message that was got and removed comes back to its place: nobody has taken it (journal rule 11)."""
@@ -193,7 +193,7 @@ class SharedRepository(Protocol):
     """Definitions that the group has together."""
 
     def owns(self, change: Change) -> bool:
-        """Whether a change is one of the shared repository: of an object with QSGDISP(SHARED) or (GROUP)."""
+        """True if a change is one of the shared repository: of an object with QSGDISP(SHARED) or (GROUP)."""
 
     def change(self, change: Change, then: Done) -> None:
         """Make a change in the shared repository, and let it take effect on this member; then tell the outcome."""
@@ -206,7 +206,7 @@ class SharedClaims(Protocol):
     """Consumers of shared queues, and these queues read by arrival number: what the calls of `ClaimPort` come to."""
 
     def takes(self, q_names: Sequence[str]) -> bool:
-        """Whether a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045)."""
+        """True if a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045)."""
 
     async def consumer(self, name: str, q_names: Sequence[str]) -> ConsumerState:
         """Look the consumer up, or make it."""
@@ -238,13 +238,13 @@ class SharedClaims(Protocol):
         """
 
     async def queue_ranges(self, q_names: Sequence[str]) -> list[QueueRange]:
-        """What can be read now of shared queues."""
+        """Return the ranges of shared queues that can be read now."""
 
     async def browse_range(self, q_name: str, after: int, last: int, wanted: WantedInRange, longest: int) -> bytes:
         """Messages of a queue, as many as go into a frame of so many bytes."""
 
     async def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> list[Cut]:
-        """Where the range of a queue may be cut."""
+        """Return the cuts of the range of a queue."""
 
 
 class SharedSinks(Protocol):
@@ -299,10 +299,10 @@ class IgqAgent(Protocol):
 
 
 class SharedExplaining(Protocol):
-    """What becomes of messages of shared queues."""
+    """Explanations of what becomes of messages of shared queues."""
 
     async def explain(self, route: Route, wanted: Wanted) -> Explanation:
-        """Why the shared queue of a route gives a message, or does not."""
+        """Explain why the shared queue of a route gives a message, or does not."""
 
 
 class SharedCommands(Protocol):
@@ -317,7 +317,7 @@ class SharedQueues(Protocol):
 
     @property
     def in_group(self) -> bool:
-        """Whether a life of the member in the group goes on: else what is shared cannot be used now."""
+        """True while a life of the member in the group goes on: else what is shared cannot be used now."""
 
     async def start(self) -> None:
         """Join the group: after the core is loaded, before any connection. Ends what the last life of this member left

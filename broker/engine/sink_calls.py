@@ -1,4 +1,4 @@
-"""The calls of a connection about prepared units and the sinks that publish them (`docs/claims.md`)."""
+"""The calls of a connection about prepared units and the sinks that publish them (`docs/rules/claims.md`)."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class SinkCalls:
         return None if self.core.sinks.has(sink, units) else self.context.sharing
 
     def _is_shared(self, rows: bytes) -> bool:
-        """Whether messages of a frame are for shared queues; of one without messages nobody knows."""
+        """True if messages of a frame are for shared queues; of one without messages nobody knows."""
         q_names = unpack(rows).q_names
         return not q_names or any(map(self._leads_to_shared, q_names))
 

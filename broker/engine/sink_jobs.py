@@ -1,4 +1,4 @@
-"""What the calls about sinks and prepared units do, as jobs (`broker.engine.jobs`).
+"""The jobs of the calls about sinks and prepared units (`broker.engine.jobs`).
 
 The pieces of one unit follow one another, and so do the publications, discards and resets of one sink, whatever their
 connections (claims rule 1.2). Units of one sink are staged side by side. While a sink is deciding a batch nothing of it
@@ -57,7 +57,7 @@ class SinkJobs:
         return FifoLock(self._lines, key)
 
     async def ledger(self, name: str) -> tuple[str, int] | None:
-        """What the ledger of a sink says, when nothing of it is on its way."""
+        """Return the ledger of a sink, when nothing of it is on its way."""
         await self._decided(name)
         sink = self._sinks.by_name.get(name)
         ledger = None if sink is None else sink.ledger

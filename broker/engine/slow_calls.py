@@ -103,7 +103,7 @@ async def status(conversation: Conversation) -> dict[str, Any]:
 
 
 async def explanation(conversation: Conversation, route: Route, wanted: Wanted) -> Explanation:
-    """Why a queue gives a message, or does not."""
+    """Explain why a queue gives a message, or does not."""
     findings: list[Finding] = []
     now = conversation.context.clock.time()
     largest = conversation.manager.config.limits.claim_bytes

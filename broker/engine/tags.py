@@ -38,7 +38,7 @@ _WITHOUT_EFFECT: Final = int(
     | MQCNO.LOCAL_BINDING
     | MQCNO.CLIENT_BINDING
 )
-"""How programs of IBM MQ say where the queue manager and their threads are."""
+"""Options by which programs of IBM MQ describe where the queue manager and their threads are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ def serialize(conversation: Conversation, call: Call[int], options: int, tag: by
 
 
 def wanted(conversation: Conversation, options: int, tag: bytes) -> TagUse | None:
-    """What a program asks for, None if it is nothing. Raises OPTIONS_ERROR (2046), CNO_ERROR (2139)."""
+    """Return the tag that a program asks for, if it asks for one. Raises OPTIONS_ERROR (2046), CNO_ERROR (2139)."""
     others = options & ~(_ALL | _WITHOUT_EFFECT)
     if others:
         raise MQError(MQRC.OPTIONS_ERROR, f"MQCNO options {others:#x} are not supported")
@@ -97,7 +97,7 @@ def wanted(conversation: Conversation, options: int, tag: bytes) -> TagUse | Non
 
 
 def in_use(use: TagUse) -> MQError:
-    """What is answered where a tag cannot be had."""
+    """Return the error for a tag that cannot be had."""
     return MQError(
         MQRC.CONN_TAG_IN_USE,
         f"connection tag {use} is in use by another program, or one that has ended has left a unit of work that is not "

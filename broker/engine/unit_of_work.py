@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.engine.answers import when_written
+from broker.engine.answers import answer_written
 from broker.engine.rollback_only import RollbackOnly
 from broker.mqi.errors import MQError
 from broker.mqi.handling import unit_of_delivery
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class UnitOfWork:
-    """What is under syncpoint in a connection, if anything, and whether it can only be backed out."""
+    """The unit of work of a connection, if it has one, and whether it can only be backed out."""
 
     def __init__(self, hconn: Hconn, call_order: CallOrder) -> None:
         self._hconn = hconn
@@ -50,7 +51,7 @@ class UnitOfWork:
         if unit is None:
             call.set_result(0)
         else:
-            self._call_order.back_out(unit, when_written(call, 0, MQRC.STORAGE_MEDIUM_FULL))
+            self._call_order.back_out(unit, partial(answer_written, call, 0, MQRC.STORAGE_MEDIUM_FULL))
 
     def commit_or_back_out(self, call: Call[int], unit: Unit | None) -> None:
         """Commit what was taken, or back it out and say so where it can only be that."""
@@ -60,7 +61,7 @@ class UnitOfWork:
         elif unit is None:
             call.set_result(0)
         else:
-            self._call_order.commit(unit, when_written(call, 0, MQRC.BACKED_OUT))
+            self._call_order.commit(unit, partial(answer_written, call, 0, MQRC.BACKED_OUT))
 
     def _back_out_only(self, call: Call[int], unit: Unit | None, cause: MQError) -> None:
         def backed_out(_: Exception | None) -> None:

@@ -90,7 +90,9 @@ class GroupGetter(Resumable):
         return message
 
     def _next(self) -> tuple[MessageDescriptor | None, GetMessageOptions]:
-        """What to get: in logical order, but for the first get of a resumed group, which names the message (S5)."""
+        """Return arguments of the next get: in logical order, but for the first of a resumed group, which names the
+        message (S5).
+        """
         options = MQGMO.SYNCPOINT | MQGMO.WAIT | MQGMO.FAIL_IF_QUIESCING
         if not self._by_segment:
             options |= MQGMO.COMPLETE_MSG

@@ -1,4 +1,4 @@
-"""What putting and getting a group over several units of work have in common: the units, and the way back."""
+"""The common part of putting and getting a group over several units of work: the units, and the way back."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ class Resumable:
 
     @property
     def resumed_offset(self) -> int:
-        """How many bytes of the message after `resumed_at` are there already; 0 unless it was resumed between its
-        segments.
+        """The number of bytes of the message after `resumed_at` that are there already; 0 unless it was resumed between
+        its segments.
         """
         return 0 if self._resumed is None else self._resumed.bytes_of_next
 

@@ -1,4 +1,4 @@
-"""How far a group has come, as a program keeps it on its status queue between two units of work.
+"""The progress of a group, as a program keeps it on its status queue between two units of work.
 
 Two forms. As *one message*: each unit of work gets the old status and puts the new one, the last only gets (S2 to S5).
 As *segments of one message*: each unit adds a segment, the last unit the last one, and then the whole is got in one
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.interface import Message, Queue
 
 StatusForm: TypeAlias = Literal["message", "segments"]
-"""How the status is kept: as one message, or as segments of one message."""
+"""The form of the status: one message, or segments of one message."""
 
 _FINISHED = struct.Struct("<24si")
 _UNFINISHED = struct.Struct("<24siii")
@@ -36,12 +36,12 @@ class StatusInfo(NamedTuple):
 
     @property
     def messages(self) -> int:
-        """How many logical messages are finished."""
+        """The number of finished logical messages."""
         return self.msg_seq_number if self.length is None else self.msg_seq_number - 1
 
     @property
     def bytes_of_next(self) -> int:
-        """How many bytes of the next logical message there are already."""
+        """The number of bytes of the next logical message that are there already."""
         return 0 if self.length is None else self.offset + self.length
 
     def to_bytes(self) -> bytes:
@@ -52,7 +52,7 @@ class StatusInfo(NamedTuple):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """What `to_bytes` packed; ValueError for data of another length."""
+        """Unpack what `to_bytes` packed; ValueError for data of another length."""
         if len(data) == _FINISHED.size:
             return cls(*_FINISHED.unpack(data))
         if len(data) == _UNFINISHED.size:
@@ -68,10 +68,10 @@ class Kept(NamedTuple):
 
 
 class Status(Protocol):
-    """Where the status of one group at a time is kept."""
+    """The keeper of the status of one group at a time."""
 
     async def read(self) -> Kept | None:
-        """What the last committed unit of work left; None when no group is on its way. No unit of work is open."""
+        """Return the status that the last commit left; None when no group is on its way. No unit of work is open."""
 
     async def write(self, info: StatusInfo, persistence: int, *, last: bool) -> None:
         """Replace the status in the unit of work; with the `last` of a group, none is left."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     Counter: TypeAlias = Callable[[Placed], None]
 
 IN_FLIGHT_BYTES: Final = 4 * 1024 * 1024
-"""How much may be under way; each put counts a little more than its data."""
+"""The bytes that may be under way; each put counts a little more than its data."""
 
 ASYNC_RESPONSE: Final = MQPMO.ASYNC_RESPONSE.value
 _SYNC_RESPONSE: Final = MQPMO.SYNC_RESPONSE.value
@@ -50,7 +50,7 @@ class AsyncStatus:
 
 
 def asynchronous(options: int, md: MessageDescriptor | None, *, by_default: bool, persistent: bool) -> bool:
-    """Whether a put with these options is asynchronous; `by_default` and `persistent` are what its queue says."""
+    """True if a put with these options is asynchronous; `by_default` and `persistent` are the defaults of its queue."""
     if options & _SYNC_RESPONSE or not (options & ASYNC_RESPONSE or by_default):
         return False
     if options & _SYNCPOINT:
@@ -85,7 +85,7 @@ class AsyncPuts:
             await asyncio.wait([next(iter(self._calls))])
 
     async def status(self) -> AsyncStatus:
-        """What became of the puts made before; the counts begin anew."""
+        """Return the outcome of the puts made before; the counts begin anew."""
         if self._calls:
             await asyncio.wait(list(self._calls))
         status, self._status = self._status, AsyncStatus()

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from broker.interface.port import Call, Port
 
 FRAMES_AHEAD: Final = 2
-"""How many frames a reader has, or has asked for, that nobody has taken yet."""
+"""The number of frames that a reader has, or has asked for, that nobody has taken yet."""
 
 ANY: Final = Wanted()
 
 
 class Claims:
-    """The calls about consumers and what they have claimed (`docs/claims.md`), and those that browse a queue by arrival
-    number. Each returns when what it does is durable, and may be made again when its answer was lost. `uuid` and
-    `generation` are those of the consumer and of the reader that has registered; sequences count from 1.
+    """The calls about consumers and what they have claimed (`docs/rules/claims.md`), and those that browse a queue by
+    arrival number. Each returns when what it does is durable, and may be made again when its answer was lost. `uuid`
+    and `generation` are those of the consumer and of the reader that has registered; sequences count from 1.
 
     Every one of them may raise NO_SUBSCRIPTION (2428) for no such consumer, and those that name a generation
     OBJECT_CHANGED (2041) for an older one.
@@ -76,8 +76,8 @@ class Claims:
         before: int | None = None,
         whole: bool = False,
     ) -> int:
-        """Acknowledge up to `start`, then claim up to so many messages of `size` bytes together: the sequence of the
-        last. Where claims beyond `start` exist these are answered, and nothing more is claimed. `before`: only what
+        """Acknowledge up to `start`, then claim up to so many messages of `size` bytes together. Return the sequence of
+        the last. Where claims beyond `start` exist these are answered, and nothing more is claimed. `before`: only what
         arrived up to this number; `whole`: only whole logical messages and groups.
 
         Raises UOW_COMMITTED (2408) where more is pinned, NO_DATA_AVAILABLE (2379) for a start that was never claimed,
@@ -86,7 +86,7 @@ class Claims:
         return await answer(self._port.claim(uuid, generation, start, messages, size, before=before, whole=whole))
 
     async def pin(self, uuid: str, generation: int, lineage: str, start: int, end: int) -> list[Cut]:
-        """A batch behind `start` up to `end` is going to be read: where it may be cut.
+        """Announce that a batch behind `start` up to `end` is going to be read. Return where it may be cut.
 
         Raises SUBSCRIPTION_IN_USE (2429), UOW_COMMITTED (2408), NO_DATA_AVAILABLE (2379).
         """
@@ -106,26 +106,29 @@ class Claims:
         return Frames(partial(self._port.read_claimed, uuid, generation), _last_sequence, after, last)
 
     async def acknowledge(self, uuid: str, generation: int, to: int) -> None:
-        """The consumer is done with all messages up to the sequence `to`: they are gone.
+        """End the claims up to the sequence `to`: the messages are gone.
 
         Raises NO_DATA_AVAILABLE (2379) for what is not pinned, STORAGE_MEDIUM_FULL (2192): they are still claimed.
         """
         await answer(self._port.acknowledge(uuid, generation, to))
 
     async def release(self, uuid: str, generation: int) -> int:
-        """All claims go back to their queues, with BackoutCount one higher, and the lineage ends: how many."""
+        """Give all claims back to their queues, with BackoutCount one higher, and end the lineage. Return their
+        number.
+        """
         return await answer(self._port.release(uuid, generation))
 
     async def queue_ranges(self, q_names: Sequence[str]) -> list[QueueRange]:
-        """What a browse by arrival number finds now on these queues (names, or generic ones), by name.
+        """Return the ranges that a browse by arrival number finds now on these queues (names, or generic ones), by
+        name.
 
         Raises UNKNOWN_OBJECT_NAME (2085).
         """
         return await answer(self._port.queue_ranges(q_names))
 
     async def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> list[Cut]:
-        """Where the messages of a queue with arrival numbers behind `after` up to `last` may be cut, as far as so many
-        of them, of `size` bytes together, go. Raises UNKNOWN_OBJECT_NAME (2085).
+        """Return the cuts of a queue's messages with arrival numbers behind `after` up to `last`, as far as so many of
+        them, of `size` bytes together, go. Raises UNKNOWN_OBJECT_NAME (2085).
         """
         return await answer(self._port.browse_cuts(q_name, after, last, messages, size))
 

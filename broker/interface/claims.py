@@ -1,4 +1,4 @@
-"""What the calls about claims and prepared units are told and answer (`docs/claims.md`).
+"""Arguments and answers of the calls about claims and prepared units (`docs/rules/claims.md`).
 
 A consumer is an object of the queue manager that claims messages durably, outside any unit of work, until it
 acknowledges them. A prepared unit is a named set of messages that have been put durably and wait for the decision to
@@ -30,7 +30,7 @@ class ConsumerState(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """What a registered reader goes on with: its generation, the lineage of its offsets, and its position."""
+    """The registration of a reader: its generation, the lineage of its offsets, and its position."""
 
     generation: int
     lineage: str
@@ -60,7 +60,7 @@ class QueueRange(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which messages of a range a browse is to find: those with these identifiers (24 bytes; None for any)."""
+    """The messages of a range that a browse is to find: those with these identifiers (24 bytes; None for any)."""
 
     msg_id: bytes | None = None
     correl_id: bytes | None = None
@@ -79,20 +79,20 @@ class UnitName(NamedTuple):
 
 
 class Winner(NamedTuple):
-    """A prepared unit that is to be published, and how many messages were staged in it."""
+    """A prepared unit that is to be published, and the number of messages staged in it."""
 
     unit: UnitName
     rows: int
 
 
 class Staged(NamedTuple):
-    """The answer to `stage`: whether the batch was published before, so that nothing was kept."""
+    """The answer to `stage`: True if the batch was published before, so that nothing was kept."""
 
     published: bool
 
 
 class Publication(NamedTuple):
-    """The answer to `publish`: how many messages it has published; 0 where that had been done `already`."""
+    """The answer to `publish`: the number of messages published, 0 where that had been done `already`."""
 
     messages: int
     already: bool

@@ -35,7 +35,7 @@ BYTES_MAX of data; a longer message goes alone.
 """
 
 ENVELOPE_BYTES: Final = 200
-"""What a message may take of a frame beside its data, its descriptor and its properties."""
+"""The bytes that a message may take of a frame beside its data, its descriptor and its properties."""
 
 ID_LENGTH: Final = 24
 LEAST_PRIORITY: Final = -1
@@ -164,13 +164,13 @@ def identifiers(values: list[bytes]) -> bytes | None:
 
 
 def offsets_of(parts: Sequence[bytes]) -> bytes:
-    """Where each of the parts begins that are joined, and where the last one ends."""
+    """Return the offsets at which these parts begin when joined, and the end of the last one."""
     return packed([0, *accumulate(map(len, parts))])
 
 
 class Fill:
-    """How full a frame is: `has_room` says whether another message goes into it, and then counts it in. The first one
-    does, however long it is. `longest` is that of the frame, in bytes.
+    """The fill of a frame: `has_room` says if another message goes into it, and then counts it in. The first one does,
+    however long it is. `longest` is that of the frame, in bytes.
     """
 
     __slots__ = ("_data", "_longest", "_whole", "messages")
@@ -219,7 +219,7 @@ def unpack(frame: bytes) -> Columns:
 
 
 def messages_in(frame: object) -> int:
-    """How many messages there are in what is said to be a frame, at most, without a look at them."""
+    """Return the largest number of messages that a supposed frame may have, without a look at them."""
     if type(frame) is not bytes or len(frame) < _COUNT.size:
         return 0
     array, kind, count = _COUNT.unpack_from(frame)
@@ -233,7 +233,7 @@ def messages_in(frame: object) -> int:
 
 
 def _taken_apart(frame: bytes) -> Columns:
-    """What msgpack finds in it: no more lists than a frame has, and none with more than it has messages."""
+    """Unpack a frame with msgpack: no more lists than a frame has, and none with more than it has messages."""
     lists = 0
 
     def counted(found: list[Any]) -> list[Any]:

@@ -24,7 +24,7 @@ from broker.interface.units import UnitOfWork, entered
 from broker.interface.watching import watched
 from broker.mqi.connections import MQSTAT
 from broker.mqi.errors import CommandFailedError, MQError
-from broker.mqi.handling import HandlingTerms
+from broker.mqi.handling import NO_TERMS, HandlingTerms
 from broker.mqi.options import MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
@@ -68,7 +68,7 @@ class Connection:
     """
 
     queue_kind: type[Queue] = Queue
-    """What an opened object is."""
+    """The class of an opened object."""
 
     _watch: Watch
 
@@ -92,12 +92,12 @@ class Connection:
 
     @property
     def works(self) -> bool:
-        """Whether something was put or got under syncpoint since the last commit or backout."""
+        """True if something was put or got under syncpoint since the last commit or backout."""
         return self._works
 
     @property
     def in_unit_of_work(self) -> bool:
-        """Whether a put or get of this task that names no syncpoint option is under syncpoint: the task has entered
+        """True if a put or get of this task that names no syncpoint option is under syncpoint: the task has entered
         `unit_of_work()`, or was started inside it.
         """
         unit = self.unit
@@ -122,11 +122,11 @@ class Connection:
         properties: Mapping[str, Value] | None = None,
         **terms: Unpack[Terms],
     ) -> PutResult:
-        """Open, put one message, close (MQPUT1). What its queue has for defaults is not known before: a put that does
-        not say ASYNC_RESPONSE is synchronous, and so is one outside syncpoint that does not say NOT_PERSISTENT.
-        `delay`, `deliver_at`, `key` and `window` are as with `Queue.put`.
+        """Open, put one message, close (MQPUT1). The defaults of its queue are not known before: a put that does not
+        say ASYNC_RESPONSE is synchronous, and so is one outside syncpoint that does not say NOT_PERSISTENT. `delay`,
+        `deliver_at`, `key` and `window` are as with `Queue.put`.
         """
-        wanted = put_terms(terms)
+        wanted = put_terms(terms) if terms else NO_TERMS
         md, body = prepared(data, md, persistence)
         pmo = self.put_options(options)
         od = descriptor(name)
@@ -143,7 +143,8 @@ class Connection:
         return PutResult(md, None)
 
     async def stat(self, type: int = MQSTAT.TYPE_ASYNC_ERROR) -> AsyncStatus:
-        """What became of the asynchronous puts made before this call, since the last (MQSTAT); the counts begin anew.
+        """Return the outcome of the asynchronous puts made before this call, since the last (MQSTAT); the counts begin
+        anew.
 
         Raises STAT_TYPE_ERROR (2430) for another type: there is no reconnection to ask about.
         """
@@ -206,7 +207,7 @@ class Connection:
         correl_id: bytes | None = None,
         group_id: bytes | None = None,
     ) -> Explanation:
-        """Why messages of a queue are not delivered: all of them, or those with the identifiers given.
+        """Explain why messages of a queue are not delivered: all of them, or those with the identifiers given.
 
         The `findings` tell, each with a code, a sentence and figures, what keeps messages from getters: uncommitted and
         by whom and since when, locked, incomplete groups and what they lack, ... Nothing is changed. Raises
@@ -250,7 +251,7 @@ class Connection:
 
     async def release_waiting(self, q_name: str, msg_id: bytes | None = None) -> int:
         """Let messages of a queue that wait for an instant be available now, as if it had come: the one with this
-        MsgId, or all. How many there were; returns when it is durable that they wait no longer. Raises
+        MsgId, or all. Return how many there were, when it is durable that they wait no longer. Raises
         UNKNOWN_OBJECT_NAME (2085), STORAGE_MEDIUM_FULL (2192).
         """
         return await answer(self.port.release_waiting(q_name, msg_id))
@@ -346,7 +347,7 @@ class Connection:
             self.unit.begin_anew()
 
     def _give_back(self) -> None:
-        """What loops have read ahead is in no unit of work that ends now."""
+        """Give back the messages that loops have read ahead: they are in no unit of work that ends now."""
         for ahead in list(self.reading):
             ahead.give_back()
 

@@ -26,7 +26,7 @@ BATCH_BYTES: Final = 256 * 1024 * 1024
 GROUPS: Final = ("each", "whole")
 _FIRST_LOOK_SECONDS: Final = 0.01
 _LOOK_SECONDS: Final = 1.0
-"""How soon a claim that waits looks again at first, and then at the latest."""
+"""The time after which a claim that waits looks again, at first and at the latest."""
 
 
 class Consumer:
@@ -83,7 +83,7 @@ class Consumer:
         return batch
 
     async def release(self) -> int:
-        """Give all that is claimed back to its queue, as a backout does, with BackoutCount one higher: how many
+        """Give all that is claimed back to its queue, as a backout does, with BackoutCount one higher. Return how many
         messages that were. The next claim may get them again, with other sequences.
         """
         self._batch = None
@@ -135,13 +135,13 @@ class ClaimedBatch:
         return self.last - self._after
 
     def columns(self) -> AsyncIterator[Columns]:
-        """Those that are not acknowledged as columns, for programs that want many at once."""
+        """Yield the messages that are not acknowledged as columns, for programs that want many at once."""
         return self._consumer._frames(self._after, self.last)
 
     async def acknowledge(self, to: int | None = None) -> None:
-        """The program is done with them, or with those up to the sequence `to`: they are gone from their queues. Return
-        when that is durable; harmless when it was so before. Raises STORAGE_MEDIUM_FULL (2192), OBJECT_CHANGED (2041):
-        they are still claimed.
+        """End these claims, or those up to the sequence `to`: the messages are gone from their queues. Return when that
+        is durable; harmless when it was so before. Raises STORAGE_MEDIUM_FULL (2192), OBJECT_CHANGED (2041): they are
+        still claimed.
         """
         to = self.last if to is None else to
         if not self._after <= to <= self.last:

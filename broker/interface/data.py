@@ -1,4 +1,4 @@
-"""What programs give to a put, on its way to the queue manager: data as bytes, and the descriptor that goes with it."""
+"""Prepare the arguments of a put for the queue manager: data as bytes, and the descriptor that goes with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Deliveries: messages with their trigger starts, taken as leases and settled one by one (`docs/handlers.md`).
+"""Deliveries: messages with their trigger starts, taken as leases and settled one by one (`docs/rules/handlers.md`).
 
 What is above it, `triggers.App` and the trigger monitor, calls handlers with them; a program may as well take and
 settle deliveries itself.
@@ -33,7 +33,7 @@ class Delivered:
 
     `attempt` is the BackoutCount of its first message plus one, `limit` the number of the last attempt (0: there is
     none). `messages` has one message, but for batches and groups. `trigger` is the trigger message of its queue.
-    `waited` is for how many seconds the first message could have been had.
+    `waited` are the seconds for which the first message could have been had.
     """
 
     id: int
@@ -103,8 +103,9 @@ class Deliveries:
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[Settled]:
         """End deliveries, each in a unit of work of its own, with all that was put and got through its own connection
-        before; an answer for each, in their order. The texts of failures are cut to what is kept of them. Cancelled, it
-        settles all the same. Raises OPTIONS_ERROR (2046) for a feedback out of its range, and settles none.
+        before. Return an answer for each, in their order. The texts of failures are cut to what is kept of them.
+        Cancelled, it settles all the same. Raises OPTIONS_ERROR (2046) for a feedback out of its range, and settles
+        none.
         """
         for each in settlements:
             if each.feedback:

@@ -1,4 +1,4 @@
-"""What the calls about deliveries answer (`docs/handlers.md`)."""
+"""The answers of the calls about deliveries (`docs/rules/handlers.md`)."""
 
 from __future__ import annotations
 

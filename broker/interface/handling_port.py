@@ -1,8 +1,10 @@
-"""The calls of a port about deliveries and about messages that wait for an instant (`docs/handlers.md`)."""
+"""The calls of a port about deliveries and about messages that wait for an instant (`docs/rules/handlers.md`)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
+
+from broker.interface.forwarding import Forwarding
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -12,7 +14,7 @@ if TYPE_CHECKING:
     from broker.mqi.handling import HandlingTerms, Settled, Settlement
 
 
-class HandlingPort(Protocol):
+class HandlingPort(Forwarding):
     """A part of `Port`."""
 
     def serve(self, q_name: str, terms: HandlingTerms) -> Call[Serving]:
@@ -22,26 +24,32 @@ class HandlingPort(Protocol):
         UNKNOWN_OBJECT_NAME (2085); OPTION_NOT_VALID_FOR_TYPE (2045) for a queue that is not a local one with TRIGTYPE
         EVERY, a process that exists and no initiation queue; OBJECT_IN_USE (2042) for another `order_by`; Q_DELETED.
         """
+        return self.forward("serve", q_name, terms)
 
     def stop_serving(self, service: int) -> Call[int]:
         """Take no more. What was taken is settled as ever."""
+        return self.forward("stop_serving", service)
 
     def take_deliveries(self, service: int, count: int) -> Call[Taken]:
         """Up to `count` deliveries, as soon as there is one: those who wait are served in the order in which they wait.
         `abandon` returns them. Q_DELETED (2052), Q_MGR_QUIESCING (2161).
         """
+        return self.forward("take_deliveries", service, count)
 
     def settle_deliveries(self, settlements: Sequence[Settlement]) -> Call[list[Settled]]:
         """End these deliveries of this connection, each in a unit of work of its own, committed with all that was put
         and got through its own connection before this call.
         """
+        return self.forward("settle_deliveries", settlements)
 
     def delivery_connection(self, delivery: int, appl_name: str) -> Call[Port]:
         """The connection of a delivery, whose unit of work is that of the delivery: MQBEGIN, MQCMIT and MQBACK are
         ENVIRONMENT_ERROR (2012). It ends with the delivery: HCONN_ERROR (2018) from then on.
         """
+        return self.forward("delivery_connection", delivery, appl_name)
 
     def release_waiting(self, q_name: str, msg_id: bytes | None) -> Call[int]:
         """Let messages of a queue that wait for an instant be available now: the one with this MsgId, or all. How many
         there were.
         """
+        return self.forward("release_waiting", q_name, msg_id)

@@ -1,4 +1,4 @@
-"""What puts and gets return. The descriptor is decoded when it is first looked at."""
+"""The results of puts and gets. The descriptor is decoded when it is first looked at."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Message:
 
     @property
     def backout_count(self) -> int:
-        """How many units of work that had got it were backed out (BackoutCount)."""
+        """The number of units of work that had got it and were backed out (BackoutCount)."""
         return self._delivery.backout_count
 
     @property
@@ -123,7 +123,8 @@ class Message:
 
 
 class PutResult:
-    """What a put did: `md` is the caller's descriptor as the queue manager completed it, `reason` NONE or a warning.
+    """The result of a put: `md` is the caller's descriptor as the queue manager completed it, `reason` NONE or a
+    warning.
 
     After a put to a distribution list `md` keeps the caller's identifiers, priority and persistence; `records` has what
     each destination made of them. Of an asynchronous put nothing is known yet: `md` is a copy of the caller's.
@@ -150,7 +151,7 @@ class PutResult:
 
     @property
     def duplicate(self) -> bool:
-        """Whether the message was put before with the same key: nothing was put now, and `md.msg_id` is that of the
+        """True if the message was put before with the same key: nothing was put now, and `md.msg_id` is that of the
         first.
         """
         return self._placed is not None and self._placed.duplicate
@@ -176,22 +177,24 @@ class PutResult:
 
     @property
     def records(self) -> tuple[ResponseRecord, ...]:
-        """What became of a put to a distribution list, with the identifiers of each message; empty for others."""
+        """The outcome of a put by destination of a distribution list, with the identifiers of each message; else
+        empty.
+        """
         return self._distribution.records
 
     @property
     def known_dest_count(self) -> int:
-        """At how many destinations of the list, queues of this queue manager, the message was put."""
+        """The number of destinations of the list that are queues of this queue manager and have the message."""
         return self._distribution.known_dest_count
 
     @property
     def unknown_dest_count(self) -> int:
-        """For how many queues of other queue managers it was put."""
+        """The number of queues of other queue managers for which it was put."""
         return self._distribution.unknown_dest_count
 
     @property
     def invalid_dest_count(self) -> int:
-        """At how many destinations of the list it could not be put."""
+        """The number of destinations of the list where it could not be put."""
         return self._distribution.invalid_dest_count
 
     @property

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 from operator import index
-from typing import SupportsIndex
 
 from broker.interface.async_puts import ASYNC_RESPONSE
 from broker.mqi.options import MQGMO, MQPMO, MQWI
@@ -46,8 +45,11 @@ def _put_structure(options: PutMessageOptions, *, in_unit: bool) -> PutMessageOp
 
 def flags(options: int, forms: str) -> int:
     """The options of a call as an integer. Raises TypeError, which says what `forms` options have."""
-    if isinstance(options, SupportsIndex) and not isinstance(options, bool):
-        return int(index(options))  # without the names of flags, which make every look at it slow
+    try:
+        if not isinstance(options, bool):
+            return int(index(options))  # without the names of flags, which make every look at it slow
+    except TypeError:
+        pass
     raise TypeError(f"options is {forms}, not {options!r}")
 
 

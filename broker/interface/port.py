@@ -3,7 +3,7 @@
 A call takes effect when it is made, in the order in which calls are made on one port; awaiting it only waits. So an
 awaiting task may be cancelled at any moment without deciding anything (journal rule 12): it *abandons* the answer.
 For most calls that is all. A get that nobody takes must put its message back, an open its handle: that is what
-`Call.abandon` and `Call.take` are for. Exactly one of the two is called for each call.
+`Call.abandon` and `Call.take` are for. Exactly one of the two is called for each call that `receives` something.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 
 class Receipt(Protocol):
-    """What somebody must say of an answer: one of these two."""
+    """The receipt of an answer: its receiver calls exactly one of these two."""
 
     def take(self) -> None: ...
     def abandon(self) -> None: ...
@@ -46,7 +46,10 @@ class Call(asyncio.Future[T]):
     __slots__ = ()
 
     held = 0
-    """How many bytes of messages the call has got on the way to its answer."""
+    """The bytes of messages that the call has got on the way to its answer."""
+
+    receives = False
+    """True if the answer brings something to be taken: `take` does something."""
 
     told: Callable[[], None] | None = None
     """Called once when the call is answered or cancelled: in that step, which it must not lead away from, where the
@@ -102,13 +105,14 @@ async def answer(call: Call[T]) -> T:
     except asyncio.CancelledError:
         call.abandon()
         raise
-    call.take()
+    if call.receives:
+        call.take()
     return result
 
 
 class Distribution(NamedTuple):
-    """What became of a call for a distribution list: a record for each destination, and how many of those where it
-    succeeded lead to other queue managers (UnknownDestCount).
+    """The outcome of a call for a distribution list: a record for each destination, and the number of those where it
+    succeeded that lead to other queue managers (UnknownDestCount).
     """
 
     records: tuple[ResponseRecord, ...] = ()
@@ -116,12 +120,12 @@ class Distribution(NamedTuple):
 
     @property
     def invalid_dest_count(self) -> int:
-        """Where it failed."""
+        """The number of destinations where it failed."""
         return sum(record.completion == MQCC.FAILED for record in self.records)
 
     @property
     def known_dest_count(self) -> int:
-        """Where it succeeded, on this queue manager."""
+        """The number of destinations on this queue manager where it succeeded."""
         return len(self.records) - self.invalid_dest_count - self.unknown_dest_count
 
 
@@ -232,7 +236,7 @@ class Lease(NamedTuple):
     trigger: bytes
 
 
-class Port(ClaimPort, HandlingPort, Protocol):
+class Port(ClaimPort, HandlingPort):
     """The calls of one connection (Hconn). Each method makes its call at once; errors arrive in the answer, as
     MQError: those that its docstring names, and besides OPTIONS_ERROR (2046), the error of a structure that is given
     (MD_ERROR 2026, OD_ERROR 2044, PMO_ERROR 2173, GMO_ERROR 2186), HOBJ_ERROR (2019), HCONN_ERROR (2018) after the
@@ -245,31 +249,38 @@ class Port(ClaimPort, HandlingPort, Protocol):
     @property
     def q_mgr_name(self) -> str:
         """The name of the queue manager."""
+        raise NotImplementedError
 
     @property
     def frame_bytes(self) -> int:
         """The longest frame of columns with more than one message that `stage` takes."""
+        raise NotImplementedError
 
     @property
     def broken(self) -> bool:
-        """Whether the connection has ended, by disconnecting or otherwise."""
+        """True if the connection has ended, by disconnecting or otherwise."""
+        raise NotImplementedError
 
     def break_(self) -> None:
         """End the connection as if this program had crashed: what it holds goes back, and counts as such."""
+        raise NotImplementedError
 
     @property
     def end_reported(self) -> bool:
-        """Whether a call has failed because the connection ended: the program has heard of it."""
+        """True if a call has failed because the connection ended: the program has heard of it."""
+        raise NotImplementedError
 
     def open(self, descriptor: ObjectDescriptor, options: int) -> Call[Opened]:
         """MQOPEN with options of MQOO. UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042) and others. `abandon` closes
         the handle again.
         """
+        return self.forward("open", descriptor, options)
 
     def close(self, hobj: int, options: int) -> Call[int]:
         """MQCLOSE with options of MQCO. Warns of INCOMPLETE_GROUP (2241), INCOMPLETE_MSG (2242). Raises Q_NOT_EMPTY
         (2055), and the handle is still open.
         """
+        return self.forward("close", hobj, options)
 
     def put(
         self,
@@ -283,6 +294,7 @@ class Port(ClaimPort, HandlingPort, Protocol):
         message is durable, if it is persistent. Q_FULL (2053), PUT_INHIBITED (2051), STORAGE_MEDIUM_FULL (2192) and
         others.
         """
+        return self.forward("put", hobj, md, options, data, terms)
 
     def put1(
         self,
@@ -293,6 +305,7 @@ class Port(ClaimPort, HandlingPort, Protocol):
         terms: PutTerms = NO_TERMS,
     ) -> Call[Placed]:
         """MQPUT1: as `put`, to the queue that `descriptor` names; besides, what `open` raises."""
+        return self.forward("put1", descriptor, md, options, terms, data)
 
     def get(
         self,
@@ -307,6 +320,7 @@ class Port(ClaimPort, HandlingPort, Protocol):
         (2016) and others. `waiting`: messages that wait for an instant are seen as if it had come. `abandon`
         ends the wait, or puts the message back at its place; it does not undo a browse.
         """
+        return self.forward("get", hobj, md, options, max_length, waiting)
 
     def put_many(
         self,
@@ -321,6 +335,7 @@ class Port(ClaimPort, HandlingPort, Protocol):
         before these in a longer batch, which may be under way still: when that one fails, this one puts nothing
         (OPERATION_NOT_ALLOWED, 2534).
         """
+        return self.forward("put_many", hobj, messages, options, after)
 
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
@@ -328,81 +343,101 @@ class Port(ClaimPort, HandlingPort, Protocol):
         """Get up to `count` messages, of those there now and at most GET_MANY_MAX; wait, if `options` say so, for the
         first only. Outside syncpoint they are removed by one implicit unit of work. `abandon` puts all of them back.
         """
+        return self.forward("get_many", hobj, md, options, count)
 
     def give_back(self, hobj: int, tokens: Sequence[bytes], last: bytes) -> None:
         """These messages, which the handle has got under syncpoint since it got the one with the token `last`, go back
         to their places as if they had not been got: now, before any later call.
         """
+        raise NotImplementedError
 
     def serialize(self, options: int, tag: bytes) -> Call[int]:
         """Take a connection tag, as these MQCNO options say, for as long as the connection and its unit of work last.
         OPTIONS_ERROR (2046), CNO_ERROR (2139), CONN_TAG_IN_USE (2271), CONN_TAG_NOT_USABLE (2350).
         """
+        return self.forward("serialize", options, tag)
 
     def begin(self) -> Call[int]:
         """MQBEGIN. Raises UOW_IN_PROGRESS (2128)."""
+        return self.forward("begin")
 
     def commit(self) -> Call[int]:
         """MQCMIT: answered when the unit of work is durable. BACKED_OUT (2003) where it could not be made so, or could
         only be backed out.
         """
+        return self.forward("commit")
 
     def backout(self) -> Call[int]:
         """MQBACK."""
+        return self.forward("backout")
 
     def inquire(self, hobj: int, selectors: Sequence[int]) -> Call[dict[int, int | str]]:
         """MQINQ of these MQIA and MQCA: their values. NOT_OPEN_FOR_INQUIRE (2038), SELECTOR_ERROR (2067)."""
+        return self.forward("inquire", hobj, selectors)
 
     def set(self, hobj: int, values: Mapping[int, int | str]) -> Call[int]:
         """MQSET of these MQIA and MQCA: answered when they are durable. NOT_OPEN_FOR_SET (2040), SELECTOR_ERROR (2067)
         and others.
         """
+        return self.forward("set", hobj, values)
 
     def mqsc(self, text: str, check: bool = False) -> Call[list[CommandReply]]:
         """Run MQSC or ZMQSC: a reply to each command, also to those that fail. With `check` the first that fails is the
         last that is run. DATA_LENGTH_ERROR (2010) for a text that is too long. `abandon` leaves what has been run.
         """
+        return self.forward("mqsc", check, text)
 
     def status(self) -> Call[dict[str, Any]]:
         """The figures of `evermq status`."""
+        return self.forward("status")
 
     def explain(
         self, q_name: str, msg_id: bytes | None, correl_id: bytes | None, group_id: bytes | None
     ) -> Call[Explanation]:
-        """Why the messages of a queue with these identifiers (24 bytes; None for any) are not given to a get.
+        """Explain why the messages of a queue with these identifiers (24 bytes; None for any) are not given to a get.
         UNKNOWN_OBJECT_NAME (2085).
         """
+        return self.forward("explain", q_name, msg_id, correl_id, group_id)
 
     def backup(self, path: str) -> Call[int]:
         """Make a copy of the data in this directory of the queue manager's machine, which is new or empty: answered
         when it is whole. It holds all that was durable when it was asked for. STORAGE_MEDIUM_FULL (2192) where there is
         no room, FILE_SYSTEM_ERROR (2208) where there is no backup for any other reason. `abandon` breaks it off.
         """
+        return self.forward("backup", path)
 
     def trigger_pending(self) -> Call[PendingStarts]:
         """The queues of which starts are pending now."""
+        return self.forward("trigger_pending")
 
     def trigger_wait(self, posts: int) -> Call[int]:
         """Wait until there have been more posts than `posts`: how many there are. `abandon` ends the wait."""
+        return self.forward("trigger_wait", posts)
 
     def trigger_take(self, q_name: str, limit: int) -> Call[list[Lease]]:
         """Take up to `limit` starts of a queue; perhaps none. `abandon` makes them pending again."""
+        return self.forward("trigger_take", q_name, limit)
 
     def trigger_done(self, leases: Sequence[int]) -> None:
         """These starts, by the ids of their leases, have been carried out."""
+        raise NotImplementedError
 
     def trigger_return(self, leases: Sequence[int]) -> None:
         """These have not: they are pending again."""
+        raise NotImplementedError
 
     def trigger_sweep(self) -> Call[int]:
         """Let a start be pending for each trigger EVERY queue on the fast path that has messages and nobody on the way
         to them: how many.
         """
+        return self.forward("trigger_sweep")
 
     def connect(self, appl_name: str) -> Call[Port]:
         """Another connection on the same line, with a unit of work of its own. `abandon` ends it."""
+        return self.forward("connect", appl_name)
 
     def disconnect(self, *, commit: bool) -> Call[int]:
         """MQDISC: the connection has ended from now on. Its unit of work is committed, or backed out without `commit`;
         answered when that is durable. Raises what `commit` raises.
         """
+        return self.forward("disconnect", commit)

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+running_loop: Final = asyncio._get_running_loop
+"""The event loop that runs in this thread, or None."""
+
 LOOK: Final = 1.0
 """Seconds between two looks of a thread that waits at whether the event loop is still there."""
 
@@ -54,7 +57,7 @@ class Portal:
 
     @property
     def gives_coroutines(self) -> bool:
-        """Whether a call that is made here and now is a coroutine to await."""
+        """True if a call that is made here and now is a coroutine to await."""
         return self.awaitable and running_loop() is not None
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -78,7 +81,7 @@ class Portal:
             raise
 
     def across(self, coroutine: Coroutine[Any, Any, T]) -> Awaitable[T]:
-        """What to await for a coroutine that is to run on the event loop of the portal, on whatever event loop."""
+        """Return an awaitable, for any event loop, of a coroutine that is to run on the event loop of the portal."""
         if running_loop() is self.loop:
             return coroutine
         return asyncio.wrap_future(self._submit(coroutine))
@@ -155,8 +158,3 @@ def check_loop(own: asyncio.AbstractEventLoop, used: asyncio.AbstractEventLoop |
             "call there from a thread; the blocking interface does so by itself, manager.sync() and "
             "broker.connect_sync(url)"
         )
-
-
-def running_loop() -> asyncio.AbstractEventLoop | None:
-    """The event loop that runs in this thread."""
-    return asyncio._get_running_loop()

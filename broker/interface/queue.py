@@ -17,6 +17,7 @@ from broker.interface.terms import each_put_terms, put_terms
 from broker.interface.units import in_unit
 from broker.mqi.attribute_values import MQREADA
 from broker.mqi.errors import MQError
+from broker.mqi.handling import NO_TERMS
 from broker.mqi.options import MQCO, MQOO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
@@ -76,22 +77,22 @@ class Queue:
 
     @property
     def records(self) -> tuple[ResponseRecord, ...]:
-        """How the open of a distribution list went, a record for each destination; empty for anything else."""
+        """The outcome of the open of a distribution list, a record for each destination; empty for anything else."""
         return self.opened.distribution.records
 
     @property
     def known_dest_count(self) -> int:
-        """How many destinations of the list are queues of this queue manager and could be opened."""
+        """The number of destinations of the list that are queues of this queue manager and could be opened."""
         return self.opened.distribution.known_dest_count
 
     @property
     def unknown_dest_count(self) -> int:
-        """How many destinations of the list are queues of other queue managers and could be opened."""
+        """The number of destinations of the list that are queues of other queue managers and could be opened."""
         return self.opened.distribution.unknown_dest_count
 
     @property
     def invalid_dest_count(self) -> int:
-        """How many destinations of the list could not be opened."""
+        """The number of destinations of the list that could not be opened."""
         return self.opened.distribution.invalid_dest_count
 
     async def put(
@@ -113,13 +114,13 @@ class Queue:
         descriptor. Outside syncpoint the call returns when a persistent message is durable. Raises MQError with, among
         others, Q_FULL (2053), PUT_INHIBITED (2051), MSG_TOO_BIG_FOR_Q (2030).
 
-        `delay`, `deliver_at`, `key` and `window` say when the message is to be available, and by what a second put of
-        the same is told (`Terms`); the result has `deliver_at` and `duplicate`. These raise ValueError, EXPIRY_ERROR
+        `delay`, `deliver_at`, `key` and `window` say when the message is available, and which key tells a repeated put
+        from a new one (`Terms`); the result has `deliver_at` and `duplicate`. These raise ValueError, EXPIRY_ERROR
         (2013) for a message that would be expired by then, OBJECT_IN_USE (2042) for a key that is in another unit of
         work, RESOURCE_PROBLEM (2102) for one key too many, OPTIONS_ERROR (2046) where the queue is not of this queue
         manager.
         """
-        wanted = put_terms(terms)
+        wanted = put_terms(terms) if terms else NO_TERMS
         md, body = prepared(data, md, persistence)
         connection = self._connection
         pmo = connection.put_options(options)
@@ -222,7 +223,7 @@ class Queue:
             raise
         message = Message(delivery, opened)
         guard = self._connection.guard
-        if guard is not None and in_unit(gmo.options, delivery) and not await guard.admits(message):
+        if guard is not None and in_unit(gmo.options, delivery) and not await guard.admits(self._connection, message):
             return await self.get(md, options, max_length=max_length, wait=wait)
         if unit is not None:
             unit.count_get(gmo.options, delivery)
@@ -254,7 +255,7 @@ class Queue:
             deliveries = [
                 each
                 for each in deliveries
-                if not in_unit(gmo.options, each) or await guard.admits(Message(each, opened))
+                if not in_unit(gmo.options, each) or await guard.admits(self._connection, Message(each, opened))
             ]
             if not deliveries:
                 return await self.get_many(count, md, options, wait=wait)
@@ -324,7 +325,7 @@ class Queue:
         return gmo
 
     def _meet(self) -> None:
-        """What loops of this connection have read ahead of this queue goes back: a get is about to look at it."""
+        """Give back the messages of this queue that loops have read ahead: a get is about to look at it."""
         for ahead in [each for each in self._connection.reading if each.queue.resolved_q_name == self.resolved_q_name]:
             ahead.give_back()
 

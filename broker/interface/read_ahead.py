@@ -94,12 +94,12 @@ class ReadAhead:
 
     @property
     def begun(self) -> bool:
-        """Whether the loop has taken a step, and has not been left."""
+        """True if the loop has taken a step, and has not been left."""
         return self in self._connection.loops
 
     @property
     def allowed(self) -> bool:
-        """Whether more than the next message may be got now."""
+        """True if more than the next message may be got now."""
         queue, loops = self.queue, self._connection.loops
         if queue.reads_singly:
             return False
@@ -121,7 +121,7 @@ class ReadAhead:
                 await self._fetch()
             message = self._messages.popleft()
             self._last = message.token
-            if connection.guard is None or await connection.guard.admits(message):
+            if connection.guard is None or await connection.guard.admits(connection, message):
                 break
         if connection.unit is not None:
             connection.unit.gets += 1
@@ -140,7 +140,7 @@ class ReadAhead:
             ahead.give_back()
 
     def give_back(self) -> None:
-        """What has not been given to the loop goes back to the queue; the next message is got by itself."""
+        """Give back to the queue the messages that the loop has not had yet; the next one is got by itself."""
         self._connection.reading.discard(self)
         self._window = 1
         call, self._call = self._call, None

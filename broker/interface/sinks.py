@@ -30,13 +30,13 @@ _ATTEMPT_BYTES: Final = 16
 
 
 def new_attempt() -> bytes:
-    """What tells a prepared unit from others of its partition: 16 random bytes."""
+    """Return 16 random bytes, which tell a prepared unit from others of its partition."""
     return secrets.token_bytes(_ATTEMPT_BYTES)
 
 
 class Sinks:
-    """The calls about prepared units, and the sinks that publish them (`docs/claims.md`). Each returns when what it
-    does is durable, and may be made again when its answer was lost.
+    """The calls about prepared units, and the sinks that publish them (`docs/rules/claims.md`). Each returns when what
+    it does is durable, and may be made again when its answer was lost.
     """
 
     def __init__(self, port: Port) -> None:
@@ -78,9 +78,9 @@ class Sinks:
     async def publish(
         self, sink: str, batch: int, winners: Sequence[Winner], *, query: str | None = None
     ) -> Publication:
-        """The messages of the winners, all of this sink, become visible, partition by partition; all other units of the
-        sink are discarded. With a `query` the ledger of the sink has the number of the batch from now on, and to
-        publish it again does nothing.
+        """Make the messages of the winners, all of this sink, visible, partition by partition; discard all other units
+        of the sink. With a `query` the ledger of the sink has the number of the batch from now on, and to publish it
+        again does nothing.
 
         Raises UOW_CANCELED (2297) for a winner that has not so many messages, UOW_COMMITTED (2408) for a batch before
         the last, NO_DATA_AVAILABLE (2379) for one that comes too early, SUBSCRIPTION_IN_USE (2429) for a sink of
@@ -92,7 +92,7 @@ class Sinks:
         return await answer(self._port.publish(sink, batch, query, winners))
 
     async def discard(self, units: Sequence[UnitName]) -> int:
-        """Discard prepared units: how many of them there were."""
+        """Discard prepared units. Return how many there were."""
         return await answer(self._port.discard(units))
 
 
@@ -122,8 +122,8 @@ class SinkBatch:
     """Messages that appear together: when the block is left cleanly they are published, when an exception leaves it
     they are discarded.
 
-    Leaving it raises what `Sinks.stage` and `Sinks.publish` raise. `published` tells after that how many messages have
-    appeared, and whether the batch had been published before, in which case nothing is put.
+    Leaving it raises what `Sinks.stage` and `Sinks.publish` raise. `published` then tells how many messages have
+    appeared; `already`: the batch had been published before, and nothing was put.
     """
 
     def __init__(self, sinks: Sinks, sink: str, query: str | None, number: int) -> None:
@@ -183,7 +183,7 @@ class SinkBatch:
             raise
 
     async def _discard(self) -> None:
-        """What is staged is not wanted; without a connection it is discarded later."""
+        """Discard the staged messages; without a connection this happens later."""
         if self._staged:
             with suppress(MQError):
                 await self._sinks.discard([self._unit])

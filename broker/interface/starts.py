@@ -57,7 +57,7 @@ class TriggerStarts:
 
     @property
     def held(self) -> int:
-        """How many leases are held now."""
+        """The number of leases that are held now."""
         return len(self._held)
 
     async def pending(self) -> list[PendingQueue]:
@@ -72,7 +72,8 @@ class TriggerStarts:
 
     async def sweep(self) -> int:
         """Let a start be pending for each trigger EVERY queue that has messages, while none of its starts is pending or
-        held, no message of it is under a handler, and no program has it open for input. How many: for all processes.
+        held, no message of it is under a handler, and no program has it open for input. Return how many, for all
+        processes.
         """
         return await answer(self._port.trigger_sweep())
 

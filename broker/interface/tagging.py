@@ -10,14 +10,14 @@ _FORMS = "MQCNO flags, such as MQCNO.SERIALIZE_CONN_TAG_QSG"
 
 
 class Tagging(NamedTuple):
-    """What a program says beside its name."""
+    """The connection tag of a program, and its options."""
 
     options: int
     tag: bytes
 
 
 def tagging_of(options: int, conn_tag: bytes) -> Tagging | None:
-    """What there is to say to the queue manager, if anything. Raises TypeError."""
+    """Return the tag and its options; None if there is nothing to tell the queue manager. Raises TypeError."""
     if not isinstance(conn_tag, bytes | bytearray | memoryview):
         raise TypeError(f"conn_tag is bytes, not {type(conn_tag).__name__}")
     chosen = flags(options, _FORMS)

@@ -1,5 +1,5 @@
-"""What a put may say beside the options of the MQI: when the message is to be available, and by which key a second put
-of the same is told (`docs/handlers.md`).
+"""The terms of a put beyond the options of the MQI: when the message is available, and the key that tells a repeated
+put from a new one (`docs/rules/handlers.md`).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 class Terms(TypedDict, total=False):
     """Of `delay` (seconds, or a timedelta) and `deliver_at` (a datetime with a zone, or seconds since 1970) at most one
-    is given; what is not to come is at once. `key` has 1 to 255 bytes; within `window` seconds of the delivery instant
-    of the first message with it, or with None for as long as that is on its queue, a put with the same key is answered
-    as made, and nothing is put.
+    is given; an instant that has come means at once. `key` has 1 to 255 bytes; within `window` seconds of the delivery
+    instant of the first message with it, or with None for as long as that is on its queue, a put with the same key is
+    answered as made, and nothing is put.
     """
 
     delay: float | timedelta | None

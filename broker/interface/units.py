@@ -31,8 +31,10 @@ T = TypeVar("T")
 class Guard(Protocol):
     """Looks at the messages that a program gets under syncpoint, for whoever gave it its connection."""
 
-    async def admits(self, message: Message) -> bool:
-        """Whether the program is given this message, which is in the unit of work; otherwise it is given the next."""
+    async def admits(self, connection: Connection, message: Message) -> bool:
+        """True if the program of this connection is given this message, which is in its unit of work; otherwise it is
+        given the next.
+        """
 
     def committed(self) -> None:
         """The program has committed the unit of work."""
@@ -64,7 +66,7 @@ class UnitOfWork:
 
     @property
     def joined(self) -> bool:
-        """Whether the task that asks entered it, or was started inside it."""
+        """True if the running task entered it, or was started inside it."""
         return self in entered.get()
 
     # What is in it
@@ -141,7 +143,7 @@ class UnitOfWork:
             call.withdraw()
 
     def refusal(self) -> str:
-        """What to tell a task that asks for a second unit of work."""
+        """Return the text for a task that asks for a second unit of work."""
         if self.joined:
             return "this task is inside a unit_of_work() of this connection already"
         return (
@@ -185,17 +187,17 @@ class UnitOfWork:
 
 
 def in_unit(options: int, delivery: Delivery) -> bool:
-    """Whether a message that a get with these options has brought is in a unit of work."""
+    """True if a message that a get with these options has brought is in a unit of work."""
     return bool(options & _SYNCPOINT or (options & _IF_PERSISTENT and delivery.persistence))
 
 
 def _open_ones() -> tuple[UnitOfWork, ...]:
-    """Those that this task is inside, without those that have ended."""
+    """Return the units of work that this task is inside, without those that have ended."""
     return tuple(unit for unit in entered.get() if unit._connection.unit is unit)
 
 
 def _being_cancelled() -> bool:
-    """Whether somebody has cancelled this task."""
+    """True if somebody has cancelled this task."""
     task = asyncio.current_task()
     return task is not None and bool(task.cancelling())
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 import sys
 from functools import cache, wraps
 from inspect import iscoroutinefunction
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
     from broker.interface.connection import Connection
 
     Watch: TypeAlias = Callable[[Coroutine[Any, Any, Any], FrameType], Coroutine[Any, Any, Any]]
-    """What to give the program in place of a coroutine, which the line of this frame has made."""
+    """Gives the program something in place of a coroutine, which the line of this frame has made."""
+
+_OURS: Final = f"{__package__}."
+"""The prefix of the modules of the interface, which awaits what it calls itself."""
 
 C = TypeVar("C", bound="Connection")
 T = TypeVar("T")
@@ -32,21 +36,25 @@ def watched(connection: C, watch: Watch) -> C:
 
 @cache
 def _watching_connection(kind: Any) -> Any:
-    kind = _watching(kind, lambda connection: connection._watch)
+    kind = _watching(kind)
     kind.__del__ = lambda connection: None  # it goes before the connection does
-    kind.queue_kind = _watching(kind.queue_kind, lambda queue: queue._connection._watch)
+    kind.queue_kind = _watching(kind.queue_kind)
+    kind.queue_kind._watch = property(attrgetter("_connection._watch"))
     return kind
 
 
-def _watching(kind: type[T], watch_of: Callable[[Any], Watch]) -> type[T]:
+def _watching(kind: type[T]) -> Any:
     """A class whose public coroutine functions are those of another, watched."""
     names = [name for name in dir(kind) if not name.startswith("_") and iscoroutinefunction(getattr(kind, name))]
-    return type(kind.__name__, (kind,), {name: _watched_call(getattr(kind, name), watch_of) for name in names})
+    return type(kind.__name__, (kind,), {name: _watched_call(getattr(kind, name)) for name in names})
 
 
-def _watched_call(function: Callable[..., Any], watch_of: Callable[[Any], Watch]) -> Callable[..., Any]:
+def _watched_call(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return watch_of(self)(function(self, *args, **kwargs), sys._getframe(1))
+        made, caller = function(self, *args, **kwargs), sys._getframe(1)
+        if caller.f_globals["__name__"].startswith(_OURS):
+            return made
+        return self._watch(made, caller)
 
     return call

@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class MQIAV(IntEnum):
-    """What MQINQ tells of an integer attribute that has no value."""
+    """Answers of MQINQ for an integer attribute that has no value."""
 
     UNDEFINED = -2
     NOT_APPLICABLE = -1
@@ -27,14 +27,14 @@ class MQQA(IntEnum):
 
 
 class MQTC(IntEnum):
-    """Whether a queue triggers (MQIA_TRIGGER_CONTROL)."""
+    """Triggering of a queue: on or off (MQIA_TRIGGER_CONTROL)."""
 
     OFF = 0
     ON = 1
 
 
 class MQTT(IntEnum):
-    """When a queue triggers (MQIA_TRIGGER_TYPE)."""
+    """The condition on which a queue triggers (MQIA_TRIGGER_TYPE)."""
 
     NONE = 0
     FIRST = 1
@@ -43,7 +43,7 @@ class MQTT(IntEnum):
 
 
 class MQUS(IntEnum):
-    """What a local queue is used for (MQIA_USAGE)."""
+    """The usage of a local queue (MQIA_USAGE)."""
 
     NORMAL = 0
     TRANSMISSION = 1
@@ -57,7 +57,7 @@ class MQMDS(IntEnum):
 
 
 class MQNPM(IntEnum):
-    """Whether nonpersistent messages of a queue may outlive a restart that is not a failure (MQIA_NPM_CLASS)."""
+    """The class of nonpersistent messages: may they outlive a restart that is not a failure (MQIA_NPM_CLASS)?"""
 
     CLASS_NORMAL = 0
     CLASS_HIGH = 10
@@ -74,7 +74,7 @@ class MQIT(IntEnum):
 
 
 class MQBND(IntEnum):
-    """How handles bind to one of several cluster queues by default (MQIA_DEF_BIND)."""
+    """The default binding of handles to one of several cluster queues (MQIA_DEF_BIND)."""
 
     BIND_ON_OPEN = 0
     BIND_NOT_FIXED = 1
@@ -82,7 +82,7 @@ class MQBND(IntEnum):
 
 
 class MQPRT(IntEnum):
-    """How a put answers by default (MQIA_DEF_PUT_RESPONSE_TYPE)."""
+    """The default response of a put (MQIA_DEF_PUT_RESPONSE_TYPE)."""
 
     RESPONSE_AS_PARENT = 0
     SYNC_RESPONSE = 1
@@ -90,7 +90,7 @@ class MQPRT(IntEnum):
 
 
 class MQREADA(IntEnum):
-    """Whether messages are read ahead for a handle (MQIA_DEF_READ_AHEAD)."""
+    """The reading ahead of messages for a handle (MQIA_DEF_READ_AHEAD)."""
 
     NO = 0
     YES = 1
@@ -100,7 +100,7 @@ class MQREADA(IntEnum):
 
 
 class MQPROP(IntEnum):
-    """How message properties reach a program that uses no message handle (MQIA_PROPERTY_CONTROL)."""
+    """The form of message properties for a program that uses no message handle (MQIA_PROPERTY_CONTROL)."""
 
     UNRESTRICTED_LENGTH = -1
     COMPATIBILITY = 0
@@ -111,28 +111,28 @@ class MQPROP(IntEnum):
 
 
 class MQDL(IntEnum):
-    """Whether distribution lists are supported (MQIA_DIST_LISTS)."""
+    """Support of distribution lists (MQIA_DIST_LISTS)."""
 
     NOT_SUPPORTED = 0
     SUPPORTED = 1
 
 
 class MQSP(IntEnum):
-    """Whether units of work are available (MQIA_SYNCPOINT)."""
+    """Availability of units of work (MQIA_SYNCPOINT)."""
 
     NOT_AVAILABLE = 0
     AVAILABLE = 1
 
 
 class MQSQQM(IntEnum):
-    """Whether an open honours a queue manager name for a shared queue (MQIA_SHARED_Q_Q_MGR_NAME)."""
+    """The queue manager name of an open of a shared queue: honoured or not (MQIA_SHARED_Q_Q_MGR_NAME)."""
 
     USE = 0
     IGNORE = 1
 
 
 class MQCLWL(IntEnum):
-    """Whether a put prefers the local instance of a cluster queue (MQIA_CLWL_USEQ)."""
+    """The preference of a put for the local instance of a cluster queue (MQIA_CLWL_USEQ)."""
 
     USEQ_AS_Q_MGR = -3
     USEQ_LOCAL = 0
@@ -140,7 +140,7 @@ class MQCLWL(IntEnum):
 
 
 class MQUSEDLQ(IntEnum):
-    """Whether undeliverable publications go to the dead-letter queue (MQIA_USE_DEAD_LETTER_Q)."""
+    """The use of the dead-letter queue for undeliverable publications (MQIA_USE_DEAD_LETTER_Q)."""
 
     AS_PARENT = 0
     NO = 1
@@ -148,7 +148,7 @@ class MQUSEDLQ(IntEnum):
 
 
 class MQMON(IntEnum):
-    """How much monitoring and statistics are collected."""
+    """The level at which monitoring data and statistics are collected."""
 
     Q_MGR = -3
     NOT_AVAILABLE = -1
@@ -202,7 +202,7 @@ class MQDSB(IntEnum):
 
 
 class MQDSE(IntEnum):
-    """Whether a shared message data set may be expanded."""
+    """The expansion of a shared message data set: allowed or not."""
 
     DEFAULT = 0
     YES = 1

@@ -1,4 +1,4 @@
-"""What programs give to calls, checked: the one place for all of them, whichever way a call has come.
+"""Check the arguments of calls: the one place for all of them, whichever way a call has come.
 
 A value that its field cannot hold (the wrong type, more than 32 bits, an identifier of another length) is the error of
 its structure: MD_ERROR (2026), PMO_ERROR (2173), GMO_ERROR (2186), OD_ERROR (2044). What a field can hold and must not
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     Rules: TypeAlias = Callable[..., tuple[Changes, int]]
 
 PADDING: Final = " \0"
-"""What is not part of a text where it stands at its end."""
+"""The characters that are not part of a text at its end."""
 
 TOKEN_LENGTH: Final = 16
-_ID_LENGTH: Final = 24
+ID_LENGTH: Final = 24
 _USER_LENGTH: Final = 12
 _SELECTION_LENGTH: Final = 10_240
 _RECORDS_MAX: Final = 65_535
@@ -118,7 +118,7 @@ def _bytes(shortest: int, longest: int) -> Kind:
     return data
 
 
-_identifier: Final = _bytes(_ID_LENGTH, _ID_LENGTH)
+_identifier: Final = _bytes(ID_LENGTH, ID_LENGTH)
 _accounting_token: Final = _bytes(0, DESCRIPTOR_SIZES["accounting_token"])
 
 
@@ -187,7 +187,7 @@ def descriptor_for_put(md: MessageDescriptor, rules: Rules, *, remote: bool) -> 
 
 
 def remembered_rules(rules: Callable[..., int]) -> Rules:
-    """What a put insists on in a descriptor apart from identifiers, looked up where the same values come again."""
+    """Return a check of all fields of a put's descriptor but identifiers; it remembers its recent answers."""
 
     @lru_cache(_REMEMBERED, typed=True)
     def found(remote: bool, *values: Any) -> tuple[Changes, int]:  # it is part of the key
@@ -215,7 +215,7 @@ def _identified(md: MessageDescriptor) -> MessageDescriptor:
     """The descriptor, its identifiers checked."""
     msg_id, correl_id, group_id = md.msg_id, md.correl_id, md.group_id
     if type(msg_id) is type(correl_id) is type(group_id) is bytes and (
-        len(msg_id) == len(correl_id) == len(group_id) == _ID_LENGTH
+        len(msg_id) == len(correl_id) == len(group_id) == ID_LENGTH
     ):
         return md
     return _with(md, _changes(_IDENTIFIERS, (msg_id, correl_id, group_id), MQRC.MD_ERROR))
@@ -345,7 +345,7 @@ def options(value: Any) -> int:
 
 
 def count(value: Any) -> int:
-    """How many messages a batch of gets is for. Raises OPTIONS_ERROR (2046)."""
+    """Check the number of messages that a batch of gets is for. Raises OPTIONS_ERROR (2046)."""
     if _check("count", value, _long, MQRC.OPTIONS_ERROR) < 1:
         raise MQError(MQRC.OPTIONS_ERROR, f"count={value}: 1 or more")
     return int(value)
@@ -381,8 +381,8 @@ def selectors(values: Iterable[Any]) -> list[int]:
 
 
 def settings(values: Mapping[Any, Any]) -> dict[int, int | str]:
-    """What MQSET gives attributes. Raises SELECTOR_ERROR (2067), INT_ATTRS_ARRAY_ERROR (2023), CHAR_ATTRS_ERROR
-    (2007).
+    """Check the values that MQSET gives attributes. Raises SELECTOR_ERROR (2067), INT_ATTRS_ARRAY_ERROR (2023),
+    CHAR_ATTRS_ERROR (2007).
     """
     return dict(zip(selectors(values), map(_setting, values.values()), strict=True))
 

@@ -4,7 +4,7 @@ from enum import IntEnum, IntFlag
 
 
 class MQCNO(IntFlag):
-    """How a program connects (MQCONNX)."""
+    """Options for connecting (MQCONNX)."""
 
     NONE = 0
     STANDARD_BINDING = NONE
@@ -38,7 +38,7 @@ class MQCNO(IntFlag):
 
 
 class MQCSP(IntEnum):
-    """How a connecting program proves who it is (AuthenticationType)."""
+    """The way in which a connecting program proves who it is (AuthenticationType)."""
 
     AUTH_NONE = 0
     AUTH_USER_ID_AND_PWD = 1
@@ -59,7 +59,7 @@ class MQRD(IntEnum):
 
 
 class MQSTAT(IntEnum):
-    """What MQSTAT is asked for."""
+    """The information that MQSTAT is asked for."""
 
     TYPE_ASYNC_ERROR = 0
     TYPE_RECONNECTION = 1

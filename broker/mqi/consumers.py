@@ -4,7 +4,7 @@ from enum import IntEnum, IntFlag
 
 
 class MQOP(IntFlag):
-    """What MQCB or MQCTL is to do."""
+    """Operations of MQCB and MQCTL."""
 
     START = 0x1
     START_WAIT = 0x2
@@ -16,7 +16,7 @@ class MQOP(IntFlag):
 
 
 class MQCBT(IntEnum):
-    """What a callback is for."""
+    """The type of a callback."""
 
     MESSAGE_CONSUMER = 1
     EVENT_HANDLER = 2
@@ -36,7 +36,7 @@ class MQCBDO(IntFlag):
 
 
 class MQCBCT(IntEnum):
-    """Why a callback was called."""
+    """The reason for calling a callback."""
 
     START_CALL = 1
     STOP_CALL = 2
@@ -49,7 +49,7 @@ class MQCBCT(IntEnum):
 
 
 class MQCBCF(IntFlag):
-    """What a callback is told about its consumer."""
+    """Flags that tell a callback about its consumer."""
 
     NONE = 0
     READA_BUFFER_EMPTY = 0x1

@@ -10,7 +10,7 @@ from typing import Final
 
 
 class MQMT(IntEnum):
-    """What a message is for (MsgType).
+    """The purpose of a message (MsgType).
 
     Applications define types of their own from `MQMT_APPL_FIRST` to `MQMT_APPL_LAST`.
     """
@@ -30,7 +30,7 @@ MQMT_APPL_LAST: Final = 999_999_999
 
 
 class MQPER(IntEnum):
-    """Whether a message outlives a restart of the queue manager (Persistence)."""
+    """The persistence of a message: does it outlive a restart of the queue manager (Persistence)?"""
 
     PERSISTENCE_AS_PARENT = -1
     NOT_PERSISTENT = 0
@@ -55,7 +55,7 @@ class MQEI(IntEnum):
 
 
 class MQRO(IntFlag):
-    """Which reports a message asks for, and what happens to it when it cannot be delivered (Report)."""
+    """The reports that a message asks for, and what happens to it when it cannot be delivered (Report)."""
 
     NONE = 0
     NEW_MSG_ID = NONE
@@ -89,7 +89,7 @@ MQRO_ACCEPT_UNSUP_MASK: Final = 0xEFE0_00FF
 
 
 class MQFB(IntEnum):
-    """What a report tells (Feedback); it may also hold an `MQRC`.
+    """The subject of a report (Feedback); it may also hold an `MQRC`.
 
     Applications define values of their own from `MQFB_APPL_FIRST` to `MQFB_APPL_LAST`.
     """
@@ -155,7 +155,7 @@ MQFB_APPL_LAST: Final = 999_999_999
 
 
 class MQMF(IntFlag):
-    """How a message takes part in a group and in a segmented message (MsgFlags).
+    """The part of a message in a group and in a segmented message (MsgFlags).
 
     Bits that MQ does not define are kept: those in `MQMF_ACCEPT_UNSUP_MASK` travel with the message.
     """
@@ -176,7 +176,7 @@ MQMF_ACCEPT_UNSUP_MASK: Final = 0xFFF0_0000
 
 
 class MQGS(StrEnum):
-    """Where a message that was got stands in its group (GroupStatus of MQGMO): one character."""
+    """The position in its group of a message that was got (GroupStatus of MQGMO): one character."""
 
     NOT_IN_GROUP = " "
     MSG_IN_GROUP = "G"
@@ -184,7 +184,7 @@ class MQGS(StrEnum):
 
 
 class MQSS(StrEnum):
-    """Where a message that was got stands in its logical message (SegmentStatus of MQGMO): one character."""
+    """The position in its logical message of a message that was got (SegmentStatus of MQGMO): one character."""
 
     NOT_A_SEGMENT = " "
     SEGMENT = "S"
@@ -192,7 +192,7 @@ class MQSS(StrEnum):
 
 
 class MQSEG(StrEnum):
-    """Whether a message that was got may be segmented further (Segmentation of MQGMO): one character."""
+    """Further segmentation of a message that was got: allowed or not (Segmentation of MQGMO): one character."""
 
     INHIBITED = " "
     ALLOWED = "A"
@@ -233,7 +233,7 @@ class MQFMT(StrEnum):
 
 
 class MQENC(IntEnum):
-    """How numbers in the data are represented (Encoding): one digit each for integers, packed decimals and floats.
+    """The representation of numbers in the data (Encoding): one digit each for integers, packed decimals and floats.
 
     Not a set of flags: of each digit exactly one value holds. `NATIVE` does not depend on the machine, so neither do
     the files of a queue manager and what it sends.

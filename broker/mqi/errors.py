@@ -21,10 +21,10 @@ class MQError(Exception):
     """
 
     reason: MQRC | int
-    """Why the call failed; a plain number where `MQRC` does not know it, as from a newer queue manager."""
+    """The reason why the call failed; a plain number where `MQRC` does not know it, as from a newer queue manager."""
 
     detail: str
-    """What the reason refers to, for people; may be empty."""
+    """The details of the reason, for people; may be empty."""
 
     completion: MQCC
     """FAILED, or WARNING for the warnings that leave the work undone: 2003, 2080 and 2124."""
@@ -33,7 +33,7 @@ class MQError(Exception):
     """The part of the message that fitted, for MQRC_TRUNCATED_MSG_FAILED (2080); otherwise None."""
 
     records: tuple[ResponseRecord, ...]
-    """What became of each destination of a distribution list, for MQRC_MULTIPLE_REASONS (2136); otherwise empty."""
+    """The outcome for each destination of a distribution list, for MQRC_MULTIPLE_REASONS (2136); otherwise empty."""
 
     results: tuple[Any, ...] = ()
     """The results of the messages that a batch had put before the one that failed; otherwise empty."""

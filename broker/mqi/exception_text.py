@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 TEXT_BYTES: Final = 8 * 1024
-"""How much of an exception's text is in a traceback."""
+"""The bytes of an exception's text that a traceback has."""
 
 TRACEBACK_BYTES: Final = 32 * 1024
-"""How long a traceback is in the log."""
+"""The bytes of a traceback in the log."""
 
 FRAMES_MAX: Final = 40
 CHAIN_MAX: Final = 5
@@ -84,7 +84,7 @@ def log_exception(
 
 
 class _Left:
-    """How many exceptions may be shown still."""
+    """The number of exceptions that may still be shown."""
 
     __slots__ = ("count",)
 
@@ -93,7 +93,7 @@ class _Left:
 
 
 def _chain(error: BaseException, left: _Left, depth: int, trace: TracebackType | None = None) -> Iterator[str]:
-    """What led to an exception, the oldest first, and itself."""
+    """Yield the causes of an exception, the oldest first, and the exception itself."""
     links: list[tuple[BaseException, str]] = [(error, "")]
     while len(links) <= CHAIN_MAX:
         link = links[-1][0]

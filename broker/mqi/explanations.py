@@ -1,4 +1,4 @@
-"""Why messages of a queue are not delivered: what `Connection.explain` answers."""
+"""The answer of `Connection.explain`: why messages of a queue are not delivered."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 
 class Cause(StrEnum):
-    """What a finding is about. All but AVAILABLE, GETTERS_WAITING and SERVED keep messages from getters."""
+    """The subject of a finding. All but AVAILABLE, GETTERS_WAITING and SERVED keep messages from getters."""
 
     GET_INHIBITED = "GET_INHIBITED"
     """The queue has GET(DISABLED)."""
@@ -31,7 +31,7 @@ class Cause(StrEnum):
     EXPIRED = "EXPIRED"
     """Its time is up; the next getter that meets it discards it."""
     DAMAGED = "DAMAGED"
-    """What is kept of its data is not what was put: nobody is given it."""
+    """The data that is kept of it is not the data that was put: nobody is given it."""
     INCOMPLETE_GROUP = "INCOMPLETE_GROUP"
     """Messages of the group are not available: no get with ALL_MSGS_AVAILABLE is given any of it."""
     INCOMPLETE_MESSAGE = "INCOMPLETE_MESSAGE"
@@ -90,7 +90,7 @@ class Explanation:
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """What the findings are about, in their order."""
+        """The causes of the findings, in their order."""
         return tuple(finding.code for finding in self.findings)
 
     @property

@@ -1,4 +1,4 @@
-"""How the fields of a structure lie in bytes: integers in either byte order, characters padded with blanks.
+"""The layout of a structure's fields in bytes: integers in either byte order, characters padded with blanks.
 
 This module knows the arithmetic only; the structures are in `broker.mqi.layouts`. Characters are UTF-8, which for MQ's
 names and dates is ASCII.

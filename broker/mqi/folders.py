@@ -189,7 +189,7 @@ class _Reader:
 
 
 def _prefix(prefixes: list[str], name: str) -> str:
-    """What the names of the properties in a folder or group begin with; nothing for those right in `usr`."""
+    """Return the prefix of the names of properties in a folder or group; nothing for those right in `usr`."""
     if not prefixes:
         return "" if name == "usr" else f"{name}."
     if not prefixes[-1]:

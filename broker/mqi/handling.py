@@ -1,4 +1,4 @@
-"""The words about delayed messages and about deliveries (`docs/handlers.md`).
+"""The words about delayed messages and about deliveries (`docs/rules/handlers.md`).
 
 A delivery is a lease on trigger starts together with their messages, in a unit of work of its own. Whoever takes one
 settles it: with what the handler has done, the queue manager decides what becomes of the messages.
@@ -36,11 +36,11 @@ FAILURES_MAX: Final = 1000
 EXCEPTION_BYTES: Final = 256
 ERROR_BYTES: Final = 1024
 TRACEBACK_BYTES: Final = 4096
-"""How much is kept of the fields of a failure, in UTF-8."""
+"""The bytes in UTF-8 that are kept of the fields of a failure."""
 
 
 class PutTerms(NamedTuple):
-    """What a put says beside the options of the MQI; at most one of `delay` and `deliver_at` is above 0.
+    """The options of a put beyond those of the MQI; at most one of `delay` and `deliver_at` is above 0.
 
     `delay` is in seconds, and follows the monotonic clock; `deliver_at` in seconds since 1970, of the wall clock. `key`
     has up to 255 bytes, and is remembered for `window` seconds after the first message's delivery instant; None: for as
@@ -57,7 +57,7 @@ NO_TERMS: Final = PutTerms()
 
 
 class HandlingTerms(NamedTuple):
-    """How those who take deliveries of a queue want its messages handled (handlers rules 1.3, 2.1, 6, 7.1).
+    """The terms on which the deliveries of a queue are handled (handlers rules 1.3, 2.1, 6, 7.1).
 
     - `handler`: who handles them, for people: `module:function`.
     - `attempts`: after how many charged attempts a message is given up; 0: BOTHRESH of the queue where it is above 0,
@@ -103,7 +103,7 @@ ATTEMPTS: Final = 18
 
 @unique
 class Outcome(IntEnum):
-    """How a handler, or who was to call it, says that a delivery ends."""
+    """The outcome of a delivery, given by its handler or by who was to call it."""
 
     DONE = 0  # the handler has returned: commit
     FAILED = 1  # it raised: charged, and tried again after the backoff, unless that was the last attempt
@@ -114,8 +114,8 @@ class Outcome(IntEnum):
 
 
 class Failure(NamedTuple):
-    """What was wrong, as far as it is kept with the message: the exception's type (up to 256 bytes), its text (1 KiB),
-    the end of the traceback (4 KiB).
+    """The error of an attempt, as far as it is kept with the message: the exception's type (up to 256 bytes), its text
+    (1 KiB), the end of the traceback (4 KiB).
     """
 
     exception: str = ""
@@ -124,7 +124,7 @@ class Failure(NamedTuple):
 
     @property
     def kept(self) -> Failure:
-        """What is kept of it."""
+        """The part of it that is kept."""
         if len(self.exception) + len(self.error) + len(self.traceback) <= _SHORT and "".join(self).isascii():
             return self
         return Failure(
@@ -140,7 +140,7 @@ NO_FAILURE: Final = Failure()
 
 
 class Settlement(NamedTuple):
-    """How the delivery `id` ends.
+    """The end of the delivery `id`.
 
     `failure` is for FAILED, REJECTED and UNREADABLE; `timed_out` for FAILED. `feedback` is the reason of the dead
     letter of REJECTED (65536 to 999999999; 0: BACKOUT_THRESHOLD_REACHED, 2362). `seconds` and `counted` are for LATER.
@@ -161,7 +161,7 @@ class Settlement(NamedTuple):
 
 @unique
 class Became(IntEnum):
-    """What became of the messages of a delivery."""
+    """The fate of the messages of a delivery."""
 
     GONE = 0  # committed
     WAITING = 1  # on their queue, until `next_at`

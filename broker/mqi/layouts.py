@@ -37,7 +37,7 @@ _MQTMC2: Final = Fields("MQTMC2", "TMC", "   2", **_TRIGGER_CHARACTERS, q_mgr_na
 
 @dataclass(frozen=True, slots=True)
 class MQTM:
-    """What a queue manager puts on an initiation queue: the queue, and the process definition that serves it.
+    """The trigger message on an initiation queue: it names the queue, and the process definition that serves it.
 
     `appl_type` is an `MQAT`, UNKNOWN where no process is named.
     """
@@ -77,7 +77,8 @@ class MQTM:
 
 @dataclass(frozen=True, slots=True)
 class MQTMC2:
-    """What a program is given when it is started: characters only, so that it can be an argument of a command.
+    """The trigger message for a program that is started: characters only, so that it can be an argument of a
+    command.
 
     Its ApplType is always blank and therefore no field here. `bytes(message)` is the structure.
     """

@@ -10,10 +10,10 @@ _NAME: Final = re.compile(r"[A-Za-z0-9./_%]+")
 
 
 def is_generic_name(text: str) -> bool:
-    """Whether this can name an object, or all whose names begin so, with an asterisk at its end."""
+    """True if this can name an object, or all whose names begin so, with an asterisk at its end."""
     return text == "*" or is_name(text.removesuffix("*"))
 
 
 def is_name(text: str, longest: int = NAME_LENGTH) -> bool:
-    """Whether this can name an object: 1 to `longest` characters from A-Z a-z 0-9 . / _ %."""
+    """True if this can name an object: 1 to `longest` characters from A-Z a-z 0-9 . / _ %."""
     return len(text) <= longest and _NAME.fullmatch(text) is not None

@@ -54,7 +54,7 @@ class MQQT(IntEnum):
 
 
 class MQCQT(IntEnum):
-    """What the definition of a cluster queue is on the queue manager that owns it (MQIA_CLUSTER_Q_TYPE)."""
+    """The type of a cluster queue on the queue manager that owns it (MQIA_CLUSTER_Q_TYPE)."""
 
     LOCAL_Q = 1
     ALIAS_Q = 2
@@ -63,7 +63,7 @@ class MQCQT(IntEnum):
 
 
 class MQQDT(IntEnum):
-    """How a queue came to be (MQIA_DEFINITION_TYPE)."""
+    """The way in which a queue was made (MQIA_DEFINITION_TYPE)."""
 
     PREDEFINED = 1
     PERMANENT_DYNAMIC = 2

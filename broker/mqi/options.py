@@ -8,7 +8,7 @@ from enum import IntEnum, IntFlag
 
 
 class MQOO(IntFlag):
-    """What an object is opened for (MQOPEN)."""
+    """Options for opening an object (MQOPEN)."""
 
     BIND_AS_Q_DEF = 0
     READ_AHEAD_AS_Q_DEF = BIND_AS_Q_DEF
@@ -39,7 +39,7 @@ class MQOO(IntFlag):
 
 
 class MQCO(IntFlag):
-    """What happens to a dynamic queue or a subscription when it is closed (MQCLOSE)."""
+    """Options for closing a dynamic queue or a subscription (MQCLOSE)."""
 
     NONE = 0
     IMMEDIATE = NONE
@@ -51,7 +51,7 @@ class MQCO(IntFlag):
 
 
 class MQGMO(IntFlag):
-    """How a message is got (MQGET).
+    """Options for getting a message (MQGET).
 
     `BROWSE_HANDLE` and `BROWSE_CO_OP` stand for three options each.
     """
@@ -92,7 +92,7 @@ class MQGMO(IntFlag):
 
 
 class MQMO(IntFlag):
-    """Which fields of the descriptor choose the message to get (MatchOptions of MQGMO)."""
+    """The fields of the descriptor that choose the message to get (MatchOptions of MQGMO)."""
 
     NONE = 0
     MATCH_MSG_ID = 0x1
@@ -104,7 +104,7 @@ class MQMO(IntFlag):
 
 
 class MQPMO(IntFlag):
-    """How a message is put (MQPUT, MQPUT1)."""
+    """Options for putting a message (MQPUT, MQPUT1)."""
 
     NONE = 0
     RESPONSE_AS_Q_DEF = NONE
@@ -134,7 +134,7 @@ class MQPMO(IntFlag):
 
 
 class MQPMRF(IntFlag):
-    """Which fields a put message record of a distribution list holds."""
+    """The fields that a put message record of a distribution list holds."""
 
     NONE = 0
     MSG_ID = 0x1

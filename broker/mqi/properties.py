@@ -47,7 +47,7 @@ class MQPD(IntEnum):
 
 
 class MQSMPO(IntFlag):
-    """How a property is set (MQSETMP)."""
+    """Options for setting a property (MQSETMP)."""
 
     NONE = 0
     SET_FIRST = NONE
@@ -58,7 +58,7 @@ class MQSMPO(IntFlag):
 
 
 class MQIMPO(IntFlag):
-    """How a property is inquired (MQINQMP)."""
+    """Options for inquiring a property (MQINQMP)."""
 
     NONE = 0
     INQ_FIRST = NONE
@@ -70,7 +70,7 @@ class MQIMPO(IntFlag):
 
 
 class MQDMPO(IntFlag):
-    """Which property is deleted (MQDLTMP)."""
+    """Options for deleting a property (MQDLTMP)."""
 
     NONE = 0
     DEL_FIRST = NONE
@@ -78,7 +78,7 @@ class MQDMPO(IntFlag):
 
 
 class MQCMHO(IntFlag):
-    """How a message handle is made (MQCRTMH)."""
+    """Options for making a message handle (MQCRTMH)."""
 
     DEFAULT_VALIDATION = 0
     NONE = DEFAULT_VALIDATION
@@ -93,7 +93,7 @@ class MQDMHO(IntFlag):
 
 
 class MQMHBO(IntFlag):
-    """How properties of a message handle are written to a buffer (MQMHBUF)."""
+    """Options for writing the properties of a message handle to a buffer (MQMHBUF)."""
 
     NONE = 0
     PROPERTIES_IN_MQRFH2 = 0x1
@@ -101,7 +101,7 @@ class MQMHBO(IntFlag):
 
 
 class MQBMHO(IntFlag):
-    """How properties in a buffer are moved to a message handle (MQBUFMH)."""
+    """Options for moving properties in a buffer to a message handle (MQBUFMH)."""
 
     NONE = 0
     DELETE_PROPERTIES = 0x1

@@ -16,7 +16,7 @@ class MQCC(IntEnum):
 
 
 class MQRC(IntEnum):
-    """Why a call ended as it did.
+    """The reason for the outcome of a call.
 
     Numbers 900 to 999 belong to applications. A reason that this table lacks is carried as its plain number.
     """

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandReply:
-    """What a command did.
+    """The reply to a command.
 
     `code` is the AMQ message id ("AMQ8006I"); `text` is the whole reply as runmqsc prints it, without the echo of the
     command. `syntax_error` tells a command that was never run from one that failed. `attributes` holds, for DISPLAY,

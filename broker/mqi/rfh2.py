@@ -134,7 +134,7 @@ def find(data: bytes, byteorder: ByteOrder = "little", start: int = 0) -> Found:
 
 
 def _places(data: bytes, position: int, end: int, byteorder: ByteOrder) -> list[tuple[int, int]]:
-    """Where NameValueData stands, from `position` to `end`."""
+    """Return the places of NameValueData from `position` to `end`."""
     places: list[tuple[int, int]] = []
     unpack_long = _LONG[byteorder].unpack_from
     while position < end:

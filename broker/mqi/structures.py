@@ -98,7 +98,7 @@ DESCRIPTOR_SIZES = {
     "appl_origin_data": 4,
     "group_id": 24,
 }
-"""How many characters or bytes MQMD has room for, by field."""
+"""The characters or bytes for which MQMD has room, by field."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from enum import IntEnum, IntFlag
 
 
 class MQSO(IntFlag):
-    """How a subscription is made, altered or resumed (MQSUB)."""
+    """Options for making, altering or resuming a subscription (MQSUB)."""
 
     NONE = 0
     NON_DURABLE = NONE
@@ -32,7 +32,7 @@ class MQSO(IntFlag):
 
 
 class MQSR(IntEnum):
-    """What is asked of a subscription (MQSUBRQ)."""
+    """The action that is asked of a subscription (MQSUBRQ)."""
 
     ACTION_PUBLICATION = 1
 
@@ -45,7 +45,7 @@ class MQSRO(IntFlag):
 
 
 class MQSUB(IntEnum):
-    """Which subscriptions a topic allows, and which are asked about, by durability (MQIA_DURABLE_SUB)."""
+    """The subscriptions that a topic allows, or that are asked about, by durability (MQIA_DURABLE_SUB)."""
 
     DURABLE_ALL = -1
     DURABLE_AS_PARENT = 0
@@ -56,7 +56,7 @@ class MQSUB(IntEnum):
 
 
 class MQSCOPE(IntEnum):
-    """How far publications and subscriptions reach (MQIA_PUB_SCOPE, MQIA_SUB_SCOPE)."""
+    """The scope of publications and subscriptions (MQIA_PUB_SCOPE, MQIA_SUB_SCOPE)."""
 
     ALL = 0
     AS_PARENT = 1
@@ -64,7 +64,7 @@ class MQSCOPE(IntEnum):
 
 
 class MQMC(IntEnum):
-    """Whether a topic uses multicast (MQIA_MULTICAST)."""
+    """The use of multicast by a topic (MQIA_MULTICAST)."""
 
     AS_PARENT = 0
     ENABLED = 1

@@ -27,7 +27,7 @@ from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
 from broker.server.server import Server
 from broker.server.signals import EndSignals
-from broker.server.watch import LoopWatch
+from broker.server.watch import DaemonWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -58,7 +58,7 @@ def main(config: Config, services: Sequence[Service] = (), *, ready: Callable[[s
     Services and handlers that have not ended `quiesce_timeout` and 5 seconds after the signal are named in the log, and
     the process ends with exit code 20.
     """
-    watch = LoopWatch()
+    watch = DaemonWatch()
     try:
         given_up = anyio.run(_run, config, services, ready, watch, backend_options={"use_uvloop": True})
     finally:
@@ -68,9 +68,9 @@ def main(config: Config, services: Sequence[Service] = (), *, ready: Callable[[s
 
 
 async def _run(
-    config: Config, services: Sequence[Service], ready: Callable[[str], None] | None, watch: LoopWatch
+    config: Config, services: Sequence[Service], ready: Callable[[str], None] | None, watch: DaemonWatch
 ) -> signal.Signals | None:
-    watch.start(asyncio.get_running_loop())
+    watch.start()
     try:
         return await run(config, services, ready=ready, watch=watch)
     finally:
@@ -82,7 +82,7 @@ async def run(
     services: Sequence[Service] = (),
     *,
     ready: Callable[[str], None] | None = None,
-    watch: LoopWatch | None = None,
+    watch: DaemonWatch | None = None,
 ) -> signal.Signals | None:
     """Run the daemon until SIGTERM or SIGINT, which quiesce it: it returns when the connections have gone, or after
     `quiesce_timeout` seconds. Where the signal came before it was ready, it returns that signal.
@@ -91,7 +91,7 @@ async def run(
     StartError when it cannot start, StoreUnusableError when the data cannot be used, StoreLostError when the store
     fails while it runs, GroupError when the queue-sharing group cannot be joined or is lost, and what a service raises.
     """
-    watch = watch or LoopWatch()
+    watch = watch or DaemonWatch()
     signals = EndSignals(watch, config.queue_manager.quiesce_timeout, END_GRACE)
     with _hangups_ignored(), signals.heeded():
         async with _open(config) as manager:
@@ -151,7 +151,7 @@ async def _serve(
     server: Server,
     services: Sequence[Service],
     ready: Callable[[str], None] | None,
-    watch: LoopWatch,
+    watch: DaemonWatch,
     signals: EndSignals,
 ) -> None:
     """Run the services, say that all is ready, wait for a signal and quiesce; a store that fails ends all this."""
@@ -194,7 +194,7 @@ async def _host(
     service: Service,
     manager: QueueManager,
     stop: anyio.Event,
-    watch: LoopWatch,
+    watch: DaemonWatch,
     *,
     task_status: TaskStatus[None],
 ) -> None:
@@ -207,7 +207,7 @@ async def _host(
         raise
 
 
-async def _watch_store(manager: QueueManager, watch: LoopWatch) -> None:
+async def _watch_store(manager: QueueManager, watch: DaemonWatch) -> None:
     error = await manager.stopped()
     watch.end_within(END_GRACE)
     if isinstance(error, GroupError):

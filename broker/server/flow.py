@@ -1,4 +1,4 @@
-"""How much the lines of a server make it hold: what bounds one line, and all of them together.
+"""Bound the memory that the lines of a server make it hold: of one line, and of all together.
 
 1. A line holds the calls that are under way on it with what they were called with, their answers until they are
    written, and the frame that is coming in, in its whole length from its first bytes on. While that is more than
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 FREE_BYTES: Final = 32 * 1024
-"""What each line may hold, whatever the others do."""
+"""The bytes that each line may hold, whatever the others do."""
 
 WAITING_WEIGHT: Final = 1024
 """Of a call that waits, beside a long descriptor."""
 
 
 class Reserve:
-    """What all lines of a server hold, and who waits until that is less."""
+    """The memory that all lines of a server hold, and who waits until that is less."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
@@ -45,11 +45,11 @@ class Reserve:
 
     @property
     def over(self) -> bool:
-        """Whether it is more than it should be."""
+        """True if it is more than it should be."""
         return self.held > self.limit
 
     def admit(self, flow: Flow, length: int) -> bool:
-        """Whether a frame of so many bytes may come now."""
+        """True if a frame of so many bytes may come now."""
         if self.held + length <= self.limit:
             return True
         if self._long is None:
@@ -84,7 +84,7 @@ class Reserve:
 
 
 class Flow(Room):
-    """What one line holds. `go_on` is called when it may hold more again."""
+    """The memory that one line holds. `go_on` is called when it may hold more again."""
 
     def __init__(self, limit: int, reserve: Reserve, go_on: Callable[[], None]) -> None:
         self.weight = 0
@@ -122,7 +122,7 @@ class Flow(Room):
 
     @property
     def full(self) -> bool:
-        """Whether nothing more may be heeded or made for now. The frame that is coming in has its room."""
+        """True if nothing more may be read, or called, for now. The frame that is coming in has its room."""
         calls = self.weight - self._frame
         if calls <= FREE_BYTES:
             self._over = False
@@ -149,7 +149,7 @@ class Flow(Room):
             go_on()
 
     def admit(self, length: int) -> bool:
-        """Whether a frame of so many bytes may come, which counts from now on."""
+        """Return True if a frame of so many bytes may come; it counts from now on."""
         if length > FREE_BYTES:
             if self.weight and self.weight + length > self._limit:
                 return False  # until this line has less under way
@@ -166,7 +166,7 @@ class Flow(Room):
         self.add(-length)
 
     def check_waiting(self, size: int) -> None:
-        """Whether a call more may wait, with a descriptor of so many bytes. Raises RESOURCE_PROBLEM (2102)."""
+        """Check that one more call may wait, with a descriptor of so many bytes. Raises RESOURCE_PROBLEM (2102)."""
         if self._waiting_calls + size > self._limit:
             raise MQError(
                 MQRC.RESOURCE_PROBLEM,

@@ -1,4 +1,4 @@
-"""What comes in on a line: bytes, cut into frames, which are heeded as fast as there is room for what they lead to.
+"""The input of a line: bytes, cut into frames, which are handled as fast as there is room for their effects.
 
 Frames are heeded in slices: however many came at once, the event loop is not held for them. Where there is no room
 (`flow`), frames that have come in are not heeded and no more are read. A client has `frame_timeout` seconds to send a
@@ -15,8 +15,8 @@ from broker.engine.mistakes import mistake
 from broker.engine.slices import SLICE_SECONDS
 from broker.mqi.reasons import MQRC
 from broker.server.flow import FREE_BYTES
-from broker.wire import arguments
 from broker.wire.frames import Frame, Verb, WireError
+from broker.wire.verbs import STARTED
 
 if TYPE_CHECKING:
     from broker.clock import Timer
@@ -81,7 +81,7 @@ class Intake:
             yield
 
     def _heed_some(self, most: int, until: float) -> bool:
-        """Heed up to so many frames, until this time; whether to go on with others later."""
+        """Handle up to so many frames, until this time. True if others are to follow later."""
         flow, endpoint, transport = self._flow, self._endpoint, self._session.transport
         start, others = self._session.calls.start, self._session.others
         if flow.ended:
@@ -93,7 +93,7 @@ class Intake:
                 verb = frame[0]
                 if recorded:
                     self._record(frame)
-                if verb in arguments.STARTED:
+                if verb in STARTED:
                     start(frame)
                 else:
                     others[verb](frame)
@@ -166,7 +166,7 @@ class Intake:
                 self._session.transport.pause_reading()
 
     def _next_may_come(self) -> bool:
-        """Whether there is room for the frame that has begun, if one has. From then on its time runs."""
+        """True if there is room for the frame that has begun, if one has. From then on its time runs."""
         wanted = self._endpoint.wanted
         if not wanted:
             return True

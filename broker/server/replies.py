@@ -1,4 +1,4 @@
-"""What goes out on a line: frames, and the outcomes of calls, gathered and written together.
+"""The output of a line: frames, and the outcomes of calls, gathered and written together.
 
 What is answered when a call is made is written when all bytes that came with it are heeded; what the journal settles is
 written when it has settled all that became durable together; the other replies of one turn of the event loop leave in
@@ -18,8 +18,8 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.server.request import LONG_ANSWERS, Request, answer_weight, script_of
 from broker.wire import answers
-from broker.wire.answers import FIELDS
 from broker.wire.frames import Verb
+from broker.wire.verbs import BY_VERB
 
 if TYPE_CHECKING:
     from broker.clock import Timer
@@ -186,7 +186,7 @@ class Replies:
         if call.cancelled() or call.exception() is not None:
             return self._failed(request)
         try:
-            fields = FIELDS[verb](call.result()) if verb != _MQSC else _replies_left(call)
+            fields = BY_VERB[verb].result.items(call.result()) if verb != _MQSC else _replies_left(call)
             reply = self._endpoint.send(_ANSWER, request.conversation, request.number, *fields)
         except (TypeError, ValueError, OverflowError):
             logger.exception("the answer to %s has no form in msgpack", Verb(verb).name)
@@ -216,4 +216,4 @@ class Replies:
 def _replies_left(call: Call[Any]) -> tuple[Any, ...]:
     """The command replies that go with the ANSWER to a MQSC."""
     script = script_of(call)
-    return answers.fields(_MQSC, call.result()) if script is None else answers.reply_parts(script.read())
+    return BY_VERB[_MQSC].result.items(call.result()) if script is None else answers.reply_parts(script.read())

@@ -5,17 +5,19 @@ it.
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from broker.engine.calls import WaitingCall
 from broker.engine.mistakes import mistake
 from broker.engine.scripts import UNREAD_BYTES, ScriptCall
 from broker.interface.columns import messages_in
-from broker.interface.port import Delivery, Port
+from broker.interface.port import Delivery
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.wire.arguments import PUT_MANY_HEAD
 from broker.wire.frames import Frame, Verb
+from broker.wire.results import delivery_weight
+from broker.wire.verbs import ROWS, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,25 +31,19 @@ KNOWN_BYTES: Final = 1024
 
 _UNPACKED: Final = 16  # times as long as msgpack a small structure is as objects
 _TEXT: Final = 4  # times as long as UTF-8 a text may be as an object
-WAITING: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value, Verb.TRIGGER_WAIT.value, Verb.TAKE.value})
+WAITING: Final = frozenset([row.verb.value for row in ROWS if row.kind in (Kind.WAIT, Kind.RECEIVE)])
 """The calls that may wait for another call to end their wait."""
+
+LONG_ANSWERS: Final[dict[int, Callable[[Any], int]]] = {
+    row.verb: row.result.weight for row in ROWS if row.result.weight is not None
+}
+"""The rough number of bytes that results hold, for calls whose answers may be long."""
 
 _PUTS: Final = frozenset({Verb.PUT.value, Verb.PUT1.value})
 _PUT_MANY: Final = Verb.PUT_MANY.value
 _MQSC: Final = Verb.MQSC.value
 _STAGE: Final = Verb.STAGE.value
 _SETTLE: Final = Verb.SETTLE.value
-
-
-class ServedPort(Port, Protocol):
-    """What a session asks of a conversation: the calls, and to be told that the line is cut."""
-
-    @property
-    def at_rest(self) -> bool:
-        """Whether nothing would be undone by its end: it has no unit of work, no trigger start and no delivery."""
-
-    def break_(self, reason: MQRC = MQRC.CONNECTION_BROKEN) -> None:
-        """End all calls with `reason`, close all handles, back out the unit of work, return the leases."""
 
 
 class Request:
@@ -90,7 +86,7 @@ class Request:
         self._replies.parted(self)
 
     def error(self) -> MQError:
-        """Why the call failed, for its program. An error that is none of MQ's is a mistake of ours, and logged."""
+        """Return the error of the call, for its program. Errors other than MQ's are internal, and logged."""
         if self.call.cancelled():
             return MQError(MQRC.CONNECTION_BROKEN, "the queue manager has dropped the call")
         error = self.call.exception()
@@ -113,7 +109,7 @@ class Request:
 
 
 def weight_of(frame: Frame, length: int) -> int:
-    """How many bytes a call of `length` bytes makes the queue manager hold, at most, while it is not answered. For a
+    """Return the most bytes that a call of `length` bytes makes the queue manager hold while it is not answered. For a
     call that may wait for another call to end its wait, these are the bytes of descriptors that it keeps meanwhile.
     """
     verb = frame[0]
@@ -137,37 +133,14 @@ def weight_of(frame: Frame, length: int) -> int:
 
 
 def answer_weight(verb: int, call: Call[Any]) -> int:
-    """How many bytes the outcome of a call holds, roughly, of those whose answers may be long."""
+    """Return the rough number of bytes that the outcome of a call holds, for verbs whose answers may be long."""
     if call.cancelled():
         return 0
     error = call.exception()
     if error is None:
         return _CALL_WEIGHT + LONG_ANSWERS[verb](call.result())
     partial = getattr(error, "message", None)
-    return _CALL_WEIGHT + (_delivery_weight(partial) if isinstance(partial, Delivery) else 0)
-
-
-def _delivery_weight(delivery: Delivery) -> int:
-    return len(delivery.data) + len(delivery.packed_md) + len(delivery.properties)
-
-
-LONG_ANSWERS: Final[dict[int, Callable[[Any], int]]] = {
-    Verb.GET: _delivery_weight,
-    Verb.GET_MANY: lambda deliveries: sum(
-        [len(each.data) + len(each.packed_md) + len(each.properties) for each in deliveries]
-    ),
-    Verb.TAKE: lambda taken: sum([1024 + sum(map(_delivery_weight, each.messages)) for each in taken.deliveries]),
-    Verb.PUT_MANY: lambda result: sum(len(placed.packed_md) for placed in result.placed),
-    Verb.STATUS: lambda figures: 1024 * len(figures.get("queues", ())),
-    Verb.TRIGGER_PENDING: lambda pending: 512 * len(pending.queues),
-    Verb.TRIGGER_TAKE: lambda leases: 1024 * len(leases),
-    Verb.EXPLAIN: lambda explanation: 1024 * len(explanation.findings),
-    Verb.PIN: lambda cuts: 128 * len(cuts),
-    Verb.READ_CLAIMED: len,
-    Verb.QUEUE_RANGES: lambda ranges: 512 * len(ranges),
-    Verb.BROWSE_RANGE: len,
-    Verb.BROWSE_CUTS: lambda cuts: 128 * len(cuts),
-}
+    return _CALL_WEIGHT + (delivery_weight(partial) if isinstance(partial, Delivery) else 0)
 
 
 def script_of(call: Call[Any]) -> ScriptCall | None:

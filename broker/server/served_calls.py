@@ -13,23 +13,24 @@ from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.server.request import KNOWN_BYTES, WAITING, Request, script_of, weight_of
-from broker.wire import answers, arguments, handling
+from broker.wire import answers, arguments, verbs
 from broker.wire.frames import Frame, Verb, WireError
+from broker.wire.verbs import Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from broker.engine.calls import WaitingCall
+    from broker.engine.conversation import Conversation
     from broker.engine.slices import Work
     from broker.interface.port import Call, PlacedMany
-    from broker.server.request import ServedPort
     from broker.server.session import Session
 
 CALLS_MAX: Final = 100_000
 """The most calls of one line at a time that have no answer, or an answer not yet confirmed."""
 
 _PUT_MANY: Final = Verb.PUT_MANY.value
-_TO_TAKE: Final = frozenset({Verb.GET.value, Verb.GET_MANY.value, Verb.TAKE.value})
+_TO_TAKE: Final = frozenset([row.verb.value for row in verbs.ROWS if row.kind is Kind.RECEIVE])
 _DISCONNECT: Final = Verb.DISCONNECT.value
 _DELIVERY_CONNECT: Final = Verb.DELIVERY_CONNECT.value
 _SETTLE: Final = Verb.SETTLE.value
@@ -45,7 +46,7 @@ class ServedCalls:
         self._limits = session.limits
         self._endpoint = session.endpoint
         self._flow = session.flow
-        self.ports: dict[int, ServedPort] = {}
+        self.ports: dict[int, Conversation] = {}
         self._calls: dict[int, Request] = {}
         self._stopped: set[int] = set()  # PUT_MANYs of which a message was not put, until CANCEL
         self._disconnecting: set[int] = set()  # conversations whose DISCONNECT has no final frame yet: it ends them
@@ -66,7 +67,7 @@ class ServedCalls:
                 raise self._ended_already(conversation)
             if waits:
                 self._flow.check_waiting(weight)
-            call = arguments.start(port, frame, self._earlier)
+            call = verbs.start(port, frame, self._earlier)
         except WireError:
             raise
         except Exception as error:
@@ -120,10 +121,10 @@ class ServedCalls:
         self._stopped.add(number)
 
     def connect(self, frame: Frame) -> None:
-        _, conversation, number = frame[:3]
+        verb, conversation, number = frame[:3]
         try:
             self._check_number(number)
-            self._converse(conversation, *arguments.connect_arguments(frame))
+            self._converse(conversation, **verbs.BY_VERB[verb].arguments(frame))
         except MQError as error:
             self._session.replies.send(Verb.FAILED, conversation, number, *answers.error_fields(error))
         else:
@@ -134,7 +135,7 @@ class ServedCalls:
         verb, conversation, number = frame[:3]
         try:
             self._check_number(number)
-            taker, delivery, appl_name = handling.delivery_connection_arguments(frame)
+            taker, delivery, appl_name = verbs.BY_VERB[verb].arguments(frame).values()
             self._check_conversation(conversation)
             port = self.ports.get(taker)
             if port is None:
@@ -227,7 +228,8 @@ class ServedCalls:
         if request.verb == _PUT_MANY and request.call.result().error is not None:
             self._stop(request.number)
         del self._calls[request.number]
-        request.call.take()
+        if request.call.receives:
+            request.call.take()
         if request.verb == _SETTLE:
             self._settled(request)
         elif request.verb == _DELIVERY_CONNECT:
@@ -271,7 +273,7 @@ class ServedCalls:
             self._connecting.discard(request.conversation)
 
     def ended(self, request: Request) -> bool:
-        """Whether a call that has failed tells the end of its conversation, which is not its own doing."""
+        """True if a call that has failed tells the end of its conversation, which is not its own doing."""
         port = self.ports.get(request.conversation)
         if request.verb == _DISCONNECT:
             self._disconnecting.discard(request.conversation)
@@ -311,8 +313,8 @@ class ServedCalls:
         return _breaking(calls.values(), ports.values())
 
 
-def _breaking(calls: Iterable[Request], ports: Iterable[ServedPort]) -> Work:
-    """What was answered counts as taken; what was not is abandoned. Then the conversations are broken."""
+def _breaking(calls: Iterable[Request], ports: Iterable[Conversation]) -> Work:
+    """Take the calls that were answered, withdraw the others, then break the conversations."""
     for request in calls:
         if request.answered:
             request.receipt.take()

@@ -117,11 +117,11 @@ class Server:
 
     @property
     def sessions(self) -> int:
-        """How many lines are open."""
+        """The number of open lines."""
         return len(self._sessions)
 
     def admit(self, session: Session) -> bool:
-        """Count a session in; whether there is room for it."""
+        """Count a session in. False if there is no room for it."""
         self._sessions.add(session)
         return len(self._sessions) <= self.limits.connections
 
@@ -225,7 +225,7 @@ def _let_in(path: Path, mode: int, group: str) -> None:
 
 
 def _plain(error: OSError) -> str:
-    """What the operating system says, without what asyncio makes of it."""
+    """Return the text of the operating system, without what asyncio makes of it."""
     return os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
 
 

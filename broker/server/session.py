@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 HANDSHAKE_SECONDS: Final = 10.0
 CLOSE_SECONDS: Final = 5.0
-"""How long a client has for its first frame, and for reading the last."""
+"""The time that a client has for its first frame, and for reading the last."""
 
 _UNSENT_BYTES: Final = 1024 * 1024  # what waits in the transport before the client counts as not reading
 _HEARTBEAT_MS_MIN: Final = 1000

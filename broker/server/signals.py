@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import FrameType
 
-    from broker.server.watch import LoopWatch
+    from broker.server.watch import DaemonWatch
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +30,11 @@ HEEDED: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 class EndSignals:
-    """What has become of the signals. `watch` ends what has not ended in `grace` seconds after the start was given up,
-    and `timeout` later where the daemon is ready.
+    """The signals that end a daemon, from its start. `watch` ends what has not ended in `grace` seconds after the start
+    was given up, and `timeout` later where the daemon is ready.
     """
 
-    def __init__(self, watch: LoopWatch, timeout: float, grace: float) -> None:
+    def __init__(self, watch: DaemonWatch, timeout: float, grace: float) -> None:
         self.given_up: signal.Signals | None = None
         """The signal that has ended the start."""
         self._watch = watch

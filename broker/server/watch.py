@@ -1,12 +1,9 @@
-"""The watch over the event loop: a thread that notices when the loop does not answer, and when the daemon does not end.
+"""The watch over the daemon: it notices when its event loop does not answer, and when the daemon does not end.
 
 Handlers run in the daemon, on its event loop, and they are the user's code. One that blocks the loop keeps everybody
 waiting: it is named in the log. One that goes on although it was cancelled keeps the daemon from ending: when its time
 is up it is named in the log, and the process ends without it. Nothing that was acknowledged is lost by that: the store
 is left as by a power failure.
-
-The thread asks the loop for an answer ten times a second, and does nothing else. What it looks at when there is none,
-tasks and frames, belongs to a loop that runs on meanwhile: it only reads.
 """
 
 from __future__ import annotations
@@ -15,14 +12,13 @@ import asyncio
 import contextlib
 import logging
 import os
-import sys
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
 from broker.clock import Clock
+from broker.loop_watch import LoopWatch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,7 +52,7 @@ def _exit() -> None:
     os._exit(GAVE_UP)
 
 
-class LoopWatch:
+class DaemonWatch:
     """The watch over the event loop of the thread that calls `start`, until `stop`. Before that it is a watch in name.
 
     `give_up` is called, in the watching thread, when the process has to end.
@@ -67,23 +63,23 @@ class LoopWatch:
         self._clock = Clock()
         self._deadline: float | None = None
         self._order = ""
-        self._stopped = threading.Event()
-        self._thread: threading.Thread | None = None
+        self._watch: LoopWatch
+        self._started = False
+        self._told_of = 0.0
 
-    def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Watch this loop, which runs in the calling thread."""
-        watched = _Watched(loop, threading.get_ident())
-        self._thread = threading.Thread(target=self._run, args=(watched,), name="event loop watch", daemon=True)
-        self._thread.start()
+    def start(self) -> None:
+        """Watch the event loop that runs in the calling thread."""
+        self._watch = LoopWatch(_POLL_SECONDS, self._held, self._check_deadline)
+        self._started = True
+        self._watch.began()
 
     def stop(self) -> None:
         """Watch no longer. Harmless when it never did."""
-        self._stopped.set()
-        if self._thread is not None:
-            self._thread.join()
+        if self._started:
+            self._watch.stop()
 
     def end_within(self, seconds: float) -> None:
-        """What runs now has to end within so many seconds, or as told before if that is sooner."""
+        """Give the code that runs now so many seconds to end, or fewer if a limit is set already."""
         deadline = self._clock.monotonic() + seconds
         self._deadline = deadline if self._deadline is None else min(self._deadline, deadline)
 
@@ -99,26 +95,22 @@ class LoopWatch:
 
     # In the watching thread
 
-    def _run(self, watched: _Watched) -> None:
-        while not self._stopped.wait(_POLL_SECONDS):
-            self._check_deadline(watched)
-            answered = threading.Event()
-            try:
-                watched.loop.call_soon_threadsafe(answered.set)
-            except RuntimeError:  # it is closed
-                continue
-            self._await(answered, watched)
+    def _held(self, asked: float, now: float) -> None:
+        """Name the user's code that the loop waits for, once each time that it is held. If it is none of the user's,
+        there is nothing to tell a user.
+        """
+        if asked == self._told_of or now - asked < BLOCKED_SECONDS:
+            return
+        self._told_of = asked
+        task, _ = self._watch.inside()
+        told = _told(task, self._frames(task)) if task is not None else ""
+        if told:
+            fields = {"event": "the event loop is blocked", "seconds": BLOCKED_SECONDS, "by": told}
+            logger.warning(
+                "the event loop is blocked, nobody is served for %.1f s by now: %s", BLOCKED_SECONDS, told, extra=fields
+            )
 
-    def _await(self, answered: threading.Event, watched: _Watched) -> None:
-        asked = self._clock.monotonic()
-        told = False
-        while not answered.wait(_POLL_SECONDS) and not self._stopped.is_set():
-            self._check_deadline(watched)
-            if not told and self._clock.monotonic() - asked >= BLOCKED_SECONDS:
-                told = True
-                _tell_who_blocks(watched)
-
-    def _check_deadline(self, watched: _Watched) -> None:
+    def _check_deadline(self) -> None:
         if self._order:
             logger.error("%s", self._order)
             self._order = ""
@@ -126,33 +118,14 @@ class LoopWatch:
         if self._deadline is None or self._clock.monotonic() < self._deadline:
             return
         self._deadline = None
-        told = filter(None, (_told(task, watched.frames(task)) for task in asyncio.all_tasks(watched.loop)))
+        told = filter(None, (_told(task, self._frames(task)) for task in asyncio.all_tasks(self._watch.loop)))
         logger.error("the daemon ends without what did not end in time: %s", "; ".join(told) or "none of the user's")
         self._give_up()
 
-
-class _Watched(NamedTuple):
-    """An event loop, and the thread that it runs in."""
-
-    loop: asyncio.AbstractEventLoop
-    thread: int
-
-    def frames(self, task: asyncio.Task[Any]) -> Iterator[FrameType]:
+    def _frames(self, task: asyncio.Task[Any]) -> Iterator[FrameType]:
         """The frames of a task, outermost first."""
-        if task is asyncio.current_task(self.loop):
-            return _running_frames(task, sys._current_frames().get(self.thread))
-        return _suspended_frames(task)
-
-
-def _tell_who_blocks(watched: _Watched) -> None:
-    """Name the user's code that the loop waits for; if it is none of the user's, there is nothing to tell a user."""
-    task = asyncio.current_task(watched.loop)
-    told = _told(task, watched.frames(task)) if task is not None else ""
-    if told:
-        fields = {"event": "the event loop is blocked", "seconds": BLOCKED_SECONDS, "by": told}
-        logger.warning(
-            "the event loop is blocked, nobody is served for %.1f s by now: %s", BLOCKED_SECONDS, told, extra=fields
-        )
+        running, frame = self._watch.inside()
+        return _running_frames(task, frame) if task is running else _suspended_frames(task)
 
 
 def _told(task: asyncio.Task[Any], frames: Iterator[FrameType]) -> str:

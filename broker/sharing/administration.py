@@ -40,7 +40,7 @@ _LOOK_SECONDS: Final = 0.2
 
 
 class Administration:
-    """What can be asked of a group, and done to it, through its database alone. Raises GroupError."""
+    """The administration of a group through its database alone. Raises GroupError."""
 
     def __init__(self, group: QueueSharingGroup) -> None:
         self._group = group

@@ -23,8 +23,8 @@ UNLIMITED: Final = 1 << 62
 
 
 class Question(NamedTuple):
-    """What the database can be asked for without looking at messages here: what comes first of all, or of those with an
-    identifier. Gets that ask the same are served by one statement.
+    """A question that the database can answer without looking at messages here: what comes first of all, or of those
+    with an identifier. Gets that ask the same are served by one statement.
     """
 
     q_name: str
@@ -63,7 +63,7 @@ class Asker:
 
     @property
     def gone(self) -> bool:
-        """Whether nobody would take an answer any more."""
+        """True if nobody would take an answer any more."""
         return self.call.done() or self.conversation.broken
 
     @property

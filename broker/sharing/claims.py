@@ -1,4 +1,4 @@
-"""Consumers of shared queues, and their claims (`docs/claims.md`).
+"""Consumers of shared queues, and their claims (`docs/rules/claims.md`).
 
 A consumer is a row, and belongs to no member: whoever has registered last may go on through any of them (queue-sharing
 rule 10.3.9). Each call is one transaction that begins with the consumer's row, locked; what a reader may do is judged
@@ -41,7 +41,7 @@ class GroupClaims(Ranges):
     """The calls about consumers of shared queues, and about these read by number, that are made to one member."""
 
     def takes(self, q_names: Sequence[str]) -> bool:
-        """Whether a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045) where some
+        """True if a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045) where some
         queues are shared and others are not (claims rule 2.1).
         """
         shared = [queue.shared for queue in self._member.core.consumers.queues_of(q_names)]
@@ -292,7 +292,7 @@ class GroupClaims(Ranges):
         return done
 
     async def _confirmed(self, session: Session, uuid: str, after: int, last: int) -> list[Entry]:
-        """Those of the claims that ask for a report on delivery, with their bodies."""
+        """Return the claims that ask for a report on delivery, with their bodies."""
         found = await self._claimed(session, uuid, after, last, bodies=False)
         asking = [sequence for sequence, entry in found.items() if reports.asked(entry, reports.COD)]
         if not asking:

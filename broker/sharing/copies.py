@@ -37,7 +37,7 @@ class Copies:
         self._names: set[tuple[str, str]] | None = None  # all that copies may have; None: not looked for yet
 
     def missing(self) -> Iterator[Change]:
-        """What has to be done so that there is a copy of each object, and none of others."""
+        """Yield the changes after which there is a copy of each object, and none of others."""
         objects = self._member.core.objects
         if self._names is None:
             self._names = {key for key, own in objects.definitions.items() if own.disposition == COPY}
@@ -108,7 +108,7 @@ class Copies:
                 self._made[copy.space, copy.name] = copy.attributes[GROUP_VERSION]
 
     def _in_use(self, copy: Definition) -> bool:
-        """Whether a copy cannot be deleted, as it holds messages or is open."""
+        """True if a copy cannot be deleted, as it holds messages or is open."""
         status = self._member.manager.catalog.status(copy)
         busy = bool(status.get("CURDEPTH") or status.get("HANDLES") or status.get("UNCOM"))
         if busy:
@@ -117,5 +117,5 @@ class Copies:
 
 
 def _is_older(own: Definition, original: Definition) -> bool:
-    """Whether this is a copy of an earlier version. One of the same version may have been altered since."""
+    """True if this is a copy of an earlier version. One of the same version may have been altered since."""
     return own.disposition == COPY and own.attributes.get(GROUP_VERSION) != original.attributes[GROUP_VERSION]

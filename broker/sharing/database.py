@@ -40,10 +40,10 @@ ATTEMPTS: Final = 5
 """Of a transaction that others keep from being made."""
 
 SETTLE_SECONDS: Final = 30.0
-"""How long to try to find out what has become of a transaction, before the outcome is told to be unknown."""
+"""The time to find out the outcome of a transaction, before it is said to be unknown."""
 
 FENCED: Final = "EM003"
-"""What the database says where this life of the member is over (`fence` in the schema)."""
+"""The SQLSTATE where this life of the member is over (`fence` in the schema)."""
 
 _OVER: Final = "the queue manager has lost its queue-sharing group, and joined it again, meanwhile"
 _PAUSE_SECONDS: Final = 0.1
@@ -67,8 +67,8 @@ LOST: Final = (
     asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError, asyncpg.OperatorInterventionError,
     asyncpg.InternalClientError,
 )  # fmt: skip
-"""What is raised where the session is lost, or no other can be had. The last is, where the server has said that it ends
-the session, and has not closed it yet.
+"""Errors of a session that is lost, or where no other can be had. The last is, where the server has said that it
+ends the session, and has not closed it yet.
 """
 
 
@@ -135,7 +135,7 @@ class Database:
         self._recovery.open()
 
     async def open(self) -> None:
-        """What earlier lives have left has come to its end: let calls have sessions."""
+        """Let calls have sessions: what earlier lives have left has come to its end."""
         await self._recovery.close()
         self._lanes.open()
 
@@ -294,14 +294,14 @@ class Database:
         raise OutcomeUnknownError("the database does not say whether the transaction is durable")
 
     def _told(self, error: BaseException) -> MQError:
-        """What an error is to a program; whether this life is over is heeded here."""
+        """Return the error as a program is told it; end this life if the error says that it is over."""
         if getattr(error, "sqlstate", None) == FENCED:
             self.over("a peer has taken over")
         return meaning(error)
 
     async def _was_made(self, lane: Lane) -> bool:
-        """What has become of the last transaction of a lane, whose session is lost. If it was not made it never will
-        be: its server may be at it still. Raises OutcomeUnknownError.
+        """True if the last transaction of a lane, whose session is lost, was made. If it was not made it never will be:
+        its server may be at it still. Raises OutcomeUnknownError.
         """
         self.figures.unknown += 1
         life = self.epoch
@@ -374,7 +374,7 @@ async def _roll_back(lane: Lane) -> None:
 
 
 def _is_lost(lane: Lane, error: BaseException) -> bool:
-    """Whether the session of a lane has ended with this error: then it is of no use, whether it is closed already or
+    """True if the session of a lane has ended with this error: then it is of no use, whether it is closed already or
     not.
     """
     if isinstance(error, (asyncpg.QueryCanceledError, asyncpg.InterfaceError)):
@@ -394,7 +394,7 @@ def _not_told(why: str) -> None:
 
 
 def meaning(error: BaseException) -> MQError:
-    """What an error of the database is to a program."""
+    """Return the MQError that an error of the database is to a program."""
     sqlstate = getattr(error, "sqlstate", None)
     if sqlstate == "EM041":
         return StaleError(MQRC.OBJECT_CHANGED, str(error))

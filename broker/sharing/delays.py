@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.sharing.sessions import Lane
 
 DELAYED: Final = "!delayed"
-"""What the database tells of messages that are to wait begins with this (`announce_delayed` in the schema)."""
+"""The beginning of a notification of delayed messages (`announce_delayed` in the schema)."""
 
 _AGAIN_SECONDS: Final = 1.0  # when the database was away
 
@@ -40,7 +40,7 @@ class Delays:
         self._look_in(float(payload.removeprefix(DELAYED)))
 
     def look(self) -> None:
-        """What was told meanwhile was not heard."""
+        """Look at once: notifications may have been missed."""
         self._look_in(0.0)
 
     async def run(self) -> None:

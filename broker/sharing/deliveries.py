@@ -127,7 +127,7 @@ class Deliveries:
         self.hand_out(service)  # there may be more for those who wait still
 
     async def _choose(self, session: Session, service: Service) -> list[HandOut]:
-        """What the core hands out from the first messages of the queue, or from more of them where those must wait."""
+        """Return what the core hands out of the first messages of the queue, or of more where those must wait."""
         queue: SharedQueue = service.queue  # type: ignore[assignment]  # it is shared
         begun = await session.fetchrow(_BEGIN, queue.name, queue.version)
         if begun["exclusive"]:
@@ -349,7 +349,7 @@ def _ordered(by: str, entries: Sequence[Entry], busy: set[bytes]) -> Order:
 
 
 def key_of(by: str, value: object) -> bytes | None:
-    """What the row of a message says of the value of its key; None where it is ordered by none."""
+    """Return the key's value as the row of a message has it; None where it is ordered by none."""
     if not by or type(value) is int:
         return None
     return blake2b(msgpack.packb((by, value)), digest_size=16).digest()
@@ -360,7 +360,7 @@ def _ended(ended: Callable[[Ending, Exception | None], None], ending: Ending, _:
 
 
 def _refusal(error: Exception) -> MQError:
-    """Why a dead letter was not put."""
+    """Return the error because of which a dead letter was not put."""
     if isinstance(error, MQError):
         return error
     if isinstance(error, QueueFullError):

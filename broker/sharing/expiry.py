@@ -29,7 +29,7 @@ _STILL_THERE: Final = "SELECT place FROM message WHERE queue = $1 AND place = AN
 
 
 class Expiry:
-    """What one member discards."""
+    """The discarding of expired messages by one member."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member

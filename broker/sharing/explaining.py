@@ -1,4 +1,4 @@
-"""Why a shared queue gives a message, or does not: the look of the core, on the rows that there are now."""
+"""Explain why a shared queue gives a message, or does not: the look of the core, on the rows that there are now."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ class Explaining:
         self._member = member
 
     async def explain(self, route: Route, wanted: Wanted) -> Explanation:
-        """What keeps the wanted messages from those who get by this route. Where a program of another member has them,
-        it is told which member that is, not which program. Gets that wait at other members are not told.
+        """Return the causes that keep the wanted messages from those who get by this route. Where a program of
+        another member has them, it is told which member that is, not which program. Gets that wait at other members
+        are not told.
         """
         member, queue = self._member, route.queue
         assert isinstance(queue, SharedQueue)
@@ -76,13 +77,13 @@ class Explaining:
         return Explanation(q_name=queue.name, findings=tuple(findings))
 
     def _note_claim(self, row: Any, entry: Entry) -> None:
-        """Who has claimed a message."""
+        """Note the consumer that has claimed a message."""
         for consumer in self._member.core.consumers.of_group.values():
             if consumer.uuid == row["consumer"].hex:
                 consumer.seen[entry] = row["claim_sequence"] <= consumer.pinned
 
     def _note_prepared(self, row: Any, entry: Entry) -> None:
-        """Which prepared unit has a message."""
+        """Note the prepared unit that has a message."""
         unit = self._member.core.sinks.of_group.get(row["unit"])
         if unit is not None:
             unit.entries.append(PreparedEntry.of(entry))

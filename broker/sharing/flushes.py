@@ -1,4 +1,4 @@
-"""What transactions have committed is made durable for all of a member at a time.
+"""Make durable, for all of a member at a time, what transactions have committed.
 
 A transaction for calls is committed without waiting for the disk, so that it holds the row of its queue's depth, and
 the order of notifications, as short as it can. Before anybody is told of it, one of the lanes whose transactions are

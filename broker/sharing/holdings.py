@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from broker.sharing.group_member import GroupMember
 
 FIELDS: Final = ("generation", "lineage", "base", "acknowledged", "pinned", "next", "since", "turn")
-"""What a consumer's row has beside its name and its queues."""
+"""The columns of a consumer's row beside its name and its queues."""
 
 _CLAIMS: Final = (
     "SELECT consumer.uuid, queue, count(*) AS messages, sum(length) AS bytes,"
@@ -29,7 +29,7 @@ _AVAILABLE: Final = "state = 1 AND (deadline IS NULL OR deadline > now_seconds()
 
 
 class Holdings:
-    """What one member knows of the consumers of its group, and of its prepared units."""
+    """The consumers of the group, and its prepared units, as one member knows them."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member

@@ -35,7 +35,7 @@ _TIDIED_AFTER: Final = 1000
 
 
 def is_keyed(put: GatheredPut) -> bool:
-    """Whether a put has a key."""
+    """True if a put has a key."""
     return put.step.put is not None and bool(put.step.put.terms.key)
 
 

@@ -78,8 +78,8 @@ class Lease:
             self._drop()
 
     def _patience(self) -> float:
-        """How long to wait for the database: not beyond the time to give up, unless that has passed already while
-        nothing ran here. Then one answer decides.
+        """Return the seconds to wait for the database: not beyond the time to give up, unless that has passed already
+        while nothing ran here. Then one answer decides.
         """
         left = self._times.give_up - self.age
         return self._times.answer if left <= 0 else min(self._times.answer, left)
@@ -97,7 +97,7 @@ class Lease:
 
 
 def words(error: BaseException) -> str:
-    """Why the database cannot be had. What asyncpg calls its own parts tells nobody anything."""
+    """Say why the database cannot be had. The names that asyncpg has for its own parts tell nobody anything."""
     if isinstance(error, MQError):
         return error.detail or str(error)
     if isinstance(error, (asyncpg.InterfaceError, asyncpg.InternalClientError)) and not isinstance(error, ValueError):

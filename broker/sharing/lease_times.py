@@ -1,4 +1,4 @@
-"""How long what takes, by the length of the lease of a member: all of it follows from that one number."""
+"""The times that follow from the length of a member's lease."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class LeaseTimes:
 
     @property
     def answer(self) -> float:
-        """How long the database has to answer a renewal: 2 s of 10."""
+        """The time that the database has to answer a renewal: 2 s of 10."""
         return self.lease * 0.2
 
     @property
@@ -43,5 +43,5 @@ class LeaseTimes:
 
     @property
     def idle(self) -> float:
-        """How long a transaction may stand still before the database ends it: 5 s of 10."""
+        """The time that a transaction may stand still before the database ends it: 5 s of 10."""
         return self.lease * 0.5

@@ -52,8 +52,8 @@ _TAKEN: Final = (
 
 
 class Chosen(NamedTuple):
-    """What the core has chosen on a page: the message, what granting it comes to, and all messages, in the order of
-    their group, that must be available for that.
+    """The choice of the core on a page: the message, what granting it comes to, and all messages, in the order of their
+    group, that must be available for that.
     """
 
     entry: Entry

@@ -47,7 +47,7 @@ CHANGED: Final = "SELECT pg_notify(current_schema(), '@members')"
 """Let the other members look at the table of members."""
 
 LEAVE_SECONDS: Final = 10.0
-"""How long a member tries to leave in order; what it leaves otherwise is for its peers."""
+"""The time in which a member tries to leave in order; what it leaves otherwise is for its peers."""
 
 _AGAIN_SECONDS: Final = 0.5
 _JOIN: Final = "SELECT * FROM join_group($1, $2, $3, $4, $5)"
@@ -85,7 +85,7 @@ class Membership:
 
     @property
     def tolerates(self) -> bool:
-        """Whether the queue manager goes on without its group: so says its CFCONLOS, and none of a structure says
+        """True if the queue manager goes on without its group: so says its CFCONLOS, and none of a structure says
         otherwise, which all are lost together.
         """
         objects = self._member.core.objects
@@ -315,7 +315,7 @@ def _taken(name: str, held: HeldError) -> str:
 
 
 def _address() -> str:
-    """Where this queue manager runs, for people."""
+    """Return the place where this queue manager runs, for people."""
     return f"{socket.gethostname()} process {os.getpid()}"
 
 

@@ -1,4 +1,4 @@
-"""What the database tells all members: a queue has messages that it had not (`announce` in the schema).
+"""Notifications from the database to all members: a queue has messages that it had not (`announce` in the schema).
 
 It is heard on a session of its own. When that is lost another is made. Then all who wait look once, and triggers are
 judged once: what was told meanwhile was told to nobody.
@@ -31,7 +31,7 @@ _CLOSE_SECONDS: Final = 2.0
 
 
 class Notifications:
-    """What one member hears."""
+    """The notifications that one member hears."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member

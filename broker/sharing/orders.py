@@ -32,10 +32,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ANSWER_SECONDS: Final = 10.0
-"""How long a member has to answer."""
+"""The time that a member has to answer."""
 
 COMMANDS_CHANGED: Final = "@commands"
-"""What the database tells the members when a command was sent, or answered. No name of a queue begins so."""
+"""The notification that a command was sent, or answered. No name of a queue begins so."""
 
 
 class Orders:
@@ -166,7 +166,7 @@ def _written(reply: CommandReply) -> dict[str, Any]:
 
 
 def _replies(row: Any) -> list[CommandReply]:
-    """What one member has answered; each says whose it is."""
+    """Return the replies of one member; each says whose it is."""
     name = row["member"]
     if row["replies"] is None:
         outcome = "its outcome is unknown" if row["begun"] else "it is not run"

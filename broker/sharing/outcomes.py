@@ -32,7 +32,7 @@ AGAIN_SECONDS: Final = 1.0
 """Between two attempts to learn outcomes while the database is out of reach."""
 
 TIDY_SECONDS: Final = 0.2
-"""How long the rows of units that are over may stay, so that many go together."""
+"""The time that the rows of units that are over may stay, so that many go together."""
 
 
 _OUTCOME: Final = "SELECT outcome_of_unit($1, $2, $3, $4)"
@@ -87,7 +87,7 @@ class Outcomes:
     # Learning them
 
     async def learn(self, id: UUID, *, never: bool = False) -> bool:
-        """Whether the unit is committed; if it is not decided, it is backed out. `never`: nobody has tried to commit
+        """True if the unit is committed; if it is not decided, it is backed out. `never`: nobody has tried to commit
         it, so there may be no row of it. Raises OutcomePendingError.
         """
         try:

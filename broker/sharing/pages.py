@@ -89,7 +89,7 @@ async def first_messages(
 
 
 def needs_judgement(request: Request) -> bool:
-    """Whether the database cannot say by itself which message a request is given."""
+    """True if the database cannot say by itself which message a request is given."""
     return (
         request.selector is not None
         or request.unmarked_by is not None
@@ -158,8 +158,8 @@ def _states(request: Request) -> str:
 
 
 def _starts(request: Request, own: str) -> list[str]:
-    """What narrows the messages with which a group or a logical message begins. Where a last message is not there, it
-    cannot be complete. `own`: what else is there for the getter, since it has locked it itself.
+    """Return the conditions on messages with which a group or a logical message begins. Where a last message is not
+    there, it cannot be complete. `own`: what else is there for the getter, since it has locked it itself.
     """
     conditions = []
     if request.start:

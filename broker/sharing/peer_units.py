@@ -51,7 +51,7 @@ class _Found:
 
 
 class PeerUnits:
-    """What a member does with the units of work of its peers."""
+    """The units of work of peers, as a member handles them by command."""
 
     def __init__(self, member: GroupMember) -> None:
         self._database = member.database

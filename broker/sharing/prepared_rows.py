@@ -28,7 +28,7 @@ def sink_of(name: str, row: Any) -> Sink:
 
 
 def sinks_of(sink: Sink, units: Iterable[PreparedUnit]) -> Sinks:
-    """What is known for one call: a sink, and these units of it."""
+    """Return the sinks as they are known for one call: a sink, and these units of it."""
     sinks = Sinks(shared=True)
     sinks.by_name[sink.name] = sink
     for unit in units:

@@ -157,8 +157,8 @@ class PutBatch:
 
 
 def _beyond(placed: Sequence[Entry]) -> dict[MessageQueue, int]:
-    """How many messages each queue may hold beyond its MAXDEPTH: for the segments of the last message of a put there is
-    room if there is for the first of them (semantics 4.2).
+    """Return the number of messages that each queue may hold beyond its MAXDEPTH: for the segments of the last message
+    of a put there is room if there is for the first of them (semantics 4.2).
     """
     beyond: dict[MessageQueue, int] = {}
     for before, entry in pairwise((None, *placed)):
@@ -170,7 +170,7 @@ def _beyond(placed: Sequence[Entry]) -> dict[MessageQueue, int]:
 
 @contextmanager
 def limited(depths: Mapping[SharedQueue, int]) -> Iterator[None]:
-    """What is put meanwhile finds so many messages on these queues."""
+    """Let puts in the block find so many messages on these queues."""
     with ExitStack() as stack:
         for queue, depth in depths.items():
             stack.enter_context(queue.limited(depth))
@@ -178,7 +178,7 @@ def limited(depths: Mapping[SharedQueue, int]) -> Iterator[None]:
 
 
 def placed_by(unit: Unit | None) -> list[Entry]:
-    """What a unit has put on shared queues and nobody has written yet. It is to be written now."""
+    """Return what a unit has put on shared queues and nobody has written yet. It is to be written now."""
     part = None if unit is None else unit.shared
     if part is None:
         return []

@@ -11,6 +11,7 @@ of work is committed like any that has both (`Units`), by itself.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -18,7 +19,7 @@ from uuid import uuid4
 import anyio
 
 from broker.core.queues.unit import Unit
-from broker.engine.answers import fail, when_written
+from broker.engine.answers import answer_written, fail
 from broker.engine.calls import spoil
 from broker.engine.mistakes import contained, mistake
 from broker.mqi.errors import MQError
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PUTS_MAX: Final = 500
-"""How many puts are made together at most."""
+"""The number of puts that are made together at most."""
 
 BYTES_MAX: Final = 4 * 1024 * 1024
 """The put with whose data the puts made together come to so many bytes is their last."""
@@ -60,7 +61,7 @@ class Puts:
         self._database = member.database
         self._gathering: dict[Conversation, list[GatheredPut]] = {}
         self.kept = 0
-        """How many puts had a key that is kept as long as their messages."""
+        """The number of puts with a key that is kept as long as their messages."""
 
     def put(self, conversation: Conversation, call: Call[Any], step: PutStep) -> None:
         """Make a put, with those that gather behind it."""
@@ -172,7 +173,7 @@ class Puts:
                 return
             assert unit is not None
             rows = self._member.core.commit(unit, self._member.context.moment())
-        written, answered = anyio.Event(), when_written(put.call, answer, MQRC.STORAGE_MEDIUM_FULL)
+        written, answered = anyio.Event(), partial(answer_written, put.call, answer, MQRC.STORAGE_MEDIUM_FULL)
 
         def then(error: Exception | None) -> None:
             contained(answered, error)
@@ -255,7 +256,7 @@ class Puts:
 _OF_ALL: Final = frozenset(
     {MQRC.CF_NOT_AVAILABLE, MQRC.CF_STRUC_IN_USE, MQRC.CF_STRUC_AUTH_FAILED, MQRC.STORAGE_MEDIUM_FULL, MQRC.BACKED_OUT}
 )
-"""Why no put at all can be made now."""
+"""The reasons why no put at all can be made now."""
 
 
 def _is_not_keyed(put: GatheredPut) -> bool:

@@ -40,8 +40,8 @@ class Ranges:
         self._database = member.database
 
     async def queue_ranges(self, q_names: Sequence[str]) -> list[QueueRange]:
-        """What can be read now of shared queues. What is on its way when this is asked for is waited for: it has a
-        number already, which must not come into the range later.
+        """Return the ranges of shared queues that can be read now. What is on its way when this is asked for is waited
+        for: it has a number already, which must not come into the range later.
         """
         queues = self._member.core.consumers.queues_of(q_names)
         return [await self._database.transact(_RangeOf(queue.name), _nothing) for queue in queues]
@@ -54,7 +54,7 @@ class Ranges:
         return frame(fitting(entries, longest), self._member.manager.clock.time(), 0, keys=True)
 
     async def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> list[Cut]:
-        """Where the range of a queue may be cut, up to so many messages of so many bytes."""
+        """Return the cuts of the range of a queue, up to so many messages of so many bytes."""
         cutting = Cutting()
         for entry in await self._between(q_name, after, last, messages, ""):
             if size <= 0:

@@ -46,8 +46,8 @@ class StuckError(MQError):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """Who recovers whom: `by`, in its epoch `by_epoch`, what `member` has left from before the epoch `claimed`.
-    `lease`: for how many seconds nobody else takes the recovery over after a step of it.
+    """The claim of a recovery: `by`, in its epoch `by_epoch`, recovers what `member` has left from before the epoch
+    `claimed`. `lease`: for how many seconds nobody else takes the recovery over after a step of it.
     """
 
     by: str
@@ -58,7 +58,7 @@ class Claim:
 
     @property
     def own(self) -> bool:
-        """Whether a member recovers what it has left itself."""
+        """True if a member recovers what it has left itself."""
         return self.by == self.member
 
     @property
@@ -69,7 +69,7 @@ class Claim:
 
 @dataclass(slots=True)
 class Recovered:
-    """What a recovery has come to."""
+    """The result of a recovery."""
 
     decided: int = 0
     units: int = 0

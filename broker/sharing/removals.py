@@ -1,4 +1,5 @@
-"""What was got outside syncpoint goes from the database after the getter has it (queue-sharing rule 10.2.6).
+"""Remove messages that were got outside syncpoint from the database after the getter has them (queue-sharing rule
+10.2.6).
 
 The mark of the get was the outcome: whatever becomes of this member, nobody is given the message again. So the rows go
 with the next statement that gets from their queue, or when there is none with one that takes all of them.

@@ -50,7 +50,9 @@ _STRUCTURES: Final = "SELECT name, attributes, version, status, backed_up FROM s
 
 
 class Key(NamedTuple):
-    """What of the repository a definition is: SHARED or GROUP, to which structures belong too; name space and name."""
+    """The key of a definition in the repository: SHARED or GROUP, the latter for structures too; name space and
+    name.
+    """
 
     disposition: int
     space: str
@@ -172,7 +174,7 @@ class Repository:
         self._member.context.perform()
 
     def _take(self, key: Key, definition: Definition, version: int) -> None:
-        """What stands in the repository takes effect here."""
+        """Let a definition of the repository take effect here."""
         self._objects.pop(self._known.get(key, _NOTHING).version, None)
         self._objects[version] = key
         self._known[key] = Known(definition, version)
@@ -206,11 +208,11 @@ class Repository:
     # Changing
 
     def owns(self, change: Change) -> bool:
-        """Whether a change is one of the repository."""
+        """True if a change is one of the repository."""
         return _key(change).disposition in _WORDS
 
     def _known_of(self, change: Change) -> Known:
-        """What a change is made from."""
+        """Return the definition from which a change is made."""
         return self._known.get(_key(change), _NOTHING)
 
     def change(self, change: Change, then: Done) -> None:

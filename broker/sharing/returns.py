@@ -1,4 +1,4 @@
-"""What was got from shared queues goes back: its getter has ended, or a loop was not given it."""
+"""Return messages that were got from shared queues: their getter has ended, or a loop was not given them."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ _AGAIN: Final = 0.1  # seconds until the next try
 
 
 class Unclaimed(NamedTuple):
-    """What nobody takes: it was given by these tokens, and units of work have begun with it alone. `turn` is of the
-    transaction that may have given it, where that may be under way still.
+    """The messages that nobody takes: they were given by these tokens, and units of work have begun with them alone.
+    `turn` is of the transaction that may have given them, where that may be under way still.
     """
 
     tokens: Sequence[UUID]
@@ -45,7 +45,7 @@ class Unclaimed(NamedTuple):
 
 
 class Returns:
-    """What goes back from one member."""
+    """The messages that go back from one member."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member
@@ -54,7 +54,7 @@ class Returns:
         self._tries = False
 
     async def settle(self) -> None:
-        """What nobody took is back before anything behind it is got here. Raises what keeps the database from it."""
+        """Give back all that nobody took, before anything behind it is got here. Raises what the database raises."""
         own = self._database.member, self._database.epoch
         while self.pending:
             first = self.pending[0]
@@ -177,5 +177,5 @@ class Returns:
 
 
 def _begins(asker: Asker, joined: Joined) -> bool:
-    """Whether the unit of work of a get has begun with what it was given, and holds nothing of it."""
+    """True if the unit of work of a get has begun with what it was given, and holds nothing of it."""
     return joined.begins and not asker.grants

@@ -54,7 +54,7 @@ _BYTES_MAX, _PATIENT = attrgetter("bytes_max"), attrgetter("patient")
 
 
 class _Line:
-    """Those who ask one question while rounds for it are under way."""
+    """The gets that ask one question while rounds for it are under way."""
 
     def __init__(self) -> None:
         self.rounds = 0
@@ -169,7 +169,7 @@ class Rounds:
             await self._member.expiry.discard(queue)
 
     async def _given(self, joined: dict[Asker, Joined], tokens: Sequence[UUID]) -> list[Any]:
-        """What was given by a statement that has been committed, and whose answer was lost."""
+        """Return what a statement gave that was committed, and whose answer was lost."""
         try:
             return await self._database.repeat(_GIVEN, self._database.member, self._database.epoch, tokens)
         except MQError:
@@ -216,7 +216,7 @@ class Rounds:
 
 
 def written(grant: Grant, joined: Joined) -> None:
-    """What a get has taken is in the database already, in this unit of work if it is under syncpoint."""
+    """Note that what a get has taken is in the database already, in this unit of work if it is under syncpoint."""
     unit = grant.unit or grant.entries[0].unit
     assert unit is not None
     assert unit.shared is not None

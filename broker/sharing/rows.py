@@ -19,7 +19,7 @@ ARRIVAL: Final = "(place & ((1::bigint << 56) - 1))"
 _STARTS_NOTHING: Final = 1 << 32  # `starts` in the schema
 
 COLUMNS: Final = "place, persistent, descriptor, length, body, backout_count, handling, state, deadline"
-"""What `entry_of` reads of a row."""
+"""The columns of a row that `entry_of` reads."""
 
 
 def entry_of(queue: SharedQueue, row: Any) -> Entry:
@@ -74,7 +74,7 @@ def _optional(values: list[Any]) -> list[Any] | None:
 
 
 def _instant(entry: Entry, now: float) -> float:
-    """When a message is to be available, by the database's clock: an instant, or in so many seconds less than 0."""
+    """Return the instant of availability by the database's clock; below 0: in so many seconds."""
     if entry.handling is None:
         return 0.0
     terms = None if entry.unit is None else entry.unit.terms

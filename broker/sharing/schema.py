@@ -1,7 +1,7 @@
 """The SQL of a group: made when its first member joins, and brought up to date by a member that is newer.
 
-It has versions (docs/versions.md). Tables are made by migrations, one after the other; a function is replaced as a
-whole, and keeps its name and signature for as long as a member of a release that calls it may join.
+It has versions (docs/reference/versions.md). Tables are made by migrations, one after the other; a function is replaced
+as a whole, and keeps its name and signature for as long as a member of a release that calls it may join.
 """
 
 from __future__ import annotations
@@ -216,7 +216,7 @@ class _Upgrade:
         await session.execute("INSERT INTO alive DEFAULT VALUES")
 
     async def _become_owner(self, found: int) -> None:
-        """What is made from now on belongs to the owner of the tables. Raises UnsuitableError for others."""
+        """Give what is made from now on to the owner of the tables. Raises UnsuitableError for others."""
         owner, owns, user, same = await self._session.fetchrow(
             "SELECT pg_get_userbyid(relowner), pg_has_role(relowner, 'USAGE'), current_user, "
             "pg_get_userbyid(relowner) = current_user FROM pg_class WHERE oid = 'properties'::regclass"

@@ -26,7 +26,7 @@ RECOVERY: Final = range(SESSIONS_MAX, SESSIONS_MAX + 1)
 """Numbers of the lanes for calls, and of the one for what a member does before it lets calls have theirs."""
 
 CONNECT_SECONDS: Final = 5.0
-"""How long to try to get a session."""
+"""The time to try to get a session."""
 
 
 _WAIT_FOR_STANDBY: Final = "SyncRepWaitForLSN"
@@ -34,7 +34,7 @@ _WAIT_FOR_STANDBY: Final = "SyncRepWaitForLSN"
 
 
 class Figures:
-    """What the sessions of a member have done since it joined."""
+    """The figures of a member's sessions since it joined."""
 
     def __init__(self) -> None:
         self.transactions = 0
@@ -58,9 +58,9 @@ class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tells type c
 
     figures: Figures | None = None
     crashes: int | None = None
-    """How often the database had crashed when the session began; known of sessions for calls."""
+    """The number of crashes of the database when the session began; known of sessions for calls."""
     unreplicated = False
-    """Whether it has committed something that a synchronous standby may not have: somebody has cancelled the wait."""
+    """True if it has committed something that a synchronous standby may not have: somebody has cancelled the wait."""
 
     def heard(self, _: object, message: asyncpg.PostgresLogMessage) -> None:
         """The server tells of something that is no error."""

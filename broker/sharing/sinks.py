@@ -1,4 +1,4 @@
-"""Sinks that publish to shared queues, and their prepared units (`docs/claims.md`, claims rule 3.11).
+"""Sinks that publish to shared queues, and their prepared units (`docs/rules/claims.md`, claims rule 3.11).
 
 Both are rows, and belong to no member (queue-sharing rule 10.3.12): what was staged through one that fails is published
 through another. Each call is one transaction. A piece locks the row of its sink for those who decide, and that of its
@@ -220,7 +220,7 @@ class GroupSinks:
         return sum(messages is not None for messages in gone)
 
     async def _discard(self, name: UnitName, before: float = float("inf")) -> int | None:
-        """How many messages of a unit are gone; None where there is none, or it was touched after `before`."""
+        """Discard a unit; return the number of its messages. None: there is none, or it was touched after `before`."""
 
         async def work(session: Session) -> int | None:
             await session.fetchrow(_TO_DECIDE, name.sink)
@@ -281,7 +281,7 @@ class GroupSinks:
 
 
 async def _remembers(session: Session, sink: Sink, names: Sequence[UnitName]) -> bool:
-    """Whether a sink without a ledger has published just these lately."""
+    """True if a sink without a ledger has published just these lately."""
     if sink.ledger is not None or not names:
         return False
     texts = [name.text for name in names]

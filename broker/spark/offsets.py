@@ -22,13 +22,13 @@ class ClaimOffset:
     url: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """What Spark keeps in its checkpoint."""
+        """Return the offset as Spark keeps it in its checkpoint."""
         offset = {"v": VERSION, "consumer": self.uuid, "lineage": self.lineage, "seq": self.sequence}
         return {**offset, "url": self.url} if self.url else offset
 
     @classmethod
     def from_json(cls, offset: dict[str, Any]) -> Self:
-        """What stands in a checkpoint. Raises ValueError for what is no offset of this kind."""
+        """Return the offset in a checkpoint. Raises ValueError for what is no offset of this kind."""
         if "consumer" not in offset:
             raise ValueError(f"the checkpoint is not one of a stream that consumes: its offset is {offset!r}")
         if offset.get("v") != VERSION:

@@ -1,4 +1,4 @@
-"""The options of the data source `mq`: one table, which checks them and which `docs/spark.md` shows."""
+"""The options of the data source `mq`: one table, which checks them and which `docs/how-to/spark.md` shows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LATEST: Final = -2
 
 
 class Use(Enum):
-    """What an option can be for."""
+    """The uses of an option."""
 
     READ = "a batch read"
     BROWSE = "a stream that browses"
@@ -115,7 +115,7 @@ def parse(given: Mapping[str, str], use: Use) -> Options:
 
 
 def stream_use(given: Mapping[str, str]) -> Use:
-    """What a stream that is read is for, by its option `mode`."""
+    """Return the use of a stream that is read, by its option `mode`."""
     mode = next((text for key, text in given.items() if key.lower() == "mode"), "browse")
     return Use.CONSUME if mode.strip().lower() == "consume" else Use.BROWSE
 

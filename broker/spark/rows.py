@@ -80,7 +80,7 @@ class _Rows:
             raise ValueError(f"column persistence has {min(strange)}: it is 0, 1, or 2 for the queue's default")
 
     def cuts(self) -> Iterator[tuple[int, int]]:
-        """Where the rows are cut into pieces."""
+        """Yield the start and end of each piece into which the rows are cut."""
         start = 0
         while start < self._count:
             first = self._places[start]

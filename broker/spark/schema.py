@@ -128,7 +128,7 @@ def refuse_unknown(names: Iterable[str], done: str) -> None:
 
 
 def _may_stand_for(type: DataType, due: DataType, name: str) -> bool:
-    """Whether rows to write may have this type in place of the column's: text as a body, and maps whose values cannot
+    """True if rows to write may have this type in place of the column's: text as a body, and maps whose values cannot
     be null.
     """
     if name == "body":

@@ -26,7 +26,7 @@ POSITION_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which messages a read wants: those with arrival numbers in (after, last], with these identifiers, and put at
+    """The messages that a read wants: those with arrival numbers in (after, last], with these identifiers, and put at
     `since` or later, in microseconds since 1970 (None for any time).
     """
 
@@ -37,7 +37,7 @@ class Selection:
 
     @classmethod
     def of(cls, options: Options) -> Self:
-        """What the options of a read want."""
+        """Return the selection by the options of a read."""
         last = POSITION_MAX if options.position_to is None else options.position_to
         wanted = Wanted(options.msg_id, options.correl_id, options.group_id)
         return cls(max(options.position_from - 1, 0), last, wanted, options.since)

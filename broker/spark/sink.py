@@ -1,8 +1,8 @@
 """Writing: each task stages its rows in a prepared unit, and the driver publishes the units of a batch together.
 
 Exactly once: a batch of a stream is published once, whatever dies, since the queue manager keeps which one was the last
-(`docs/claims.md`). Spark makes a new writer for the commit and for the abort, so what ties a batch together comes back
-in the messages of its tasks. Its own numbers of attempts begin again with each driver: the name of an attempt is
+(`docs/rules/claims.md`). Spark makes a new writer for the commit and for the abort, so what ties a batch together comes
+back in the messages of its tasks. Its own numbers of attempts begin again with each driver: the name of an attempt is
 random.
 """
 
@@ -51,8 +51,8 @@ _PAUSE_MAX: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Written(WriterCommitMessage):
-    """What a task has staged: its unit, for a batch of `query` (None where no ledger is kept), and how many rows. It is
-    `published` where the whole batch had been before.
+    """The result of a task: the unit that it has staged, for a batch of `query` (None where no ledger is kept), and the
+    number of rows. It is `published` where the whole batch had been before.
     """
 
     unit: UnitName

@@ -62,7 +62,7 @@ class MQDataSource(DataSource):
 
 
 class BatchReader(DataSourceReader):
-    """What is on the queues when Spark plans the read, in ranges of arrival numbers.
+    """A reader of the messages on the queues when Spark plans the read, in ranges of arrival numbers.
 
     Spark keeps the plan with what `load()` has returned: all that is made of it reads these ranges. There is no
     `pushFilters`, since its filters would be kept with the plan.

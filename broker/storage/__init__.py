@@ -1,4 +1,4 @@
-"""Where messages and definitions are kept: the Store protocol and the stores that satisfy it.
+"""Stores keep messages and definitions: the Store protocol and the stores that satisfy it.
 
 It holds no rule of a queue. What whoever writes a store of their own needs is exported here; `memory` and `log_store`
 have a store each.

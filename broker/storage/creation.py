@@ -1,4 +1,4 @@
-"""How a store comes to be: empty, or with the rows of a store of version 1, which had no log (log rules 3, 7).
+"""Create a store: empty, or with the rows of a store of version 1, which had no log (log rules 3, 7).
 
 The manifest comes last, under a name of its own and a rename. Until then there is no store, and whatever ends the
 creation leaves only what the next start makes anew.
@@ -31,13 +31,13 @@ UNFINISHED: Final = "backup-unfinished"
 """There until a backup in this directory is whole."""
 
 KEPT_FILE: Final = "evermq.db.before-2"
-"""What an upgrade has read, kept until the administrator removes it."""
+"""The file that an upgrade has read, kept until the administrator removes it."""
 
 logger = logging.getLogger(__name__)
 
 
 class LogSettings(NamedTuple):
-    """What a new store is made with; an existing one keeps its own `files` and `file_bytes`."""
+    """The settings of a new store; an existing one keeps its own `files` and `file_bytes`."""
 
     files: int = 2
     file_bytes: int = 16 * 1024 * 1024
@@ -140,9 +140,8 @@ def place_placeholder(disk: Disk) -> None:
 
 
 def _expect_nothing(disk: Disk) -> bool:
-    """See whether a directory without a manifest may become a store: it is empty, or what a creation that was cut short
-    has left, or the store of an older version (then True). Raises StoreUnusableError: anything else is a manifest that
-    is missing.
+    """Check that a directory without a manifest may become a store: it is empty, or a creation in it was cut short, or
+    it has the store of an older version (then True). Raises StoreUnusableError where a manifest is missing.
     """
     names = disk.names()
     if UNFINISHED in names:
@@ -159,7 +158,7 @@ def _expect_nothing(disk: Disk) -> bool:
 
 
 def _holds_rows(disk: Disk, name: str) -> bool:
-    """Whether a file holds what somebody has put."""
+    """True if a file holds anything that somebody has put."""
     if name.startswith("log."):
         return _holds_a_magic(disk.read(name))
     if name.startswith("evermq-") and name.endswith(".db"):
@@ -178,6 +177,6 @@ def _holds_rows(disk: Disk, name: str) -> bool:
 
 
 def _holds_a_magic(content: Content) -> bool:
-    """Whether a log file has anything that looks like a record: without the manifest there is no key to check it."""
+    """True if a log file has anything that looks like a record: without the manifest there is no key to check it."""
     size = len(record.MAGIC)
     return any(content[at : at + size] == record.MAGIC for at in range(4096, len(content), 4096))

@@ -1,4 +1,4 @@
-"""What the manifest says of the other files of a store, compared with what is there: what is wrong, in words.
+"""Compare the manifest with the other files of a store, and say in words what is wrong.
 
 A start refuses what is told here, and `evermq verify` tells all of it. Nothing is written.
 """
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def advice(path: Path) -> str:
-    """What to do about a fault in the directory `path`."""
+    """Return advice on a fault in the directory `path`."""
     return (
         "put back what belongs there, restore the directory from a backup, or see "
         f"`evermq recover {path} --accept-loss`"
@@ -30,7 +30,7 @@ def advice(path: Path) -> str:
 
 
 def database_fault(disk: Disk, kept: Manifest) -> str | None:
-    """What is wrong with the files of the database, from the outside."""
+    """Return the fault of the files of the database, seen from the outside; None when there is none."""
     path = disk.path / kept.database
     found = disk.identity(kept.database)
     if found is None:
@@ -43,7 +43,7 @@ def database_fault(disk: Disk, kept: Manifest) -> str | None:
 
 
 def length_fault(disk: Disk, kept: Manifest, needed: int) -> str | None:
-    """What is wrong with a database that has pages up to so many bytes."""
+    """Return the fault of a database that has pages up to so many bytes; None when there is none."""
     found = disk.identity(kept.database)
     if found is None or found.size >= needed or kept.carrying:  # the rest may be in the write-ahead log
         return None
@@ -51,7 +51,7 @@ def length_fault(disk: Disk, kept: Manifest, needed: int) -> str | None:
 
 
 def snapshot_fault(disk: Disk, kept: Manifest, tally: Tally) -> str | None:
-    """What is wrong with a database that holds this, beside the manifest."""
+    """Return the fault of a database with this tally, beside the manifest; None when there is none."""
     if tally.number < kept.snap:
         path = disk.path / kept.database
         return f"{path} is older than it must be: it holds {tally.number} of {kept.snap} batches"
@@ -83,7 +83,7 @@ def log_fault(disk: Disk, kept: Manifest, number: int) -> tuple[list[Record], st
 
 
 def chain_fault(disk: Disk, kept: Manifest, tally: Tally, records: Sequence[Record]) -> tuple[Chain, str | None]:
-    """What the log holds beyond a snapshot, and what of it is missing."""
+    """Return the records of the log beyond a snapshot, and the fault when some are missing."""
     found = chain(records, tally.number, tally.generation)
     newest = max((each.generation for each in records), default=0)
     if newest > kept.generation:

@@ -1,4 +1,4 @@
-"""Whether the names of a store still lead to the files that are open (log rule 9.2).
+"""Watch that the names of a store still lead to the files that are open (log rule 9.2).
 
 Who writes into a file that was removed, or replaced by a copy, keeps nothing; and no write tells.
 """

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow
 
 LOAD_CHUNK: Final = 10_000
-"""How many messages a load gives at a time."""
+"""The number of messages that a load gives at a time."""
 
 ADAPTIVE: Final = "adaptive"
 
@@ -206,7 +206,7 @@ class LogStore(Store):
 
     @property
     def was_orderly(self) -> bool:
-        """Whether the stop before this start was orderly: what it has kept of nonpersistent messages is then given."""
+        """True if the stop before this start was orderly: then it has kept nonpersistent messages, which are given."""
         return self._use().orderly
 
     def submit(self, rows: Rows, done: Done) -> bool:

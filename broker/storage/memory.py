@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.storage.store import Done, KeyRow, MessageRow, ObjectRow, Rows
 
 LOAD_CHUNK = 10_000
-"""How many messages a load gives at a time."""
+"""The number of messages that a load gives at a time."""
 
 
 class MemoryStore(Store):
@@ -79,7 +79,7 @@ class MemoryStore(Store):
         """Nothing to let go; the rows stay."""
 
     def status(self) -> dict[str, Any]:
-        """How many messages are kept."""
+        """Return the number of messages that are kept."""
         return {"messages": len(self._messages)}
 
     def _take(self, rows: Rows) -> None:

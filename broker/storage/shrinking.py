@@ -38,7 +38,7 @@ logger = logging.getLogger(__name__)
 
 
 class Holder(Protocol):
-    """Who has the database."""
+    """The owner of the database."""
 
     database: DatabaseWorker
     snapshot: Snapshot
@@ -67,7 +67,7 @@ class Shrinking:
         self.stopped = False
 
     def begin(self) -> None:
-        """See whether the database is nearly all free room, and have it written anew then."""
+        """Write the database anew, in a task, if it is nearly all free room."""
         self.running = True
         self._task = asyncio.get_running_loop().create_task(self._run(), name="write the database anew")
 

@@ -45,7 +45,7 @@ BALLAST: Final = "ballast"
 """Room kept back for the day the disk is full."""
 
 BUSY_SECONDS_MAX: Final = 30.0
-"""How long another program may keep the database locked before a start gives up."""
+"""The time that another program may keep the database locked before a start gives up."""
 
 _T = TypeVar("_T")
 
@@ -53,8 +53,8 @@ logger = logging.getLogger(__name__)
 
 
 class Opened(NamedTuple):
-    """What a start leaves. `delta` is what the log holds beyond the snapshot. `uncarried`: the database holds a
-    transaction that no checkpoint found the room to carry over. `orderly`: the last stop was.
+    """The parts of a store that was started. `delta` is what the log holds beyond the snapshot. `uncarried`: the
+    database holds a transaction that no checkpoint found the room to carry over. `orderly`: the last stop was.
     """
 
     manifest: ManifestFile
@@ -145,7 +145,7 @@ class _Start:
 
     @property
     def _in_doubt(self) -> bool:
-        """Whether the database may be other than a cache shows it: else it was synced since it was last written."""
+        """True if the database may be other than a cache shows it: else it was synced since it was last written."""
         kept = self._manifest.current
         return kept.carrying or kept.state == manifests.FAILED or self._manifest.doubtful
 
@@ -176,7 +176,7 @@ class _Start:
         return self._database
 
     def _check_chain(self, kept: Manifest, records: list[Record]) -> Chain:
-        """What the log holds beyond the snapshot; raises StoreUnusableError when something of it is missing."""
+        """Return the log's records beyond the snapshot; raises StoreUnusableError when something of it is missing."""
         found, fault = faults.chain_fault(self._disk, kept, self._snapshot.tally, records)
         self._refuse(fault)
         if found.records:
@@ -184,7 +184,7 @@ class _Start:
         return found
 
     async def _settle_database(self, kept: Manifest) -> tuple[int, bool]:
-        """Make the database one file that the medium has whole: the number of it, and whether a checkpoint is due."""
+        """Make the database one file that the medium has whole. Return its number, and True if a checkpoint is due."""
         boot = self._disk.boot()
         cut_short = kept.carrying and kept.state != manifests.ORDERLY  # else it merely found no room
         unsure = (kept.state == manifests.FAILED or cut_short) and (not boot or boot == kept.boot)
@@ -214,8 +214,9 @@ class _Start:
         return False
 
     async def _end_in_place(self) -> bool:
-        """Where there is no room to write the database anew: end the checkpoint, and see that the medium has all that
-        the cache shows. Whether it could be ended; raises StoreUnusableError when the medium has not, or who can tell.
+        """End the checkpoint where there is no room to write the database anew, and see that the medium has all that
+        the cache shows. Return True if it could be ended; raises StoreUnusableError when the medium has not, or nobody
+        can tell.
 
         SQLite's log is compared before: a checkpoint that finds no room leaves pages of it in the database, and only
         the log can complete them.
@@ -240,7 +241,7 @@ class _Start:
         )
 
     async def _checkpoint(self) -> bool:
-        """Carry the write-ahead log of SQLite over; whether there was room for that."""
+        """Carry the write-ahead log of SQLite over. False if there was no room for that."""
         for attempt in ("with the ballast", "without it"):
             try:
                 await self._patiently(lambda: self._opened.perform(self._snapshot.checkpoint))
@@ -269,9 +270,9 @@ class _Start:
             remove_database(self._disk, name)
 
     async def _upgrade(self, state: str) -> bool:
-        """Add the columns that a database of an older release lacks: whether a checkpoint is due (log rule 7.9). It is
-        a carry-over without rows, before anything is in the log that an older release could not read. Where there is
-        no room, all is as it was, also the `state` of the last stop.
+        """Add the columns that a database of an older release lacks. True if a checkpoint is due (log rule 7.9). It is
+        a carry-over without rows, before anything is in the log that an older release could not read. Where there is no
+        room, all is as it was, also the `state` of the last stop.
         """
         carrying = self._manifest.current.carrying
         await self._note(carrying=True)

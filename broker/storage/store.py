@@ -78,7 +78,7 @@ class DataDamagedError(StoreError):
 
 
 class Store(Protocol):
-    """Where a queue manager keeps what must survive it."""
+    """The store of a queue manager: it keeps what must survive the process."""
 
     def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
         """Have `failed` called, on the event loop, when the store fails while nothing is submitted (journal rule 7).

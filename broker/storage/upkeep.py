@@ -1,4 +1,4 @@
-"""What keeps the files of a store in order beside the batches.
+"""Keep the files of a store in order beside the batches.
 
 - The snapshot takes over what the log has gathered when a file of the log is full, when no batch comes for a while, and
   at an orderly stop (`broker.storage.snapshot.carry_over`).
@@ -55,15 +55,15 @@ INTERVAL: Final = 1.0
 """Seconds between two looks at the files, two notes of how far the log reaches, two tries when there is no room."""
 
 CHANGE_BYTES: Final = 24 * 1024
-"""What the removal of one message may add to SQLite's write-ahead log, at worst: pages of the row and of its data."""
+"""The most bytes that the removal of a message adds to SQLite's write-ahead log: pages of the row and of its data."""
 
 CHANGES_MIN: Final = 64
 """So many changes of rows in the database are gathered, however small the ballast is."""
 
 BUSY_WARNING_SECONDS: Final = 10.0
 BUSY_SECONDS_MAX: Final = 30.0
-"""How long another program may keep the log from being carried over before it is named, and before batches that wait
-for that are refused.
+"""The time that another program may keep the log from being carried over before it is named, and before batches that
+wait for that are refused.
 """
 
 logger = logging.getLogger(__name__)
@@ -145,7 +145,9 @@ class Upkeep:
 
     @asynccontextmanager
     async def standing_still(self) -> AsyncIterator[Delta]:
-        """What the snapshot lacks, while nothing is carried over: what runs is waited for. Not for two at a time."""
+        """Hold off carry-overs, when the running one has ended; give the changes that the snapshot lacks. Not for two
+        at a time.
+        """
         self._loading = True
         try:
             while self._working and not self._ended:
@@ -236,12 +238,12 @@ class Upkeep:
 
     @property
     def _behind(self) -> bool:
-        """Whether the snapshot lacks something, or is not whole in its file."""
+        """True if the snapshot lacks something, or is not whole in its file."""
         return self._number > self._log.snap or self._carrying.committed
 
     @property
     def _working(self) -> bool:
-        """Whether the database is carried over to, or written anew."""
+        """True if the database is carried over to, or written anew."""
         return self._carrying.running or self._shrinking.running
 
     def _carry(self) -> None:
@@ -289,8 +291,8 @@ class Upkeep:
             self.crowded = self.delta.changes >= 2 * self._changes_max
 
     def _found_no_room(self, full: StoreFullError) -> None:
-        """What was frozen is tried again with the room of the ballast, and then together with what came later: messages
-        that were got meanwhile need no room.
+        """Try again what was frozen, with the room of the ballast, and then together with later changes: messages that
+        were got meanwhile need no room.
         """
         if not self.full:
             logger.warning("store full path=%s: what grows is refused until there is room: %s", self._disk.path, full)
@@ -346,7 +348,7 @@ class Upkeep:
             self.database.submit(self._look_for_room, self._looked_for_room)
 
     def _watch_for_idleness(self) -> None:
-        """Look whether no batch has come for a while, unless that is to be done already."""
+        """Set a timer to see if no batch comes for a while, unless one is set."""
         if self._idle_timer is not None or self._ended:
             return
         self._idle_timer = self._clock.call_later(IDLE_SECONDS, self._look)

@@ -129,7 +129,7 @@ class VirtualTimer:
 
     @property
     def over(self) -> bool:
-        """Whether nothing will run any more: it has fired, or was cancelled."""
+        """True if nothing will run any more: it has fired, or was cancelled."""
         return self._callback is None
 
     def fire(self) -> None:
@@ -173,6 +173,6 @@ async def settle(turns: int = QUIET_TURNS) -> None:
 
 
 def _waits(task: asyncio.Task[object]) -> bool:
-    """Whether a task waits for a future that nothing has settled yet; asyncio tells it nowhere else."""
+    """True if a task waits for a future that nothing has settled yet; asyncio tells it nowhere else."""
     waiter: asyncio.Future[object] | None = getattr(task, "_fut_waiter", None)
     return waiter is not None and not waiter.done()

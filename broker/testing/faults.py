@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class _Fate(NamedTuple):
-    """What is to become of a write: the error to report, and whether the batch is lost."""
+    """The fate of a write: the error to report, and whether the batch is lost."""
 
     error: Exception | None = None
     lose: bool = False
@@ -69,7 +69,7 @@ class FaultStore(Store):
 
     @property
     def held(self) -> int:
-        """How many writes wait for `release`."""
+        """The number of writes that wait for `release`."""
         return len(self._waiting)
 
     def fail_next(self, error: Exception, *, after: int = 1, lose: bool = True) -> None:
@@ -139,19 +139,19 @@ class FaultStore(Store):
         await self.inner.open()
 
     async def load_objects(self) -> tuple[list[ObjectRow], int]:
-        """What the inner store has."""
+        """Load the objects of the inner store."""
         return await self.inner.load_objects()
 
     def load_keys(self) -> AsyncIterator[list[KeyRow]]:
-        """What the inner store has."""
+        """Load the keys of the inner store."""
         return self.inner.load_keys()
 
     def load_messages(self) -> AsyncIterator[list[MessageRow]]:
-        """What the inner store has."""
+        """Load the messages of the inner store."""
         return self.inner.load_messages()
 
     def watch(self, failed: Callable[[StoreFailedError], None]) -> None:
-        """What the inner store tells."""
+        """Watch the inner store."""
         self.inner.watch(failed)
 
     def submit(self, rows: Rows, done: Done) -> bool:
@@ -169,7 +169,7 @@ class FaultStore(Store):
         return False
 
     def read(self, ids: Iterable[int], done: Callable[[dict[int, bytes], Exception | None], None]) -> None:
-        """What the inner store has, but for what is damaged."""
+        """Read from the inner store, but for what is damaged."""
         self.inner.read(ids, partial(self._found, done) if self._damaged else done)
 
     async def backup(self, path: Path) -> None:
@@ -209,7 +209,7 @@ class FaultStore(Store):
         return _Fate(StoreFullError("there is no room"), lose=True)
 
     def _write(self, rows: Rows, done: Done, fate: _Fate) -> bool:
-        """Whether it is there at once, and as it should be; else `done` is called."""
+        """Write to the inner store. True if all is written at once, and as it should be; else `done` is called."""
         error, lose = (_dead(), True) if self.killed else fate
         self.refused += isinstance(error, StoreFullError)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from broker.storage.store import Done, Rows
 
 TURNS: Final = 3
-"""How many turns of the event loop an answer takes at most."""
+"""The number of turns of the event loop that an answer takes at most."""
 
 
 class SeededStore(MemoryStore):

@@ -24,7 +24,7 @@ class Foreign(NamedTuple):
 
 
 def foreign(head: bytes) -> Foreign | None:
-    """What speaks so; `head` is the first four bytes of a line."""
+    """Return the protocol that begins so; `head` is the first four bytes of a line."""
     if head.startswith(_HTTP_METHODS):
         return Foreign("HTTP", _HTTP_HEAD.encode("ascii") + _HTTP_TEXT)
     if head.startswith(b"\x16\x03"):

@@ -39,10 +39,10 @@ FRAME_BYTES: Final = 105 * 1024 * 1024
 """The longest frame that a client accepts: a message of 100 MiB and its envelope."""
 
 HEAD_BYTES: Final = 1024
-"""What a frame may have, at most, beside a frame of columns that it carries."""
+"""The bytes that a frame may have, at most, beside a frame of columns that it carries."""
 
 HEARTBEAT_SECONDS: Final = 30.0
-"""How long an end that has nothing to say keeps silent, unless the other wishes it shorter."""
+"""The time for which an end that has nothing to say keeps silent, unless the other wishes it shorter."""
 
 CONVERSATION_MAX: Final = 2**32 - 1
 CALL_MAX: Final = 2**63 - 1
@@ -50,7 +50,7 @@ CALL_MAX: Final = 2**63 - 1
 
 @unique
 class Verb(IntEnum):
-    """What a frame says. A number once given is never used for anything else."""
+    """The verb of a frame. A number once given is never used for anything else."""
 
     HELLO = 1  # product, lowest and highest version, heartbeat in milliseconds, longest frame accepted in bytes
     WELCOME = 2  # product, version chosen, queue manager name, heartbeat agreed, longest frame accepted
@@ -127,7 +127,10 @@ class Verb(IntEnum):
     REPLIES = 68  # the first command replies of a MQSC, and true or nothing; its ANSWER brings the last ones likewise
 
 
-CALLS: Final = frozenset(verb for verb in Verb if Verb.CONNECT <= verb < Verb.ANSWER) - {Verb.TAKEN, Verb.CANCEL}
+ANSWERS: Final = frozenset({Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED, Verb.REPLIES})
+"""The verbs with which the queue manager answers."""
+
+CALLS: Final = frozenset(verb for verb in Verb if verb >= Verb.CONNECT) - ANSWERS - {Verb.TAKEN, Verb.CANCEL}
 """The verbs that a program calls the queue manager with."""
 
 IDS_MAX: Final = 500
@@ -165,7 +168,7 @@ class Welcome(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """Why the queue manager ends the line, at the handshake or later: a reason code and a text for people."""
+    """The refusal by which the queue manager ends the line: a reason code and a text for people."""
 
     reason: int
     text: str

@@ -1,4 +1,4 @@
-"""Whether the other end of a line is still there, decided from what was heard between the ticks of a timer.
+"""Decide if the other end of a line is still there, from what was heard between the ticks of a timer.
 
 It counts ticks and reads no clock: a process that was suspended for an hour wakes to one tick, not to a dead line.
 """
@@ -13,7 +13,7 @@ _SILENT_TICKS_MAX: Final = 2 * TICKS_AN_INTERVAL + 1  # two intervals and a marg
 
 
 class Beat(Enum):
-    """What to do at a tick."""
+    """The action at a tick."""
 
     NOTHING = "nothing"
     SEND = "send"

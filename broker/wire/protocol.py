@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgpack
 
 from broker.wire.foreign import foreign
-from broker.wire.frames import CALL_MAX, CALLS, CONVERSATION_MAX, FRAME_BYTES, Frame, Verb, WireError
+from broker.wire.frames import ANSWERS, CALL_MAX, CALLS, CONVERSATION_MAX, FRAME_BYTES, Frame, Verb, WireError
 from broker.wire.unpacking import Payload, unpack, unpack_careful
 
 _LENGTH: Final = Struct(">I")
@@ -25,7 +25,7 @@ _COPIED_BYTES_MAX: Final = 64 * 1024  # to copy a short frame is cheaper than to
 
 
 class Role(Enum):
-    """Which end of a line this is."""
+    """The end of a line: client or server."""
 
     CLIENT = "client"
     SERVER = "server"
@@ -36,7 +36,7 @@ class Role(Enum):
 
 
 class State(Enum):
-    """Where a line is in its life."""
+    """The state of a line in its life."""
 
     NEW = "new"
     OFFERED = "offered"
@@ -44,8 +44,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-_ANSWERS: Final = frozenset({Verb.ANSWER, Verb.FAILED, Verb.CANCELLED, Verb.ENDED, Verb.REPLIES})
-_TALK: Final = CALLS | _ANSWERS | {Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL}
+_TALK: Final = CALLS | ANSWERS | {Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL}
 
 TRANSITIONS: Final[dict[State, dict[int, State]]] = {
     State.NEW: {Verb.HELLO: State.OFFERED, Verb.REFUSED: State.CLOSED},
@@ -53,11 +52,11 @@ TRANSITIONS: Final[dict[State, dict[int, State]]] = {
     State.OPEN: {Verb.REFUSED: State.CLOSED, **dict.fromkeys(_TALK, State.OPEN)},
     State.CLOSED: {},
 }
-"""What may be said in each state of a line, and the state that it leads to."""
+"""The verbs allowed in each state of a line, and the state that each leads to."""
 
 _SENDS: Final[dict[Role, frozenset[int]]] = {
     Role.CLIENT: CALLS | {Verb.HELLO, Verb.HEARTBEAT, Verb.TAKEN, Verb.CANCEL},
-    Role.SERVER: _ANSWERS | {Verb.WELCOME, Verb.REFUSED, Verb.HEARTBEAT},
+    Role.SERVER: ANSWERS | {Verb.WELCOME, Verb.REFUSED, Verb.HEARTBEAT},
 }
 
 
@@ -72,6 +71,8 @@ class Endpoint:
     def __init__(self, role: Role, frame_bytes: int = FRAME_BYTES) -> None:
         self.role = role
         self.state = State.NEW
+        self.ended = False
+        """True if nothing can be said any more."""
         self._heard = _SENDS[role.other] & _TALK
         self._said = _SENDS[role] & _TALK
         self._frame_bytes = frame_bytes
@@ -79,10 +80,10 @@ class Endpoint:
         self._unpack = unpack if role is Role.CLIENT else unpack_careful
         self._packer = msgpack.Packer()
         self.unread: bytes | bytearray = b""
-        """What came in and is not all heeded; empty when there is nothing more to heed."""
+        """The bytes that came in and are not all handled; empty when there is nothing more to handle."""
         self._position = 0  # in it: what is before has become frames
         self.length = 0
-        """How many bytes the frame had that `next` gave last."""
+        """The number of bytes of the frame that `next` gave last."""
 
     def receive(self, data: bytes) -> list[Frame]:
         """The frames that are complete with `data`, in order. Raises WireError, and then none of them counts."""
@@ -151,21 +152,16 @@ class Endpoint:
 
     @property
     def kept(self) -> int:
-        """How many bytes are here that have not become frames."""
+        """The number of bytes that have not become frames."""
         return len(self.unread) - self._position
 
     @property
     def wanted(self) -> int:
-        """How many bytes make up the next frame; 0 when none has begun. No more than is `kept`: it is complete."""
+        """The number of bytes of the next frame; 0 when none has begun. No more than is `kept`: it is complete."""
         if self.kept < 4:
             return 4 if self.kept else 0
         length: int = _LENGTH.unpack_from(self.unread, self._position)[0]
         return 4 + length
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing can be said any more."""
-        return self.state is State.CLOSED
 
     def send(self, *frame: object) -> bytes:
         """The bytes of a frame: verb, conversation, call and the verb's own items.
@@ -215,6 +211,7 @@ class Endpoint:
 
     def _step(self, verb: int) -> None:
         self.state = TRANSITIONS[self.state][verb]
+        self.ended = self.state is State.CLOSED
         if self.state is State.OPEN:
             self._limit = self._frame_bytes
 

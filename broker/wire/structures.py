@@ -71,6 +71,11 @@ class DescriptorPacker:
         return packed
 
 
+def packed_descriptor(md: MessageDescriptor | None) -> bytes | None:
+    """MQMD as a frame carries it; None where the call was given none."""
+    return None if md is None else _packed(md.to_tuple())
+
+
 def packed_put_options(options: PutMessageOptions) -> bytes:
     """MQPMO as a frame carries it; what is for distribution lists comes last, where there is any."""
     fields: tuple[Any, ...] = _put_values(options)
@@ -89,7 +94,7 @@ def object_fields(od: ObjectDescriptor) -> tuple[Any, ...]:
     fields: tuple[Any, ...] = _object_values(od)
     if od.records:
         fields = (*fields, _each(od.records, ObjectRecord, _object_record_values))
-    return tuple(map(sendable, fields))
+    return fields
 
 
 def sendable(value: object) -> object:
@@ -171,7 +176,7 @@ def object_descriptor(fields: Any) -> ObjectDescriptor:
 
 
 def _unknown(packed: object, remembered: _lru_cache_wrapper[R], reason: MQRC, what: str) -> R:
-    """What a byte string stands for that is too long to be remembered."""
+    """Return the structure of a byte string that is too long to be remembered."""
     if type(packed) is not bytes or len(packed) > _PACKED_BYTES_MAX:
         raise MQError(reason, f"{what} is not a byte string of at most {_PACKED_BYTES_MAX} bytes")
     return remembered.__wrapped__(packed)

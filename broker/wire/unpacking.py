@@ -68,7 +68,7 @@ def _check_parts(payload: Payload) -> None:
 
 
 def _length(payload: Payload, position: int, most: int) -> int:
-    """How many bytes the item has that begins here; raises ValueError when there are more than `most`."""
+    """Return the number of bytes of the item that begins here; raises ValueError when there are more than `most`."""
     looked_at = min(_FIRST_LOOK, most)
     while True:
         unpacker = msgpack.Unpacker()
@@ -85,7 +85,7 @@ def _length(payload: Payload, position: int, most: int) -> int:
 
 
 def _array_header(payload: Payload) -> tuple[int, int]:
-    """How many items the array has, and where the first one begins."""
+    """Return the number of items of the array, and where the first one begins."""
     kind = payload[0]
     if kind & 0xF0 == 0x90:
         return kind & 0x0F, 1

@@ -1,7 +1,8 @@
-"""Writes `docs/cases.md`: from each rule number to the tests and the code that cite it.
+"""Makes the page of cases: from each rule number to the tests and the code that cite it.
 
-Run `python docs/scripts/cases_page.py` after a change, in any folder. It knows no file of the code: they
-may move. `tests/test_rule_numbers.py` says how rules are cited, and uses what finds the citations here.
+`mkdocs build` has it in the site, `python docs/scripts/site_pages.py cases` prints it. It knows no file of the
+code: they may move. `tests/test_rule_numbers.py` says how rules are cited, and uses the functions here that find
+citations.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import re
 import tokenize
 from dataclasses import dataclass, field
 from functools import cache
+from os.path import relpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,15 +21,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PAGE: Final = ROOT / "docs" / "cases.md"
+FOLDER: Final = "rules"
+"""Of the page of cases."""
 CODE: Final = ("broker", "triggers", "examples")
 TESTS: Final = "tests"
 EXAMPLES: Final = "test_rule_numbers.py"
 """The file that says how rules are cited: its numbers are examples."""
 
 PAGES: Final = (
-    "semantics.md", "triggers.md", "commands.md", "durability.md", "log.md", "claims.md", "handlers.md",
-    "sharing.md",
+    "rules/semantics.md", "rules/triggers.md", "reference/commands.md", "explanation/durability.md", "rules/log.md",
+    "rules/claims.md", "rules/handlers.md", "rules/queue-sharing.md",
 )  # fmt: skip
 """The pages that have numbers."""
 
@@ -35,7 +38,7 @@ PAGES: Final = (
 
 
 class Entry(NamedTuple):
-    """What a number stands for: the page it is on, the words there, and the anchor that leads to it."""
+    """The entry of a number: the page it is on, the words there, and the anchor that leads to it."""
 
     page: str
     words: str
@@ -51,10 +54,10 @@ _PART: Final = re.compile(r"\| (?P<number>\d+|trap|trap \w|variant \w|segmented 
 _INVARIANT: Final = re.compile(r"(?P<number>\d+)\. \*\*(?P<words>.+?)\*\*")
 _LISTED: Final = re.compile(r"- \*\*(?P<number>L?[\d.]+)\*\* (?P<words>[^.:]+)")
 _LISTING: Final = {
-    "log.md": "log rule",
-    "claims.md": "claims rule",
-    "handlers.md": "handlers rule",
-    "sharing.md": "queue-sharing",
+    "rules/log.md": "log rule",
+    "rules/claims.md": "claims rule",
+    "rules/handlers.md": "handlers rule",
+    "rules/queue-sharing.md": "queue-sharing",
 }
 """What the rules in the lists of these pages are cited as."""
 _CASE: Final = re.compile(r'\| <a id="(?P<anchor>log-case-\d+)"></a>(?P<number>\d+) \| (?P<words>.*?) \|')
@@ -69,11 +72,11 @@ def entries() -> dict[str, Entry]:
         heading = anchor = ""
         for line in (ROOT / "docs" / page).read_text("utf-8").splitlines():
             if match := _HEADING.fullmatch(line):
-                heading, anchor = _as_cited(match["number"]), _slug(match["title"])
+                heading, anchor = _as_cited(match["number"]), slug(match["title"])
                 found[heading] = Entry(page, match["words"], anchor)
             elif line.startswith("#"):
-                heading, anchor = "", _slug(line.lstrip("# "))
-            elif page == "log.md" and (match := _CASE.match(line)):
+                heading, anchor = "", slug(line.lstrip("# "))
+            elif page == "rules/log.md" and (match := _CASE.match(line)):
                 found[f"log case {match['number']}"] = Entry(page, match["words"], match["anchor"])
             elif match := _TRAP.match(line):
                 found[f"queue-sharing {match['number']}"] = Entry(page, match["words"], match["anchor"])
@@ -85,7 +88,7 @@ def entries() -> dict[str, Entry]:
             elif heading and (match := _PART.match(line)):
                 part = f"row {match['number']}" if match["number"].isdigit() else match["number"]
                 found[f"{heading} {part}"] = Entry(page, match["words"], anchor)
-            elif page == "durability.md" and (match := _INVARIANT.match(line)):
+            elif page == "explanation/durability.md" and (match := _INVARIANT.match(line)):
                 found[f"invariant {match['number']}"] = Entry(page, match["words"], anchor)
     return found
 
@@ -94,7 +97,7 @@ def _as_cited(number: str) -> str:
     return f"semantics {number}" if number[0].isdigit() else number.lower() if " " in number else number
 
 
-def _slug(title: str) -> str:
+def slug(title: str) -> str:
     """The anchor that Markdown gives a heading."""
     return re.sub(r"[^\w\- ]", "", title.lower()).strip().replace(" ", "-")
 
@@ -202,12 +205,12 @@ class Citations:
 
 @cache
 def citations(path: Path) -> Citations:
-    """What a Python file cites."""
+    """Return the citations in a Python file."""
     return cited(path.read_text("utf-8"), triggers="trigger" in path.relative_to(ROOT).as_posix())
 
 
 def cited(source: str, *, triggers: bool = False) -> Citations:
-    """What a Python source cites in comments, docstrings, other texts and the names of its tests."""
+    """Return the citations in a Python source: in comments, docstrings, other texts and the names of its tests."""
     nodes = list(ast.walk(ast.parse(source)))
     found = [*_in_comments(source, triggers=triggers), *_in_strings(nodes, triggers=triggers)]
     by_test: dict[str, list[str]] = {}
@@ -253,17 +256,18 @@ def sources(*folders: str) -> list[Path]:
 _INTRODUCTION: Final = """\
 # From the rules to the tests and the code
 
-Each number of [semantics.md](semantics.md), [triggers.md](triggers.md), [commands.md](commands.md),
-[durability.md](durability.md), [log.md](log.md), [claims.md](claims.md), [handlers.md](handlers.md) and
-[sharing.md](sharing.md), and who cites it: tests, by their names or in a comment, and files. `pytest <test>` runs one.
+Each number of [the semantics](semantics.md), [triggering](triggers.md), [commands](../reference/commands.md),
+[durability](../explanation/durability.md), [the log](log.md), [claims](claims.md), [handlers](handlers.md) and
+[queue sharing](queue-sharing.md), with its tests, which cite it by their names or in a comment, and the files that cite
+it. `pytest <test>` runs one.
 
-This page is generated: `python docs/scripts/cases_page.py` writes it, and a test compares.
+This page is made from the tests and the code when the site is built.
 """
 
 
 @dataclass
 class Citing:
-    """Who cites a number: tests, other files among the tests, files of the code."""
+    """The files that cite a number: tests, other files among the tests, files of the code."""
 
     tests: list[str] = field(default_factory=list)
     test_files: list[str] = field(default_factory=list)
@@ -271,7 +275,7 @@ class Citing:
 
 
 def citing() -> dict[str, Citing]:
-    """Who cites each number."""
+    """Return the files that cite each number."""
     found: dict[str, Citing] = {}
 
     def of(number: str) -> Citing:
@@ -325,7 +329,7 @@ def _tests(numbers: Iterable[str], found: dict[str, Citing]) -> str:
     lines = ["| | | tests |", "|---|---|---|"]
     for number in numbers:
         tests = "<br>".join(f"`{test}`" for test in found.get(number, Citing()).tests)
-        lines.append(f"| {_link(number)} | {entries()[number].words} | {tests or '-'} |")
+        lines.append(f"| {link(number)} | {entries()[number].words} | {tests or '-'} |")
     return "\n".join(lines) + "\n"
 
 
@@ -334,17 +338,14 @@ def _files(numbers: Iterable[str], found: dict[str, Citing]) -> str:
     for number in numbers:
         citing = found.get(number, Citing())
         code, tests = ("<br>".join(f"`{file}`" for file in files) or "-" for files in (citing.code, citing.test_files))
-        lines.append(f"| {_link(number)} | {entries()[number].words} | {code} | {tests} |")
+        lines.append(f"| {link(number)} | {entries()[number].words} | {code} | {tests} |")
     return "\n".join(lines) + "\n"
 
 
 _SHORT: Final = re.compile(r"^(?:semantics|queue-sharing) ")
 
 
-def _link(number: str) -> str:
+def link(number: str) -> str:
+    """The link to a number's place on its page."""
     entry = entries()[number]
-    return f"[{_SHORT.sub('', number)}]({entry.page}#{entry.anchor})"
-
-
-if __name__ == "__main__":
-    PAGE.write_text(page(), "utf-8")
+    return f"[{_SHORT.sub('', number)}]({relpath(entry.page, FOLDER)}#{entry.anchor})"

@@ -1,4 +1,4 @@
-"""Writes `docs/commands.md`, the reference of commands and attributes, from the tables that the commands read.
+"""Writes `docs/reference/commands.md`, the reference of commands and attributes, from the tables of the commands.
 
 Run `python docs/scripts/commands_page.py` after a change.
 """
@@ -18,7 +18,7 @@ from broker.commands.words import COMMANDS, DISPLAY_OPTIONS, NOUNS, OPTIONS, VER
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PAGE = Path(__file__).parents[1] / "commands.md"
+PAGE = Path(__file__).parents[1] / "reference" / "commands.md"
 
 INTRODUCTION = """\
 # Commands
@@ -37,8 +37,8 @@ manager creates when it is new. With `REPLACE` it alters an existing object so; 
 `ALTER` changes only what it is given; a change that open handles depend on needs `FORCE`, and makes those handles
 unusable (`MQRC_OBJECT_CHANGED`). A change of what an alias or a remote queue leads to is such a change. `DELETE` of a
 queue that holds messages needs `PURGE`. While handles are open or units of work unfinished, a queue can be neither
-deleted nor cleared, nor while messages of it are claimed or prepared ([Claims and prepared units](claims.md)): the
-reply names who has them. `CLEAR`, and `DELETE` with `PURGE` of more than 500 messages, remove the messages 500 at a
+deleted nor cleared, nor while messages of it are claimed or prepared ([Claims and prepared units](../rules/claims.md)):
+the reply names who has them. `CLEAR`, and `DELETE` with `PURGE` of more than 500 messages, remove the messages 500 at a
 time, so that other programs are served meanwhile; until that is done the queue cannot be opened
 (`MQRC_OBJECT_IN_USE`). The command is answered when all of it is on disk. What ends it before that, such as a crash or
 a full disk, leaves the rest of the messages on the queue.

@@ -1,4 +1,4 @@
-"""Writes the sample `broker.toml` and `docs/configuration.md`, the reference of the settings, from the settings.
+"""Writes the sample `broker.toml` and `docs/reference/configuration.md`, the reference of the settings.
 
 Run `python docs/scripts/configuration_page.py` after a change.
 """
@@ -12,7 +12,7 @@ from broker.config import SECTIONS, Setting, settings
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "broker.toml"
-PAGE = ROOT / "docs" / "configuration.md"
+PAGE = ROOT / "docs" / "reference" / "configuration.md"
 
 _SAMPLE_HEAD = """\
 # The configuration of EverMQ, complete: every key with its default. Start it with `evermq run --config broker.toml`.
@@ -45,8 +45,9 @@ _PAGE_TAIL = """
 - SIGHUP: nothing but a line in the log. The configuration is read at the start only: restart the daemon to change it.
 
 A handler that goes on although it was cancelled, or that blocks the event loop, keeps the daemon from ending in order.
-It is named in the log 5 seconds after `quiesce_timeout`, and the process ends without it, with exit code 20. What was
-acknowledged is on disk, as after a power failure; nonpersistent messages are gone, on queues with NPMCLASS(HIGH) too.
+It is named in the log 5 seconds after `quiesce_timeout`, and the process ends without it, with exit code 20.
+Acknowledged changes are on disk, as after a power failure; nonpersistent messages are gone, on queues with
+NPMCLASS(HIGH) too.
 
 A handler that blocks the event loop for 0.5 s is named in the log at any time: nobody is served meanwhile. Give
 blocking work to a thread (`anyio.to_thread.run_sync`), or run handlers in a process of their own.
@@ -64,7 +65,7 @@ def _sample_section(section: str) -> str:
 
 
 def page() -> str:
-    """The text of `docs/configuration.md`."""
+    """The text of `docs/reference/configuration.md`."""
     return _PAGE_HEAD + "".join(_page_section(section) for section in SECTIONS) + _PAGE_TAIL
 
 

@@ -1,4 +1,4 @@
-"""Writes `docs/evermq.md`, the reference of the command `evermq`: `python docs/scripts/evermq_page.py`."""
+"""Writes `docs/reference/evermq.md`, the reference of the command `evermq`: `python docs/scripts/evermq_page.py`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from broker.cli import COMMANDS
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-PAGE = Path(__file__).parents[1] / "evermq.md"
+PAGE = Path(__file__).parents[1] / "reference" / "evermq.md"
 
 _HEAD = """\
 # The command evermq
@@ -46,7 +46,7 @@ def _command(name: str, command: click.Command) -> str:
 
 
 def _parts(name: str, command: click.Command) -> str:
-    """What a group of commands has, a line each."""
+    """Return the parts of a group of commands, a line each."""
     if not isinstance(command, click.Group):
         return ""
     rows = ""

@@ -139,7 +139,7 @@ class Checkout:
 
     @property
     def name(self) -> str:
-        """What a table calls it: its folder, and its commit where git tells."""
+        """The name for tables: its folder, and its commit where git tells."""
         told = subprocess.run(
             ["git", "-C", str(self.path), "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
         )

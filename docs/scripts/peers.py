@@ -1,4 +1,4 @@
-"""What the harness of the peers found, as tables: its cells, the targets in them, and its counts of syncs.
+"""The results of the harness of the peers, as tables: its cells, the targets in them, and its counts of syncs.
 
 A cell of its JSON is a workload at a size on one system, with a dictionary of figures for each run. Runs during which
 others used the machine are left out of the medians where there are quiet ones, as the harness does it.
@@ -46,7 +46,7 @@ _NOISY: Final = 0.25
 
 
 class Target(NamedTuple):
-    """What is to be reached: `ours` against `theirs`, at most or at least so many times as much."""
+    """A target: `ours` against `theirs`, at most or at least so many times as much."""
 
     workload: str
     ours: str

@@ -27,7 +27,7 @@ _now = time.monotonic_ns
 
 
 class _Stamps:
-    """What ran, and who waits for it."""
+    """The stamps of tasks that ran, and who waits for them."""
 
     def __init__(self) -> None:
         self.made: list[tuple[bytes, int]] = []
@@ -40,7 +40,7 @@ class _Stamps:
             self._all.set()
 
     async def all(self, count: int) -> bytes:
-        """What was stamped since the last call, when that is `count` or more."""
+        """Return the stamps since the last call, when there are `count` or more."""
         self._wanted = count
         self._all = asyncio.Event()
         if len(self.made) < count:

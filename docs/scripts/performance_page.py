@@ -1,4 +1,4 @@
-"""Writes the figures of `docs/performance.md`, the page of the measurements.
+"""Writes the figures of `docs/explanation/performance.md`, the page of the measurements.
 
     python docs/scripts/performance_page.py --bench bench.json --peers peers.json --syncs syncs
 
@@ -20,7 +20,7 @@ from peers import comparison_rows, merged, sync_rows, target_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PAGE = Path(__file__).parents[1] / "performance.md"
+PAGE = Path(__file__).parents[1] / "explanation" / "performance.md"
 
 
 def replaced(page: str, name: str, text: str) -> str:
@@ -40,7 +40,7 @@ def markdown(rows: Sequence[Sequence[str]]) -> str:
 
 
 def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Write the figures of docs/performance.md.")
+    parser = argparse.ArgumentParser(description="Write the figures of docs/explanation/performance.md.")
     parser.add_argument("--bench", type=Path, metavar="FILE")
     parser.add_argument("--peers", type=Path, metavar="FILE", nargs="+", default=[])
     parser.add_argument("--syncs", type=Path, metavar="FILE")

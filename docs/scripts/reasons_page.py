@@ -1,9 +1,8 @@
-"""Writes `docs/reasons.md` and `docs/constants.md` from `broker.mqi`: `python docs/scripts/reasons_page.py`."""
+"""Makes the pages of reason codes and of constants from `broker.mqi`, for the site (`site_pages.py`)."""
 
 from __future__ import annotations
 
 from enum import Enum, Flag
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from broker import mqi
@@ -11,10 +10,6 @@ from broker.mqi import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-DOCS = Path(__file__).parents[1]
-REASONS = DOCS / "reasons.md"
-CONSTANTS = DOCS / "constants.md"
 
 _REASONS_HEAD = """\
 # Reason codes
@@ -38,13 +33,13 @@ has the same value. Where one line has several names, they are the same constant
 
 
 def reasons() -> str:
-    """The text of `docs/reasons.md`."""
+    """The page of reason codes."""
     rows = ((f"{value}", f"{value:#06x}", _names(names)) for value, names in _by_value(MQRC, "MQRC_").items())
     return _REASONS_HEAD + _table(("reason", "hexadecimal", "name"), rows)
 
 
 def constants() -> str:
-    """The text of `docs/constants.md`."""
+    """The page of constants."""
     everything = [getattr(mqi, name) for name in mqi.__all__]
     families = [each for each in everything if isinstance(each, type) and issubclass(each, Enum) and each is not MQRC]
     return _CONSTANTS_HEAD + "\n".join(map(_family, filter(_is_family, families)))
@@ -89,8 +84,3 @@ def _value(value: object, *, bits: bool) -> str:
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in (head, ("---",) * len(head), *rows))
-
-
-if __name__ == "__main__":
-    REASONS.write_text(reasons(), "utf-8")
-    CONSTANTS.write_text(constants(), "utf-8")

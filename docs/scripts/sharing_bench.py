@@ -1,4 +1,4 @@
-"""How fast members of a queue-sharing group put and get, beside a plain queue on the same database.
+"""Measure how fast members of a queue-sharing group put and get, beside a plain queue on the same database.
 
     python docs/scripts/sharing_bench.py postgresql://user@host/database [--members 1,2,3] [--depth 100000]
 
@@ -151,7 +151,7 @@ async def plain(number: int, arguments: argparse.Namespace, phases: Phases) -> N
 
 
 def process(kind: str, number: int, arguments: argparse.Namespace, barrier: Barrier, pipe: Any) -> None:
-    """What one process does."""
+    """Run one process."""
     told: dict[str, tuple[int, float, float]] = {}
     work = member if kind == "group" else plain
     uvloop.run(work(number, arguments, Phases(barrier, told)))
@@ -167,7 +167,7 @@ async def prepare(arguments: argparse.Namespace) -> None:
 
 
 async def fill(arguments: argparse.Namespace, kind: str) -> None:
-    """What lies on the queue before the run, when its depth is part of the question."""
+    """Fill the queue before the run, when its depth is part of the question."""
     if not arguments.depth:
         return
     if kind == "plain":

@@ -1,4 +1,4 @@
-"""What the data source `mq` is measured against: rows that are in memory already, and a sink that drops them.
+"""Sources for comparison with the data source `mq`: rows that are in memory already, and a sink that drops them.
 
 Spark's workers import this module: `spark_throughput.py` sees to that.
 """

@@ -4,7 +4,7 @@
 
 One Spark session, `local[2]`; for each figure a daemon of its own, in a process of its own, with its data in a
 temporary folder (`TMPDIR`). The figures take turns, in several rounds after one that warms Java up; what is told is the
-median of each. All rows are counted at the end of each. `--page` writes the table into `docs/performance.md`.
+median of each. All rows are counted at the end of each. `--page` writes it into `docs/explanation/performance.md`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """What is measured; `base` is the title of what it is a share of. `queued`: the rows are on the queue before;
+    """A measurement; `base` is the title of what it is a share of. `queued`: the rows are on the queue before;
     `consumes`: they are not afterwards. `settings` are those of the daemon.
     """
 
@@ -359,7 +359,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=3, metavar="N")
     parser.add_argument("--only", action="append", default=[], metavar="TEXT", help="figures with this in their title")
     parser.add_argument("--arrow-rows", type=int, default=10_000, metavar="N", help="maxRecordsPerBatch, as Spark's")
-    parser.add_argument("--page", action="store_true", help="write the table into docs/performance.md")
+    parser.add_argument("--page", action="store_true", help="write the table into docs/explanation/performance.md")
     return parser.parse_args()
 
 

@@ -1,4 +1,4 @@
-"""Draws the three tables of states as pictures, `docs/states/*.svg`: `python docs/scripts/states_page.py`.
+"""Draws the three tables of states as pictures, `docs/explanation/states/*.svg`: `python docs/scripts/states_page.py`.
 
 Where a state stands is said here, by column and row; everything else comes from the tables that the code goes by.
 """
@@ -20,7 +20,7 @@ from broker.wire.protocol import State
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-FOLDER = Path(__file__).parents[1] / "states"
+FOLDER = Path(__file__).parents[1] / "explanation" / "states"
 
 _WIDTH, _HEIGHT = 150, 40  # of a box
 _ACROSS, _DOWN = 300, 130  # from one box to the next
@@ -66,9 +66,9 @@ _LINE_STATES: Final = {"new": (0, 0), "offered": (1, 0), "open": (2, 0), "closed
 def pictures() -> dict[str, str]:
     """The name of each picture, and its text."""
     return {
-        "message.svg": _picture(_ENTRY, _of_entries()),
-        "unit-of-work.svg": _picture(_UNIT, _of_units()),
-        "line.svg": _picture(_LINE_STATES, _of_lines()),
+        "message.svg": picture(_ENTRY, _of_entries()),
+        "unit-of-work.svg": picture(_UNIT, _of_units()),
+        "line.svg": picture(_LINE_STATES, _of_lines()),
     }
 
 
@@ -94,7 +94,8 @@ def _of_lines() -> Steps:
     return steps
 
 
-def _picture(places: Mapping[str, tuple[int, int]], steps: Steps) -> str:
+def picture(places: Mapping[str, tuple[float, float]], steps: Steps) -> str:
+    """Boxes at these columns and rows, and an arrow for each step, as SVG."""
     middles = {
         name: Place(_MARGIN + _WIDTH / 2 + column * _ACROSS, _MARGIN + _HEIGHT / 2 + row * _DOWN)
         for name, (column, row) in places.items()
@@ -145,7 +146,7 @@ def _arrow(start: Place, end: Place, names: list[str], *, aside: float) -> str:
 
 
 def _edge(along: Place, shift: Place) -> float:
-    """How far it is to the edge of a box from beside its middle."""
+    """Return the distance to the edge of a box from beside its middle."""
     to_side = (copysign(_WIDTH / 2, along.x) - shift.x) / along.x if along.x else inf
     to_top = (copysign(_HEIGHT / 2, along.y) - shift.y) / along.y if along.y else inf
     return min(to_side, to_top)

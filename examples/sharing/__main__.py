@@ -88,7 +88,7 @@ async def is_empty(connection: Connection, name: str) -> bool:
 
 
 async def show(first: Member, second: Member) -> None:
-    """What a group does."""
+    """Show a group at work."""
     async with connect(second.url, appl_name="second") as there:
         print("1. A queue that both have: defined at one, known to the other.")
         async with connect(first.url, appl_name="first") as here:

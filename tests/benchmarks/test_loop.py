@@ -1,4 +1,4 @@
-"""The watch of the event loop says how long nobody was served."""
+"""The timer in the event loop says how long nobody was served."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MILLISECOND = 1_000_000
 async def test_the_longest_hold_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0]
     monkeypatch.setattr(loop, "now", lambda: clock[0])
-    watch = loop.LoopWatch()
+    watch = loop.HoldTimer()
     for moment in (31, 39, 40):  # The timer was due at 1, then at 32, then at 40.
         clock[0] = moment * MILLISECOND
         await _timers()

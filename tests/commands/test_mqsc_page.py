@@ -1,4 +1,4 @@
-"""`docs/commands.md` says what the tables say."""
+"""`docs/reference/commands.md` says what the tables say."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def play(manager: Manager, script: str, *, echo: bool = True) -> tuple[str, int]:
-    """What a session with this input prints, and its exit code."""
+    """Return the output of a session with this input, and its exit code."""
     session = Session("QM1", "0.1.0", echo=echo)
     output = session.header()
     for line in script.splitlines(keepends=True):

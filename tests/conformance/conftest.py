@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_told(item: pytest.Item) -> bool:
-    """Whether a test of a scenario is not one of a system with shared queues, for which the scenario is not meant."""
+    """True if a test of a scenario is not one of a system with shared queues, for which the scenario is not meant."""
     system = system_of(item)
     if system is None or system[1] not in SHARING:
         return True

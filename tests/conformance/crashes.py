@@ -30,7 +30,7 @@ class DurableSystem(System):
         return self._path / f"life {self._lives}"
 
     async def crash(self) -> None:
-        """What is on disk at this moment is all that the next queue manager has. All connections are gone.
+        """Crash: the next queue manager has what is on disk at this moment. All connections are gone.
 
         The files are copied while the queue manager runs; what its orderly end writes then goes to files that nobody
         reads again. (The index of the write-ahead log is shared memory: a crash leaves none.)

@@ -40,5 +40,5 @@ PRIVATE: Final = {
 
 
 def told_of_shared_queues(file: str, test: str) -> bool:
-    """Whether a text of this file (without its suffix) is one of those that are run on shared queues."""
+    """True if a text of this file (without its suffix) is one of those that are run on shared queues."""
     return file not in PRIVATE and test not in EXEMPT

@@ -1,4 +1,4 @@
-"""What scenarios expect of calls, in MQ's words."""
+"""Expectations of scenarios about calls, in MQ's words."""
 
 from __future__ import annotations
 

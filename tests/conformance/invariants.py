@@ -1,4 +1,4 @@
-"""What holds after every scenario, while its programs are still there: on private queues, and in a group."""
+"""Invariants after every scenario, while its programs are still there: on private queues, and in a group."""
 
 from __future__ import annotations
 

@@ -116,6 +116,6 @@ class KeptGroups:
 
 
 class Loan:
-    """What becomes of a scenario that has borrowed a group."""
+    """The outcome of a scenario that has borrowed a group."""
 
     failed = False

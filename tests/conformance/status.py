@@ -22,7 +22,7 @@ _FORM = struct.Struct(">24sI")
 
 
 class Status(NamedTuple):
-    """How far a group has come: StatusInfo."""
+    """The progress of a group: StatusInfo."""
 
     group_id: bytes
     number: int

@@ -115,7 +115,7 @@ class System:
         return self.manager.core.objects.queues[name].depth
 
     def held(self, name: str = "Q") -> int:
-        """How many messages of the queue are got and in no program's hands for good."""
+        """Return the number of messages of the queue that are got and in no program's hands for good."""
         return self.manager.core.objects.queues[name].uncommitted
 
     def check(self) -> None:
@@ -171,12 +171,12 @@ def check_queues(status: dict[str, Any], *, but: str = "") -> None:
 
 
 def columns(row: MessageRow) -> tuple[int, ...]:
-    """What a store must have of a message, but for its data."""
+    """Return the columns of a message that a store must have, but for its data."""
     return row.queue, row.rank, row.id, row.length, row.backout_count, row.hardened
 
 
 def kept(manager: QueueManager) -> list[tuple[int, ...]]:
-    """What the store must have of the messages of a queue manager at rest."""
+    """Return the rows of messages that the store must have for a queue manager at rest."""
     on_queues = [
         (queue.number, entry.row().rank, entry.id, entry.length, entry.backout_count, 0)
         for queue in manager.core.objects.queues.values()

@@ -81,7 +81,7 @@ class Door:
         self._queue = queue
 
     async def outcome(self, verb: str, first: Any, second: Any, options: Any) -> object:
-        """What a call comes to."""
+        """Return the outcome of a call."""
         port: Any = self._connection.port
         hobj = self._queue.hobj
         try:

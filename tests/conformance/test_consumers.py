@@ -1,4 +1,4 @@
-"""Consumers as programs have them: what is claimed is the reader's own until it is acknowledged (`docs/claims.md`)."""
+"""Consumers as programs have them: a claim is the reader's own until it is acknowledged (`docs/rules/claims.md`)."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class Event(NamedTuple):
 
 
 def event_of(message: Message) -> Event:
-    """What an event message says: a header of nine integers, then numbers and strings."""
+    """Unpack an event message: a header of nine integers, then numbers and strings."""
     kind, length, _, command, *_, reason, count = struct.unpack_from("<9i", message.data)
     assert (kind, length) == (7, 36)
     parameters: dict[int, int | str] = {}

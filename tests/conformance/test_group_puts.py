@@ -156,7 +156,7 @@ NEW, PREVIOUS = "new", "previous"
 
 
 class Row(NamedTuple):
-    """What is open before a put, its flags, and what the queue manager makes of it."""
+    """A row of the table: what is open before a put, its flags, and what the queue manager makes of it."""
 
     number: int
     opening: int  # flags of the put before, which leaves a group or logical message open; 0 for none

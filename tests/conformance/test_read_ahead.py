@@ -27,12 +27,12 @@ def bodies(count: int) -> list[bytes]:
 
 
 def held(system: System) -> int:
-    """How many messages of Q are got and in no program's hands for good."""
+    """Return the number of messages of Q that are got and in no program's hands for good."""
     return system.held()
 
 
 async def first(queue: Queue, count: int) -> list[bytes]:
-    """What the first steps of a loop give, which is then left."""
+    """Return what the first steps of a loop give; the loop is then left."""
     found = []
     async for message in queue:
         found.append(message.data)
@@ -42,7 +42,7 @@ async def first(queue: Queue, count: int) -> list[bytes]:
 
 
 async def left_on(queue: Queue) -> list[tuple[bytes, int]]:
-    """What is on the queue, with backout counts."""
+    """Return the messages on the queue, with backout counts."""
     found: list[tuple[bytes, int]] = []
     while True:
         try:

@@ -48,7 +48,7 @@ async def put_group(queue: Queue, count: int, *, commit: bool = True) -> bytes:
 
 
 async def times_out(system: System, queue: Queue, options: int, seconds: float) -> bool:
-    """Whether a get waits just so long in vain."""
+    """True if a get waits just so long in vain."""
     async with asyncio.TaskGroup() as tasks:
         getting = tasks.create_task(reason_of(take(queue, options, wait=seconds)))
         await system.waiting("Q", 1)

@@ -1,4 +1,4 @@
-"""Batches of a sink as programs have them: messages that appear together, once, or not at all (`docs/claims.md`)."""
+"""Batches of a sink as programs have them: messages appear together, once, or not at all (`docs/rules/claims.md`)."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Way(Protocol):
-    """How programs reach one queue manager."""
+    """A way in which programs reach one queue manager."""
 
     def connect(self, appl_name: str, user: str = "") -> AbstractAsyncContextManager[Connection]:
         """A new connection, with a line of its own if there are lines."""

@@ -1,4 +1,4 @@
-"""What a call costs, counted: the functions that it calls, and the bytes that it copies out of its argument."""
+"""Measure the cost of a call: the functions that it calls, and the bytes that it copies out of its argument."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Effort(NamedTuple):
 
     @classmethod
     def of(cls, call: Callable[[bytes], object], data: bytes) -> Self:
-        """What the call costs when it is given this data."""
+        """Return the cost of the call with this data."""
         counted, calls = _Counted(data), 0
 
         def count(*_: Any) -> None:
@@ -37,7 +37,7 @@ class Effort(NamedTuple):
         return cls(calls, counted.copied)
 
     def at_most(self, times: float, other: Self) -> bool:
-        """Whether it is no more than so many times the other, in both."""
+        """True if it is no more than so many times the other, in both."""
         return self.calls <= times * other.calls and self.copied <= times * other.copied
 
 

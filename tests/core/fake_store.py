@@ -1,4 +1,4 @@
-"""What a store keeps, said plainly: dictionaries of rows."""
+"""A store, said plainly: dictionaries of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a queue does with groups and segments, said plainly: one list that is walked from the front for every question.
+"""A queue with groups and segments, said plainly: one list that is walked from the front for every question.
 
 It has no indexes and no states kept up to date: what is complete, what comes next and what a handle may see is found by
 looking at all messages each time. A message is a number, given in the order of the puts.
@@ -68,7 +68,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Record:
-    """What a handle remembers of its last put, get or browse."""
+    """A handle's record of its last put, get or browse."""
 
     item: Item = UNGROUPED
     length: int = 0
@@ -136,7 +136,7 @@ class Access:
 
 
 class Wanted(NamedTuple):
-    """What a get asks for. Match options that are None are not given."""
+    """The fields of a get. Match options that are None are not given."""
 
     browse: str = ""  # first, next, again
     under_cursor: bool = False
@@ -162,7 +162,7 @@ class Got(NamedTuple):
 
 
 class Put(NamedTuple):
-    """Where a put went."""
+    """The place of a put."""
 
     item: Item
     reason: MQRC
@@ -208,7 +208,7 @@ class Model:
         return Put(item, reason)
 
     def unfit(self, before: Record, message: Message, *, in_unit: bool) -> MQRC:
-        """Why a message does not go on with what is open."""
+        """Return the reason why a message does not go on with what is open."""
         flags = message.flags
         if before.open_message:
             if not flags.segment or flags.grouped != before.open_group:
@@ -315,7 +315,7 @@ class Model:
         return not (wanted.all_segments or wanted.all_messages) or self.message_complete(access, message)
 
     def contradicts(self, wanted: Wanted, item: Item, *, group_too: bool) -> bool:
-        """Whether match options ask for another message than the one that comes next."""
+        """True if match options ask for another message than the one that comes next."""
         return (
             (group_too and wanted.group not in (None, item.group))
             or wanted.sequence not in (None, item.number)

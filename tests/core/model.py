@@ -1,4 +1,4 @@
-"""What a queue manager does with messages, said plainly: lists that are walked from the front.
+"""A queue manager with its messages, said plainly: lists that are walked from the front.
 
 It has no indexes, no lines of waiters and no table of states; it is slow and easy to believe. A message is a number,
 given in the order of the puts.
@@ -84,7 +84,7 @@ class ModelAccess:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a get looks for: an empty identifier is any."""
+    """The fields of a get: an empty identifier is any."""
 
     msg_id: str = ""
     correl_id: str = ""
@@ -188,7 +188,7 @@ class Model:
             self.end_waits(queue, MQRC.GET_INHIBITED)
 
     def restart(self) -> None:
-        """What was written is all there is, and nobody holds any of it."""
+        """Restart: what was written is all there is, and nobody holds any of it."""
         self.journal.clear()
         for queue in self.queues.values():
             queue.waits.clear()

@@ -25,7 +25,7 @@ def browse(access: Access, options: MQGMO = NEXT) -> str:
 
 
 def sweep(access: Access) -> str:
-    """What BROWSE_NEXT finds until there is no more."""
+    """Return what BROWSE_NEXT finds until there is no more."""
     found = ""
     while True:
         wait = access.wait(NEXT, wait_interval=-1)

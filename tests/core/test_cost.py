@@ -328,7 +328,7 @@ def test_a_put_to_a_full_queue_walks_only_what_is_overdue(world: World, depth: i
 
 
 def made(data: bytes, given: Mapping[str, Value]) -> tuple[bytes, int, MessageDescriptor]:
-    """What `Access.put` needs for a message with properties."""
+    """Return the arguments of `Access.put` for a message with properties."""
     md, body = with_properties(None, data, given)
     return body, 0, md
 

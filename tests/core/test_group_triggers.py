@@ -30,7 +30,7 @@ def shared(world: World, **attributes: int | str) -> SharedQueue:
 
 
 def triggered(world: World, queue: SharedQueue, arrival: Arrival, census: Census, tick: float = 0.0) -> int:
-    """How many trigger messages an arrival leads to."""
+    """Return the number of trigger messages that an arrival leads to."""
     group_triggers.arrived(world.manager.triggers, queue, arrival, census, tick)
     messages, world.manager.effects.triggered = world.manager.effects.triggered, []
     return len(messages)

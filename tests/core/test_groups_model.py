@@ -167,7 +167,7 @@ class Walk:
         assert actual == self.model.get(plain, wanted)
 
     def wanted(self, access: model.Access) -> Wanted:
-        """What a get may ask for."""
+        """Draw the fields of a get."""
         browse = self.one_of("", "", "first", "next", "next", "next", "again")
         ordered, complete = self.draw.random() < 0.6, self.seldom(4)
         if browse == "next" and access.order is not None and not self.seldom():
@@ -274,7 +274,7 @@ class Walk:
             self.waits.append(waiting)
 
     def serve(self) -> None:
-        """Those that waited were given what the model gives to the same gets now, one after the other."""
+        """Check that the gets that waited and were served got what the model gives to the same gets now, in turn."""
         self.world.perform()
         for waiting, message in self.served:
             expected = self.model.get(waiting.model, waiting.wanted)

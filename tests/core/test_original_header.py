@@ -55,7 +55,7 @@ def header(
 def taken(
     data: bytes, encoding: int = LITTLE, ccsid: int = UTF_8, **limits: int
 ) -> tuple[MessageDescriptor, bytes, bytes]:
-    """What stays of the data of a put, and its properties."""
+    """Return the rest of the data of a put, and its properties."""
     md = MessageDescriptor(format=FORMAT, encoding=encoding, coded_char_set_id=ccsid)
     given = {"length_max": len(data), "properties_max": -1, "own_ccsid": 819} | limits
     return take_properties(md, data, **given)

@@ -45,7 +45,7 @@ DEFINITIONS = {(each.space, each.name): each for each in OBJECTS}
 
 
 def found(name: str, q_mgr_name: str, default: str = "") -> Resolution:
-    """Where the names lead on QM1, whose DEFXMITQ is `default`."""
+    """Return the resolution of the names on QM1, whose DEFXMITQ is `default`."""
     return resolve(DEFINITIONS, create("QMGR", "QM1", NOW, DEFXMITQ=default), name, q_mgr_name)
 
 

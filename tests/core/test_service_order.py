@@ -120,7 +120,7 @@ class Walk:
         self.wait_count = 0
 
     def run(self) -> list[tuple[int, object]]:
-        """What came of it."""
+        """Take all steps, and return what came of them."""
         for _ in range(STEPS):
             self.step()
             self.world.perform()

@@ -41,7 +41,7 @@ class Bench:
         access.close()
 
     def written(self) -> int:
-        """How many trigger messages there are to get."""
+        """Return the number of trigger messages that can be got."""
         return self.initq.count_available(0)
 
     def taken(self) -> list[MQTM]:
@@ -50,7 +50,7 @@ class Bench:
 
 
 class Step(NamedTuple):
-    """What happens, and how many trigger messages of FIRST, EVERY and DEPTH(2) that brings."""
+    """A step, and the number of trigger messages of FIRST, EVERY and DEPTH(2) that it brings."""
 
     what: str
     first: int

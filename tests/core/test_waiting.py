@@ -17,7 +17,7 @@ def correl(name: str) -> MessageDescriptor:
 
 
 def got(*waits: Wait) -> list[str]:
-    """What each wait brought: the text of the message, the name of the reason, or "waits"."""
+    """Return what each wait brought: the text of the message, the name of the reason, or "waits"."""
     return [
         wait.message.data.decode() if wait.message else wait.ended.name if wait.ended else "waits" for wait in waits
     ]

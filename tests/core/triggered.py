@@ -1,4 +1,4 @@
-"""What the tests of triggering share: kinds of triggered queues, and what is done with them."""
+"""The common part of the tests of triggering: kinds of triggered queues, and what is done with them."""
 
 from __future__ import annotations
 

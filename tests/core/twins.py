@@ -23,7 +23,7 @@ SLOTS = ((0, "Q"), (0, "Q"), (0, "F"), (1, "Q"), (1, "F"))
 
 
 class Description(NamedTuple):
-    """What a program puts."""
+    """The descriptor of a put."""
 
     priority: int = 0
     persistent: bool = False

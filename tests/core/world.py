@@ -69,14 +69,14 @@ def fails(reason: MQRC) -> Iterator[None]:
 
 
 class Placed(NamedTuple):
-    """What a put did."""
+    """The result of a put."""
 
     entry: Entry
     reason: int
 
 
 class Message(NamedTuple):
-    """What a get brought. `data` is whole, however short the buffer; the engine cuts it."""
+    """The result of a get. `data` is whole, however short the buffer; the engine cuts it."""
 
     data: bytes
     reason: int
@@ -139,7 +139,7 @@ class World:
 
     @property
     def moment(self) -> Moment:
-        """What time it is."""
+        """The current time."""
         return Moment(self.now, self.tick)
 
     def pass_time(self, seconds: float) -> None:
@@ -289,7 +289,7 @@ class World:
             self._change(Define(queue.definition))
 
     def _put(self, unit: Unit, rows: Rows) -> None:
-        """What the queue manager itself puts is durable, and takes effect."""
+        """Write what the queue manager itself puts, and let it take effect."""
         self.write(rows)
         self.manager.settle(unit, committed=True, now=self.now)
 

@@ -1,4 +1,4 @@
-"""What may happen to files that lie there while no process runs: bits change, sectors go, people move things.
+"""Damage to files that lie there while no process runs: bits change, sectors go, people move things.
 
 Nothing of it is in the cache any more, and all of it is durable at once.
 """
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def copy_of(machine: Machine) -> dict[str, bytes]:
-    """What the medium has in each file."""
+    """Return what the medium has in each file."""
     return {name: bytes(inode.medium) for name, inode in (machine.names or {}).items()}
 
 

@@ -1,4 +1,4 @@
-"""What is to go wrong with a computer, and when. Steps are counted, so a schedule that is repeated fails again."""
+"""Faults of a computer, and when they strike. Steps are counted, so a schedule that is repeated fails again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Countdown:
     name: str | None = None
 
     def strikes(self, name: str) -> bool:
-        """Whether this call is one that fails."""
+        """True if this call is one that fails."""
         if self.after <= 0 or (self.name is not None and self.name != name):
             return False
         if self.after > 1:

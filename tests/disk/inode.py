@@ -44,7 +44,7 @@ class Inode:
 
     @property
     def settled(self) -> bool:
-        """Whether there is nothing to write back."""
+        """True if there is nothing to write back."""
         return not self.dirty and len(self.medium) == len(self.view)
 
     # Through the cache
@@ -73,7 +73,7 @@ class Inode:
             self.dirty.update(self.sectors(old, size - old))
 
     def read(self, offset: int, size: int, random: Random) -> bytes | None:
-        """What a read through the cache gives, short at the end; None when a sector cannot be read."""
+        """Return what a read through the cache gives, short at the end; None when a sector cannot be read."""
         size = max(0, min(size, len(self.view) - offset))
         if self.stale:
             seen = [sector for sector in self.sectors(offset, size) if sector in self.stale]
@@ -188,7 +188,7 @@ class Inode:
         self.view[offset : offset + len(data)] = self.medium[offset : offset + len(data)]
 
     def read_through(self, offset: int, size: int) -> bytes | None:
-        """What the medium has, short at the end; None when a sector cannot be read."""
+        """Return what the medium has, short at the end; None when a sector cannot be read."""
         if self.unreadable and not self.unreadable.isdisjoint(self.sectors(offset, size)):
             return None
         return bytes(self.medium[offset : offset + size])

@@ -55,7 +55,7 @@ class Machine:
         self._numbers = 0
 
     def start(self, *, direct: bool | None = None) -> SimulatedDisk:
-        """What a new process sees of the disk."""
+        """Return the disk as a new process sees it."""
         from tests.disk.simulated import SimulatedDisk
 
         process = SimulatedDisk(self, direct=self.direct if direct is None else direct)
@@ -64,7 +64,7 @@ class Machine:
 
     @property
     def boot(self) -> str:
-        """What identifies this start of the computer, or nothing."""
+        """The identifier of this start of the computer, or nothing."""
         return f"boot {self._boots}" if self.boot_known else ""
 
     # The ends
@@ -120,7 +120,7 @@ class Machine:
             self._write_back()
 
     def _is_last(self, what: str) -> bool:
-        """Whether the process ends at this step."""
+        """True if the process ends at this step."""
         faults = self.faults
         if faults.crash_in is not None:
             faults.crash_in -= 1
@@ -141,7 +141,7 @@ class Machine:
             inode.write_back(self.random)
 
     def sync_fails(self, name: str, inode: Inode | None) -> bool:
-        """Whether this sync, or direct write, is one that fails."""
+        """True if this sync, or direct write, is one that fails."""
         late = inode is not None and inode.error
         if inode is not None:
             inode.error = False
@@ -171,7 +171,7 @@ class Machine:
         self.free -= wanted
 
     def no_room_behind(self) -> bool:
-        """Whether the volume under the file system has no room for blocks that the file system has given away."""
+        """True if the volume under the file system has no room for blocks that the file system has given away."""
         thin = self.faults.thin and self.free is not None
         self.faults.struck += thin
         return thin

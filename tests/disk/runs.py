@@ -13,7 +13,7 @@ from tests.disk.schedules import Schedule, Violation, small
 
 
 class Result(NamedTuple):
-    """What schedules came to: figures, and what was found at which seed."""
+    """The result of schedules: figures, and what was found at which seed."""
 
     figures: Counter[str]
     found: list[tuple[int, str]]

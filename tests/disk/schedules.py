@@ -53,7 +53,7 @@ class _Over(Exception):
 
 
 class Setting(NamedTuple):
-    """What does not change within a schedule."""
+    """The constants of a schedule."""
 
     sector_bytes: int
     files: int
@@ -280,7 +280,7 @@ class Schedule:
         self.orderly = False
 
     def _may_be_too_full(self, error: StoreUnusableError) -> bool:
-        """Whether a start may want room: after a doubt, where the medium cannot be read past the cache or a write has
+        """True if a start may want room: after a doubt, where the medium cannot be read past the cache or a write has
         failed. A mere crash is no reason (invariant L12).
         """
         if not self._upgraded and "is of an older release, and cannot be upgraded" in str(error):
@@ -422,7 +422,7 @@ class Schedule:
     # Damage
 
     def _damage(self) -> None:
-        """What may happen to files at rest."""
+        """Damage files at rest, perhaps."""
         random, machine = self.random, self.machine
         self._floor = 0
         if not (self.setting.damage and self.exists and machine.names) or random.random() < 0.6:

@@ -1,4 +1,4 @@
-"""What one process sees of a computer's disk: the protocol `Disk`, each operation in steps at which it may end.
+"""A computer's disk as one process sees it: the protocol `Disk`, each operation in steps at which it may end.
 
 A read through the cache, a buffered write and a sync are those of a file that is written through the cache; the
 sectors of a direct write reach the medium, and no more than some of them if it fails or is cut. What stands here for
@@ -105,7 +105,7 @@ class SimulatedDisk:
 
     @property
     def made(self) -> bool:
-        """Whether `claim` has made the directory."""
+        """True if `claim` has made the directory."""
         return self._made
 
     def names(self) -> set[str]:
@@ -114,7 +114,7 @@ class SimulatedDisk:
         return set(self._names)
 
     def identity(self, name: str) -> Identity | None:
-        """Which file a name leads to, or None; "" is the directory itself."""
+        """Return the identity of the file that a name leads to, or None; "" is the directory itself."""
         if self.machine.names is None:
             return None
         if not name:
@@ -213,7 +213,7 @@ class SimulatedDisk:
             inode.drop(self.machine.random)
 
     def is_on_medium(self, name: str) -> bool:
-        """Whether the medium has all that the cache shows of a file; False also where the disk cannot tell."""
+        """True if the medium has all that the cache shows of a file; False also where the disk cannot tell."""
         self.step(f"compare {name}")
         inode = self.inode(name)
         self.sync_inode(name, inode)  # as a system does before it reads past the cache
@@ -232,11 +232,11 @@ class SimulatedDisk:
             raise
 
     def boot(self) -> str:
-        """What identifies this start of the system: "" when nobody can tell."""
+        """Return the identifier of this start of the system: "" when nobody can tell."""
         return self.machine.boot
 
     def warnings(self) -> list[str]:
-        """Why the file system of the directory cannot be trusted: it can."""
+        """Return no reason why the file system of the directory cannot be trusted: it can."""
         return []
 
     # The database, and what waits for the disk
@@ -249,7 +249,7 @@ class SimulatedDisk:
         return cast("sqlite3.Connection", connection)
 
     def start_worker(self) -> Worker:
-        """What does one piece of work after the other."""
+        """Start a worker that does one piece of work after the other."""
         return SimulatedWorker(self)
 
     async def start_database(self, name: str) -> DatabaseWorker:
@@ -276,7 +276,7 @@ class SimulatedDisk:
         self.step(f"wrote {name}+{offset}")
 
     def _room(self, name: str, inode: Inode, offset: int, size: int) -> int:
-        """How many of so many bytes find room."""
+        """Return how many of so many bytes find room."""
         try:
             self.machine.take_room(inode, max(offset + size, len(inode.view)), name)
         except OSError:
@@ -336,18 +336,18 @@ class SimulatedDisk:
         self.step(f"directly wrote {name}+{offset}")
 
     def read_cached(self, name: str, inode: Inode, offset: int, size: int) -> bytes:
-        """What the cache shows, and where it has nothing the medium; raises OSError."""
+        """Return what the cache shows, and where it has nothing the medium; raises OSError."""
         return self._read(name, inode.read(offset, size, self.machine.random))
 
     def read_through(self, name: str, inode: Inode, offset: int, size: int) -> bytes:
-        """What the medium has, after what is dirty was written there; raises OSError."""
+        """Return what the medium has, after what is dirty was written there; raises OSError."""
         if not inode.settled:
             with suppress(OSError):  # a direct read that cannot write back first reads what is there
                 self.sync_inode(name, inode)
         return self._read(name, inode.read_through(offset, size))
 
     def read_dropped(self, name: str, inode: Inode, offset: int, size: int) -> bytes:
-        """What the cache shows after it was written back, as far as that went well, and dropped; raises OSError."""
+        """Return what the cache shows after it was written back, if that went well, and dropped; raises OSError."""
         with suppress(OSError):
             self.sync_inode(name, inode)
         inode.drop(self.machine.random)

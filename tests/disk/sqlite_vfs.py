@@ -196,7 +196,7 @@ def same_randomness() -> None:
 
 
 class Cursor:
-    """What sqlite3 gives for a statement."""
+    """A cursor, as sqlite3 gives one for a statement."""
 
     def __init__(self, rows: list[Any], rowcount: int) -> None:
         self._rows = iter(rows)
@@ -254,12 +254,12 @@ class SimulatedConnection:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether a transaction is open."""
+        """True if a transaction is open."""
         return self._connection.in_transaction
 
     @property
     def total_changes(self) -> int:
-        """How many rows were changed since the connection was opened."""
+        """The number of rows that were changed since the connection was opened."""
         return self._connection.total_changes()
 
     def setconfig(self, op: int, enable: bool = True) -> None:  # as sqlite3 has it

@@ -38,7 +38,7 @@ def mixture(content: bytes, sector_bytes: int = 512) -> str:
 
 
 def on_the_medium(machine: Machine) -> bytes:
-    """What a new process reads past the cache."""
+    """Return what a new process reads past the cache."""
     return machine.start(direct=True).read("f")
 
 

@@ -1,4 +1,4 @@
-"""What a store must have: kept outside of it, in the plainest way, and never read from any of its files."""
+"""The truth about a store: kept outside of it, in the plainest way, and never read from any of its files."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class State:
         return State(messages, objects, max(self.high_water, rows.high_water), keys)
 
     def may_be(self, other: State) -> bool:
-        """Whether it is the other, but for keys whose time is over."""
+        """True if it is the other, but for keys whose time is over."""
         over = {name: row for name, row in other.keys.items() if row.until == SOON}
         return State(self.messages, self.objects, self.high_water, over | self.keys) == other
 
@@ -56,7 +56,7 @@ class State:
         return State(kept, self.objects, self.high_water, self.keys)
 
     def loaded(self) -> tuple[list[MessageRow], list[ObjectRow], int]:
-        """What a load gives."""
+        """Return what a load gives."""
         messages = [self.messages[id]._replace(data=None) for id in sorted(self.messages)]
         return messages, [self.objects[key] for key in sorted(self.objects)], self.high_water
 
@@ -210,7 +210,7 @@ class Traffic:
         return chosen
 
     def last_batch(self) -> Rows:
-        """What an orderly stop writes last: messages that are kept over that one stop."""
+        """Return the last batch of an orderly stop: messages that are kept over that one stop."""
         kept = [self._message(persistent=0) for _ in range(self._random.randrange(1, 4))]
         return Rows(inserts=kept, high_water=self._id)
 

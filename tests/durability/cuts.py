@@ -40,7 +40,7 @@ _SELDOM_WRITTEN: Final = ("lock", "ballast", "-shm")
 
 
 class Moment(Enum):
-    """When the power is cut."""
+    """The moment of a power cut."""
 
     LOAD = "at a random moment under load"
     CALL = "at a chosen system call under load"
@@ -50,7 +50,7 @@ class Moment(Enum):
 
 @dataclass
 class Cuts:
-    """How often the power was cut, and what the programs were told meanwhile."""
+    """The power cuts, and what the programs were told meanwhile."""
 
     seeds: list[int] = field(default_factory=list)
     moments: Counter[Moment] = field(default_factory=Counter)
@@ -125,7 +125,7 @@ class _Run:
         self._ledger.reconcile(await browsed(self._server.url))
 
     def ended(self) -> Cuts:
-        """What was done."""
+        """Return what was done."""
         self.cuts.connections = self._load.connections
         self.cuts.figures = self._ledger.figures
         return self.cuts
@@ -207,7 +207,7 @@ async def power_off(server: Daemon, disk: Image, random: Random | None = None) -
 
 
 async def first_of(one: Awaitable[str], other: Awaitable[None]) -> str:
-    """What `one` returns, or nothing if `other` ends first."""
+    """Return what `one` returns, or nothing if `other` ends first."""
     tasks = [asyncio.ensure_future(one), asyncio.ensure_future(other)]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -244,7 +244,7 @@ async def without_syncs(folder: Path, seed: int, cuts: int) -> Outcome:
 
 
 async def _complaint(server: Daemon, disk: Image, random: Random) -> str:
-    """What is complained of when the power is cut from this daemon; nothing if all is well."""
+    """Cut the power from this daemon; return a complaint, or nothing if all is well."""
     ledger = Ledger(HARDENED)
     load = Load(ledger, random)
     disk.sync()

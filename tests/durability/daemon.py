@@ -84,12 +84,12 @@ class Daemon:
 
     @property
     def running(self) -> bool:
-        """Whether a process runs that was started."""
+        """True if a process runs that was started."""
         return self._process is not None and self._process.returncode is None
 
     @property
     def failing(self) -> bool:
-        """Whether it ends, or has ended, because its store has failed, or it could not start."""
+        """True if it ends, or has ended, because its store has failed, or it could not start."""
         gone = self._follower is not None and self._follower.done()
         return gone or any("store failed" in line for line in self.log[self._first_line :])
 

@@ -121,8 +121,8 @@ def _damages(content: bytes, random: Random, places: int) -> Iterator[tuple[str,
 
 
 class _Found(NamedTuple):
-    """What a program finds in a store: messages by queue, key, priority and BackoutCount in their order, and what it is
-    told: that the start refuses, or which gets fail.
+    """The contents of a store as a program finds them: messages by queue, key, priority and BackoutCount in their
+    order, and what it is told: that the start refuses, or which gets fail.
     """
 
     messages: list[tuple[str, str, int, int]]
@@ -159,7 +159,9 @@ async def _browse(connection: Connection, name: str, found: _Found) -> None:
 
 
 def _verdict(found: _Found, truth: _Found, *, unvouched: bool) -> str:
-    """How this damage showed itself; nothing when it was silent. `unvouched`: the last record may be gone with it."""
+    """Return how this damage showed itself; nothing when it was silent. `unvouched`: the last record may be gone
+    too.
+    """
     if _REFUSED in found.told:
         return "were told at the start, which refused"
     if _STOPPED in found.told:

@@ -37,7 +37,7 @@ _NOTICED_SECONDS: Final = 60.0
 
 @dataclass
 class Faults:
-    """What failed, and how it ended."""
+    """The faults, and how each ended."""
 
     seeds: list[int] = field(default_factory=list)
     points: Counter[str] = field(default_factory=Counter)

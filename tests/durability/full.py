@@ -166,7 +166,7 @@ async def fill_up(program: Program) -> None:
 
 
 async def _expect_service(program: Program) -> None:
-    """What needs no room goes through on a full disk: a nonpersistent message, a backout, gets of both kinds."""
+    """Check what needs no room on a full disk: a nonpersistent message, a backout, gets of both kinds."""
     await _put_nonpersistent(program)
     unit = program.ledger.begin()
     for name in EXACT:

@@ -157,7 +157,7 @@ class FailingImage:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What lets an interposer have the device fail (`Interposer.fail_device_at`)."""
+        """The settings by which an interposer has the device fail (`Interposer.fail_device_at`)."""
         return {"INTERPOSER_DEVICE": str(self._file)}
 
     @contextmanager
@@ -301,7 +301,7 @@ def _directory(path: Path) -> Path:
 
 @contextmanager
 def _allowed() -> Iterator[None]:
-    """Where the system does not allow what root may do elsewhere, as in a container, this cannot be run."""
+    """Raise UnavailableError where the system does not allow what root may do elsewhere, as in a container."""
     try:
         yield
     except CommandError as error:
@@ -309,7 +309,7 @@ def _allowed() -> Iterator[None]:
 
 
 def _run(command: str, *arguments: str | Path) -> str:
-    """What an administrator's command prints. Raises CommandError; UnavailableError where it is not to be had."""
+    """Return what an administrator's command prints. Raises CommandError; UnavailableError where there is none."""
     if sys.platform != "linux":
         raise UnavailableError("there are no loop devices on this system")
     if os.geteuid():

@@ -48,7 +48,7 @@ class Injection(NamedTuple):
         return f"{self.error} from {self.calls}"
 
     def command(self, when: str) -> list[str]:
-        """How strace is told to do it; `when` as in its manual: "3" is the third call, "1+" every one."""
+        """Return the command line for strace; `when` as in its manual: "3" is the third call, "1+" every one."""
         return [
             _strace(), "-f", "-o", os.devnull, "-e", f"trace={self.calls}",
             "-e", f"inject={self.calls}:error={self.error}:when={when}",
@@ -185,7 +185,7 @@ async def synced(folder: Path) -> Outcome:
 
 
 def _writes_wait(pid: int) -> bool:
-    """Whether a write of the log returns only when the medium has it: the file is open so (O_DIRECT and O_DSYNC)."""
+    """True if a write of the log returns only when the medium has it: the file is open so (O_DIRECT and O_DSYNC)."""
     for link in Path(f"/proc/{pid}/fd").iterdir():
         if "/log." in os.readlink(link):
             (flags,) = re.findall(r"flags:\s+(\d+)", Path(f"/proc/{pid}/fdinfo/{link.name}").read_text("ascii"))

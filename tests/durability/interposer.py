@@ -1,4 +1,5 @@
-"""What stands between a daemon and its disk: a small library in C, preloaded, that counts the calls that change files.
+"""An interposer between a daemon and its disk: a small library in C, preloaded, that counts the calls that change
+files.
 
 It stops the daemon at the call that a test names, before it, after it or when a part of it is done, or lets that one
 call fail. Or it takes all syncs away, which shows what the checks find when nothing is durable. And it tells the daemon
@@ -93,7 +94,7 @@ class Interposer:
 
     @property
     def calls(self) -> int:
-        """How many calls there were so far."""
+        """The number of calls so far."""
         return int(_ORDERS.unpack_from(self._shared)[1])
 
     @property

@@ -30,7 +30,7 @@ _CHECKPOINT_SECONDS: Final = 3.0  # as long as one is waited for
 
 
 class Moment(Enum):
-    """When a daemon is killed."""
+    """The moment of a kill."""
 
     LOAD = "under load"
     DRAIN = "while the queues are drained"
@@ -43,7 +43,7 @@ _OFTEN: Final = {Moment.LOAD: 5, Moment.DRAIN: 2, Moment.CHECKPOINT: 2, Moment.S
 
 @dataclass
 class Kills:
-    """What was done to a daemon, and what the programs were told meanwhile."""
+    """The kills of a daemon, and what the programs were told meanwhile."""
 
     seeds: list[int] = field(default_factory=list)
     moments: Counter[Moment] = field(default_factory=Counter)
@@ -143,5 +143,5 @@ async def _carry_over(data: Path) -> bool:
 
 
 def _written(data: Path) -> dict[str, int]:
-    """When each database was written to last."""
+    """Return the time of the last write to each database."""
     return {file.name: os.stat(file).st_mtime_ns for file in data.glob("evermq-*.db")}

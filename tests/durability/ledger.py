@@ -52,7 +52,7 @@ class Unit:
 
 @dataclass(slots=True)
 class Figures:
-    """What passed through a ledger."""
+    """The figures of a ledger."""
 
     puts_acknowledged: int = 0
     gets_acknowledged: int = 0
@@ -66,7 +66,7 @@ class Figures:
     reconciliations: int = 0
 
     def outcomes(self) -> str:
-        """How the calls ended whose outcome the programs were not told."""
+        """Return in words how the calls ended whose outcome the programs were not told."""
         unknown = self.unknown_done + self.unknown_undone
         return f"of {unknown} calls of unknown outcome, {self.unknown_done} were done as a whole, the others not at all"
 
@@ -77,7 +77,7 @@ class Figures:
 
 
 class Ledger:
-    """What the programs of one data directory know. `hardened` names the queues with HARDENBO."""
+    """The knowledge of the programs of one data directory. `hardened` names the queues with HARDENBO."""
 
     def __init__(self, hardened: Collection[str] = (), *, counts: bool = True) -> None:
         self.figures = Figures()
@@ -207,7 +207,7 @@ class Ledger:
         return complaints
 
     def _verdicts(self, unit: Unit, where: Mapping[str, str], takers: Counter[str]) -> Iterable[bool]:
-        """What each message of a unit says of it: that it is done, that it is not, or nothing."""
+        """Yield what each message of a unit says of it: that it is done, or that it is not."""
         for key, queue in unit.puts.items():
             if key in where or key in self._seen:
                 yield True
@@ -254,7 +254,7 @@ class Ledger:
 
 
 def _out_of_order(queue: str, messages: Iterable[Found]) -> list[str]:
-    """What lies on a queue behind a later message of the same program, or behind one of lower priority."""
+    """Return the messages on a queue behind a later message of the same program, or behind one of lower priority."""
     complaints = []
     last: dict[str, tuple[int, int]] = {}
     lowest = 9

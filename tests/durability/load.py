@@ -93,7 +93,7 @@ class Load:
                 self.refusals += 1
 
     def wants_more(self) -> bool:
-        """Whether there is to be more on the queues, rather than less."""
+        """True if there is to be more on the queues, rather than less."""
         return self._random.random() * 2 * self.depth > len(self._ledger.there)
 
 

@@ -1,4 +1,4 @@
-"""How a scenario ended, in words for the report, and why one cannot be run here."""
+"""The outcome of a scenario, in words for the report, or why it cannot be run here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page `docs/durability.md`: what is promised, and how a run of this suite ended."""
+"""The page `docs/explanation/durability.md`: what is promised, and how a run of this suite ended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _HEAD: Final = """\
 # Durability
 
-What is promised, and how a run that tries to break it ended. This page is written by that run:
+The promises, and the outcome of a run that tries to break them. This page is written by that run:
 
 ```sh
 {command}
@@ -40,9 +40,9 @@ finds anything else fails, names the seed, and writes no page.
 
 The tests cite these as "invariant 1" and so on.
 
-1. **What was acknowledged survives.** When a put or a get outside syncpoint, or a commit, of persistent messages has
+1. **Acknowledged changes survive.** When a put or a get outside syncpoint, or a commit, of persistent messages has
    returned, its outcome is on the disk (synced, not only written) and survives `kill -9` and a power failure at any
-   instant. What was not acknowledged is wholly there or wholly absent.
+   instant. A change that was not acknowledged is wholly there or wholly absent.
 2. **A message is committed to one getter.** A backout returns it to its own place on the queue and raises BackoutCount;
    on a queue with HARDENBO, so does a crash while the message is in a program's hands.
 3. **A unit of work is all or nothing**, over all its queues, over a crash, on a full disk.
@@ -59,8 +59,8 @@ The tests cite these as "invariant 1" and so on.
   queue manager then answers nothing, breaks all connections with MQRC_CONNECTION_BROKEN (2009), and `evermq run` ends
   with exit code 20 and a line that names the error. The next start believes no cache: it reads what the disk has,
   writes that anew, and then goes on.
-- What is **damaged at rest** is told: by the start, which then refuses, or by the get of the message, which stays where
-  it is. It is not handed out, and nothing is left out without a word.
+- Data **damaged at rest** is reported: by the start, which then refuses, or by the get of the message, which stays
+  where it is. It is not handed out, and nothing is left out without a word.
 
 Not promised:
 
@@ -76,7 +76,7 @@ Not promised:
 
 ## The rules of the journal
 
-What the code keeps to so that this holds; it cites them as "journal rule 5". They stand in full, for whoever changes
+The code keeps these so that this holds; it cites them as "journal rule 5". They stand in full, for whoever changes
 the journal, at the head of `broker/engine/journal.py`.
 
 ### Journal rule 1: durable, then visible
@@ -134,7 +134,7 @@ broke after that was on the disk; if its answer is known not to have arrived, th
 
 ### Journal rule 12: a cancelled call decides nothing
 
-What was handed to the journal is written and settled, whoever waits for it or no longer does.
+A unit that was handed to the journal is written and settled, whoever waits for it or no longer does.
 
 ### Journal rule 13: what is damaged is told
 
@@ -152,7 +152,7 @@ number up to which the log is obsolete.
 
 @dataclass
 class Results:
-    """What a run has to report."""
+    """The results of a run."""
 
     command: str
     kills: Kills
@@ -193,7 +193,7 @@ def _killed(kills: Kills) -> str:
 
 
 def _passed(figures: Figures, end: str) -> dict[str, int]:
-    """What passed between programs and daemons that ended by a kill, or a power cut."""
+    """The calls that passed between programs and daemons that ended by a kill, or a power cut."""
     return {
         "puts acknowledged": figures.puts_acknowledged,
         "gets acknowledged": figures.gets_acknowledged,
@@ -216,7 +216,7 @@ def _cut(cuts: Cuts) -> str:
         "daemon is killed, the file system mounted again, which replays its journal, and a daemon started. The moment\n"
         "is a random one, or a system call that changes a file, before it, after it, or when a part of a write is\n"
         "done. The load is that of the kills; log files of 256 KiB to 16 MiB; the system has started anew, or so it\n"
-        "tells the daemon, three times in four. What the device itself has in a cache is not cut.\n\n"
+        "tells the daemon, three times in four. A cache of the device itself is not cut.\n\n"
         "The control is a daemon that syncs nothing: below, among the faults.\n\n"
     )
     if not cuts.seeds:

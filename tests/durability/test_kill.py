@@ -77,7 +77,7 @@ async def test_twenty_thousand_acknowledged_lines_survive_the_daemon(tmp_path: P
 
 
 async def numbers_on(queue: Queue) -> list[tuple[int, int]]:
-    """What is on a queue: numbers and backout counts."""
+    """Return the messages on a queue: numbers and backout counts."""
     found = []
     step = MQGMO.BROWSE_FIRST
     with suppress(MQError):

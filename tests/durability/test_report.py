@@ -33,7 +33,7 @@ def test_a_page_tells_what_was_run_how_it_ended_and_what_could_not_be_run() -> N
 
 
 def test_the_page_that_was_written_last_promises_what_the_next_one_will() -> None:
-    written = (Path(__file__).parents[2] / "docs" / "durability.md").read_text("utf-8")
+    written = (Path(__file__).parents[2] / "docs" / "explanation" / "durability.md").read_text("utf-8")
     next_one = page(Results("", Kills([1], Counter(), 0, Figures())), datetime(2026, 11, 21, tzinfo=UTC), 0)
     promised, same = (
         text[text.index("## What is promised") : text.index("## Killed under load")] for text in (written, next_one)

@@ -31,7 +31,7 @@ _LENGTH: Final = 3_000
 
 
 class _Killed(NamedTuple):
-    """What a daemon that was killed has left in `data`: what was on the queues before its last unit of work and after
+    """The remains of a daemon that was killed, in `data`: what was on the queues before its last unit of work and after
     it; the manifest as it was before; and where the unit's record begins and ends in the first file of the log.
     """
 
@@ -100,7 +100,7 @@ def _tails(record: bytes, random: Random, cuts: int) -> Iterator[bytes]:
 
 
 async def _found(data: Path) -> dict[str, list[str]]:
-    """What a queue manager that is opened on these files has on its queues."""
+    """Return what a queue manager that is opened on these files has on its queues."""
     async with (
         QueueManager.open(store=log_store(data)) as manager,
         manager.connect() as connection,

@@ -124,7 +124,7 @@ async def _put(server: Daemon, ledger: Ledger, name: str, messages: int) -> None
 
 
 async def _ended(server: Daemon) -> bool:
-    """Whether the daemon ends by itself within a few seconds, as journal rule 7 has it."""
+    """True if the daemon ends by itself within a few seconds, as journal rule 7 has it."""
     try:
         async with asyncio.timeout(_NOTICED_SECONDS):
             code = await server.ended()

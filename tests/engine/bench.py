@@ -37,12 +37,12 @@ class Bench:
 
     @property
     def waiting(self) -> int:
-        """How many gets wait on Q."""
+        """The number of gets that wait on Q."""
         return self.manager.core.objects.queues["Q"].waiters.count
 
     @property
     def transactions(self) -> int:
-        """How many batches the store took."""
+        """The number of batches that the store took."""
         return len(self.store.written)
 
     async def until(self, condition: Callable[[], bool]) -> None:

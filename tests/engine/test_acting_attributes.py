@@ -103,7 +103,7 @@ async def properties(bench: Bench) -> object:
 
 
 async def read_ahead(bench: Bench) -> object:
-    """How many messages are left on the queues when a loop in a unit of work has been given half of them."""
+    """Return the number of messages left on the queues when a loop in a unit of work has been given half of them."""
     queue = await bench.queue()
     await queue.put_many([b"A"] * 8)
     async with bench.connection.unit_of_work():
@@ -133,14 +133,14 @@ async def shared(bench: Bench) -> object:
 
 
 async def survives(bench: Bench) -> object:
-    """Whether a dynamic queue outlives the handle that created it."""
+    """Return True if a dynamic queue outlives the handle that created it."""
     assert bench.created is not None
     await bench.created.close()
     return bench.name in bench.manager.core.objects.queues
 
 
 async def started(bench: Bench) -> object:
-    """What a monitor is handed after a message of priority 3, and after another one ten seconds later."""
+    """Return what a monitor is handed after a message of priority 3, and after another one ten seconds later."""
     found = []
     for _ in range(2):
         await bench.connection.put1(bench.name, b"A", MessageDescriptor(priority=3))
@@ -153,7 +153,7 @@ async def started(bench: Bench) -> object:
 
 
 async def landed(bench: Bench) -> object:
-    """Where a message put under the name comes, and what is there then."""
+    """Return where a message put under the name comes, and what is there then."""
     reason = await bench.reason(bench.connection.put1(bench.name, b"A", MessageDescriptor(msg_id=b"M" * 24)))
     names = "Q", "R", "X", "Y"
     return reason, {name: [data[:104] for data in await bench.drain(name)] for name in names}

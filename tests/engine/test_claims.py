@@ -1,4 +1,4 @@
-"""Claims: what a consumer is given, when it is durable, and who sees what of it meanwhile (`docs/claims.md`)."""
+"""Claims: what a consumer is given, when it is durable, and who sees what of it meanwhile (`docs/rules/claims.md`)."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ async def codes(connection: Connection, text: str) -> list[str]:
 
 
 async def turns_of(awaited: asyncio.Future[Any]) -> int:
-    """How many turns the event loop makes until it is there."""
+    """Return the number of turns that the event loop makes until it is there."""
     turns = 0
     while not awaited.done():
         turns += 1

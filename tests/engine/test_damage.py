@@ -550,7 +550,7 @@ async def test_explain_names_the_first_of_them_and_counts_the_others() -> None:
 
 
 async def all_of(seed: int, way: str) -> tuple[list[object], list[int]]:
-    """What a program is given of a queue with damage, in its order, and the numbers of what stays."""
+    """Return what a program is given of a queue with damage, in its order, and the numbers of what stays."""
     chance = random.Random(seed)
     count = chance.randrange(1, 60)
     damaged = [number for number in range(count) if chance.random() < 0.2]

@@ -36,7 +36,7 @@ def started(store: MemoryStore | FaultStore, *, day: int = 0, defaults: str | No
 
 
 async def shown(connection: Connection, command: str) -> dict[str, dict[str, int | str | bool]]:
-    """What DISPLAY shows, by name of the object."""
+    """Return what DISPLAY shows, by name of the object."""
     (reply,) = await connection.mqsc(command)
     assert reply.ok, reply.text
     return {str(next(iter(each.values()))): each for each in reply.attributes}

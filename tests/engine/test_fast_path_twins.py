@@ -1,8 +1,8 @@
 """Short cuts come to what the long way comes to: the same random calls with and without them, what is seen compared.
 
-The short cuts are the template of a repeated put, the request remembered for a repeated get, runs of puts and gets in
-batches, and the handing over of a message to a get that waits for it. Without them each call goes through all checks,
-and every message through its queue and the journal.
+The short cuts are the template of a repeated put, the way that is known of a repeated MQPUT1, the request remembered
+for a repeated get, runs of puts and gets in batches, and the handing over of a message to a get that waits for it.
+Without them each call goes through all checks, and every message through its queue and the journal.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import pytest
 
 from broker import Message, MQError, PutResult, QueueManager
 from broker.core.calls import batches, getting, handoff, placing
+from broker.core.names.objects import Objects
 from broker.mqi import (
     MQGMO,
     MQMF,
@@ -49,11 +50,13 @@ DEFINE QLOCAL(REPLIES) MSGDLVSQ(FIFO)
 DEFINE QLOCAL(FIRST) TRIGGER TRIGTYPE(FIRST) PROCESS(P)
 DEFINE QLOCAL(XMIT) USAGE(XMITQ) MAXDEPTH(20)
 DEFINE QREMOTE(REMOTE) RNAME(THERE) RQMNAME(QM2) XMITQ(XMIT)
+DEFINE QLOCAL(ONCE) DEFPSIST(YES)
 ALTER QMGR MAXUMSGS(15)
 """
 SERVED = ("PERSISTENT", "FIFO", "TRIGGERED", "ALIAS", "REPLIES")
 """The queues that the programs put on and get from; on the others they only put."""
 NAMES = (*SERVED, "FIRST", "REMOTE")
+PUT_ONCE = (*NAMES, "ONCE")
 LOCAL = ("PERSISTENT", "FIFO", "TRIGGERED", "REPLIES", "FIRST", "XMIT")
 ALTERATIONS = (
     "ALTER QLOCAL(PERSISTENT) MAXDEPTH(5)",
@@ -67,6 +70,10 @@ ALTERATIONS = (
     "ALTER QALIAS(ALIAS) TARGET(TRIGGERED)",
     "ALTER QALIAS(ALIAS) TARGET(FIFO)",
     "CLEAR QLOCAL(REPLIES)",
+    "DELETE QLOCAL(ONCE) PURGE",
+    "DEFINE QLOCAL(ONCE) DEFPRTY(3)",
+    "DEFINE QALIAS(ONCE) TARGET(PERSISTENT)",
+    "DELETE QALIAS(ONCE)",
 )
 WAIT_IN_UNIT = MQGMO.WAIT | MQGMO.SYNCPOINT
 WAIT_TO_BROWSE = MQGMO.WAIT | MQGMO.BROWSE_NEXT
@@ -100,7 +107,7 @@ TERMS: tuple[Terms, ...] = ({"delay": 1.5}, {"delay": 0.004}, {"key": "a"}, {"ke
 
 
 def descriptors() -> list[MessageDescriptor | None]:
-    """What programs put with. They use the same objects again and again, and change them in between."""
+    """Return the descriptors of puts. Programs use the same objects again and again, and change them in between."""
     return [
         None,
         None,
@@ -116,7 +123,7 @@ def descriptors() -> list[MessageDescriptor | None]:
 
 
 class Habit(NamedTuple):
-    """What a program does for a while: which of its queues it uses, and with which structures."""
+    """The habit of a program for a while: which of its queues it uses, and with which structures."""
 
     queue: int
     md: MessageDescriptor | None
@@ -192,6 +199,9 @@ class Programs:
             if self._random.random() < 0.05:
                 terms = self._random.choice(TERMS)
                 return queue.put(self._data(), habit.md, habit.pmo, **terms)
+            if self._random.random() < 0.2:
+                name = self._random.choice((PUT_ONCE[habit.queue], "ONCE"))
+                return self._connections[program].put1(name, self._data(), habit.md, habit.pmo)
             again = self._random.choice((1, 1, 4))
             if self._random.random() < 0.5:
                 return queue.put_many([self._data() for _ in range(2 * again)], habit.md, habit.pmo)
@@ -267,7 +277,7 @@ class Programs:
                 return error.reason
 
     async def _look(self, *, whole: bool) -> None:
-        """What everybody can see now: who has stopped waiting, how the queues stand, and all that is on them."""
+        """Note what everybody can see now: who has stopped waiting, how the queues stand, and all that is on them."""
         for number, task in [each for each in self._waiting if each[1].done()]:
             self.seen.append(
                 (number, "cancelled" if task.cancelled() else self._told(task.exception() or task.result()))
@@ -343,7 +353,7 @@ def _raised(outcome: PutResult | BaseException) -> PutResult:
 
 
 async def seen(seed: int) -> list[object]:
-    """What the programs of a seed see."""
+    """Return what the programs of a seed see."""
     clock = VirtualClock()
     opened = QueueManager.open(name="QM1", defaults="mq", store=MemoryStore(), clock=clock)
     opened.random_bits = lambda bits: 0  # identifiers stand in the data of transmitted messages
@@ -356,6 +366,7 @@ async def seen(seed: int) -> list[object]:
 def take_the_long_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Switch all short cuts off."""
     monkeypatch.setattr(placing, "template_of", lambda *_: None)
+    monkeypatch.setattr(Objects, "known_route", lambda *_: None)
     monkeypatch.setattr(getting, "remembered", lambda *_: None)
     monkeypatch.setattr(batches, "put_run", lambda *_: [])
     monkeypatch.setattr(batches, "get_run", lambda *_: ([], None))
@@ -396,11 +407,12 @@ async def test_the_short_cuts_are_taken(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(place, name, counting)
 
     counted(placing, "template_of", bool)
+    counted(Objects, "known_route", bool)
     counted(getting, "remembered", bool)
     counted(batches, "put_run", bool)
     counted(batches, "get_run", lambda outcome: bool(outcome[0]))  # type: ignore[index]
     counted(handoff, "awaited", bool)
     for seed in range(30):
         await seen(seed)
-    assert len(taken) == 5
+    assert len(taken) == 6
     assert min(taken.values()) > 20, taken

@@ -494,7 +494,7 @@ async def test_jobs_that_wait_end_with_the_queue_manager() -> None:
 
 
 async def works(bench: Bench) -> None:
-    """Whether others can look and change."""
+    """Check that others can look and change."""
     other = Program(bench)
     assert await other.asking(Answered()) == 1
     assert await other.changing("others") == 0

@@ -77,7 +77,7 @@ async def loaded(md: MessageDescriptor) -> AsyncIterator[Loaded]:
 
 @pytest.fixture
 def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many messages had been judged for views at each turn of the event loop."""
+    """Return a list of the messages that had been judged for views at each turn of the event loop."""
     counts = [0]
     admits = Shelf.admits
 

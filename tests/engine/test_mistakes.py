@@ -43,7 +43,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
 
 
 async def works(bench: Bench) -> None:
-    """Whether the connection of the bench, and another, can do all that waits its turn."""
+    """Check that the connection of the bench, and another, can do all that waits its turn."""
     async with bench.manager.connect() as other:
         assert [reply.ok for reply in await other.mqsc("ALTER QLOCAL(Q) DESCR('still here')")] == [True]
     await bench.queue.put(b"in a unit", options=MQPMO.SYNCPOINT)

@@ -1,4 +1,4 @@
-"""Prepared units: staged durably, published exactly once, and unseen before (`docs/claims.md`)."""
+"""Prepared units: staged durably, published exactly once, and unseen before (`docs/rules/claims.md`)."""
 
 from __future__ import annotations
 

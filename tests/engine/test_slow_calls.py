@@ -44,7 +44,7 @@ def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def there(bench: Bench) -> bool:
-    """Whether the dynamic queue is there."""
+    """True if the dynamic queue is there."""
     return "D" in bench.manager.core.objects.queues
 
 

@@ -68,14 +68,14 @@ async def turns(count: int) -> None:
 
 @dataclass(eq=False)
 class Work:
-    """What is or was in one unit of work: the messages got, and those put."""
+    """The messages got, and those put, in one unit of work."""
 
     got: list[bytes] = field(default_factory=list)
     put: list[bytes] = field(default_factory=list)
 
 
 class Account:
-    """What programs put and were given. Messages are told apart by their data."""
+    """The account of what programs put and were given. Messages are told apart by their data."""
 
     def __init__(self) -> None:
         self.there: list[bytes] = []  # on a queue before, or put and acknowledged
@@ -167,7 +167,7 @@ class Program:
 
 
 async def found_on(system: System, *names: str, backouts_max: int | None = 1) -> list[bytes]:
-    """What is on these queues, got by a program in the queue manager's process; waits for what is on its way."""
+    """Get the messages on these queues by a program in the queue manager's process; wait for what is on its way."""
     queues = [system.manager.core.objects.queues[name] for name in names]
     await system.until(lambda: not any(queue.uncommitted for queue in queues))
     found = []

@@ -75,10 +75,10 @@ asyncio.run(main())
 """
 
 FRAGMENTS: Final = [
-    Fragment("groups", IN_A_MANAGER, "0 0\n"),
-    Fragment("handlers", IN_A_MANAGER, "0 1\n"),
-    Fragment("periodic", IN_A_TEST, "288 1\n"),
-    Fragment("workers", BESIDE_A_DAEMON, "0\n"),
+    Fragment("how-to/groups", IN_A_MANAGER, "0 0\n"),
+    Fragment("rules/handlers", IN_A_MANAGER, "0 1\n"),
+    Fragment("how-to/periodic", IN_A_TEST, "288 1\n"),
+    Fragment("how-to/workers", BESIDE_A_DAEMON, "0\n"),
 ]
 
 

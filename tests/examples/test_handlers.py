@@ -50,7 +50,11 @@ def test_the_tasks_that_came_from_celery_run(shell: Shell) -> None:
     assert sorted(said) == ["ann is reminded", "sent to ann: welcome"]
 
 
-PAGE = [block for block in blocks((ROOT / "docs" / "web.md").read_text("utf-8")) if block.purpose.startswith("title=")]
+PAGE = [
+    block
+    for block in blocks((ROOT / "docs" / "how-to" / "web.md").read_text("utf-8"))
+    if block.purpose.startswith("title=")
+]
 """The files of the page about web servers."""
 
 

@@ -1,4 +1,4 @@
-"""The programs in docs/*.md that stand there whole print what their page shows."""
+"""The programs in docs/ that stand there whole print what their page shows."""
 
 from __future__ import annotations
 
@@ -14,18 +14,23 @@ from tests.examples.test_readme import Newcomer, blocks
 if TYPE_CHECKING:
     from tests.examples.processes import Shell
 
-FIRST: Final = ("index", "retries", "tracing")
+FIRST: Final = ("index", "how-to/retries", "how-to/tracing")
 """Pages that begin with a program, and what it prints."""
 
-WHOLE: Final = {"asyncio": 4, "properties": 2, "testing": 4, "waiting": 1}
+WHOLE: Final = {"how-to/asyncio": 4, "how-to/properties": 2, "how-to/testing": 4, "how-to/waiting": 1}
 """Pages whose blocks are all programs, so many, each with what it prints."""
 
-ELSEWHERE: Final = {"tutorial", "web", "spark", "pipeline-archive"}
-"""Pages whose programs tests of their own run: `test_tutorial.py`, `test_handlers.py`, `tests/spark/test_pages.py`."""
+ELSEWHERE: Final = {"tutorial/tour", "tutorial/order-service", "how-to/web", "how-to/spark", "how-to/pipelines"}
+"""Pages whose programs tests of their own run: `test_readme.py`, `test_tutorial.py`, `test_handlers.py`, and
+`tests/spark/test_pages.py`.
+"""
 
 
 def test_every_program_of_a_page_is_run() -> None:
-    pages = {page.stem: blocks(page.read_text("utf-8")) for page in (ROOT / "docs").glob("*.md")}
+    pages = {
+        page.relative_to(ROOT / "docs").with_suffix("").as_posix(): blocks(page.read_text("utf-8"))
+        for page in (ROOT / "docs").rglob("*.md")
+    }
     programs = {name: sum(block.language == "python" for block in page) for name, page in pages.items()}
     run = {**dict.fromkeys([*FIRST, *(each.page for each in FRAGMENTS)], 1), **WHOLE}
     assert {name: count for name, count in programs.items() if count and name not in ELSEWHERE} == run

@@ -1,4 +1,4 @@
-"""The README is true: every block of it is run here, in its order, and what it shows is what comes out.
+"""The README and the tour are true: every block of them is run here, in its order, and prints what they show.
 
 A block names its language, and after it what it is for: one with `title="NAME"` is saved under that name and not run,
 `text` is what the block before it prints, `text daemon` and `text worker` what these print meanwhile. `...` stands for
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from tests.examples.processes import Daemon, Shell
 
 README = (ROOT / "README.md").read_text("utf-8")
+TOUR = (ROOT / "docs" / "tutorial" / "tour.md").read_text("utf-8")
+PIPELINES = (ROOT / "docs" / "how-to" / "pipelines.md").read_text("utf-8")
 ADDRESS = "127.0.0.1:1414"
 SET_UP = "python3 -m venv .venv && .venv/bin/pip install -q . && "
 
@@ -94,7 +96,7 @@ class Newcomer:
 
 
 def shows(shown: str, said: str) -> bool:
-    """Whether the README shows what was said, `...` standing for anything."""
+    """True if the README shows what was said, `...` standing for anything."""
     return re.fullmatch(".*".join(map(re.escape, shown.split("..."))), said, re.DOTALL) is not None
 
 
@@ -108,20 +110,21 @@ def section(title: str) -> str:
 def test_the_tour_shows_what_happens(shell: Shell) -> None:
     with ExitStack() as stack:
         newcomer = Newcomer(shell, stack)
-        for block in blocks(section("Five minutes")):
+        for block in blocks(TOUR):
             newcomer.follow(block)
 
 
-def test_the_first_lines_show_what_happens(shell: Shell) -> None:
+@pytest.mark.parametrize("title", ["An app", "The MQI in fifteen lines"])
+def test_the_first_lines_show_what_happens(shell: Shell, title: str) -> None:
     with ExitStack() as stack:
         newcomer = Newcomer(shell, stack)
-        for block in blocks(section("Fifteen lines")):
+        for block in blocks(section(title)):
             newcomer.follow(block)
 
 
 def test_the_first_lines_print_no_warning(shell: Shell) -> None:
     """Nor anything else on standard error: Python prints warnings there where nobody has set up logging."""
-    (shell.folder / "program.py").write_text(blocks(section("Fifteen lines"))[0].text, "utf-8")
+    (shell.folder / "program.py").write_text(blocks(section("The MQI in fifteen lines"))[0].text, "utf-8")
     said = shell.run("python program.py 2>&1 >/dev/null")
     assert [
         line for line in said.splitlines() if not line.startswith("file system path=")
@@ -129,7 +132,7 @@ def test_the_first_lines_print_no_warning(shell: Shell) -> None:
 
 
 def test_the_first_lines_are_as_many_as_their_title_says() -> None:
-    program = blocks(section("Fifteen lines"))[0].text
+    program = blocks(section("The MQI in fifteen lines"))[0].text
     assert len([line for line in program.splitlines() if line]) <= 15
 
 
@@ -159,12 +162,13 @@ def print(*words):
 
 
 def ended(shell: Shell, program: str, *, killed: bool) -> str:
-    """What is on the queues of a program of the README that kept its data, after its end. Killed: when it has said the
-    last word.
+    """Return what is on the queues of a program of the README that kept its data, after its end. Killed: when it has
+    said the last word.
     """
     text = EMBEDDED.sub('QueueManager.open(name="QM1", data="kept")', program)
     if killed:
-        said = blocks(README)[[block.text for block in blocks(README)].index(program) + 1].text
+        shown = [block.text for block in blocks(README + TOUR)]
+        said = shown[shown.index(program) + 1]
         text = KILLED.format(last=said.splitlines()[-1]) + text
     (shell.folder / "program.py").write_text(text, "utf-8")
     (shell.folder / "depths.py").write_text(DEPTHS, "utf-8")
@@ -173,7 +177,7 @@ def ended(shell: Shell, program: str, *, killed: bool) -> str:
 
 
 def test_with_data_the_programs_keep_their_messages(shell: Shell) -> None:
-    programs = [block.text for block in blocks(section("Five minutes")) if EMBEDDED.search(block.text)]
+    programs = [block.text for block in blocks(TOUR) if EMBEDDED.search(block.text)]
     found = []
     for program in programs:
         kept = ended(shell, program, killed=False)
@@ -183,15 +187,16 @@ def test_with_data_the_programs_keep_their_messages(shell: Shell) -> None:
 
 
 def test_the_first_lines_lose_nothing_when_they_are_killed_in_their_unit_of_work(shell: Shell) -> None:
-    program = blocks(section("Fifteen lines"))[0].text
+    program = blocks(section("The MQI in fifteen lines"))[0].text
     assert ended(shell, program, killed=False) == "ORDERS 0\n"
     assert ended(shell, program, killed=True) == "ORDERS 1\n"
 
 
 def test_every_block_is_run_here() -> None:
-    sections = ("Fifteen lines", "Two commands", "A data pipeline", "Five minutes")
+    sections = ("An app", "The MQI in fifteen lines", "Two commands")
     assert blocks(README) == [block for title in sections for block in blocks(section(title))]
     assert README.count("```") == 2 * len(blocks(README))
+    assert TOUR.count("```") == 2 * len(blocks(TOUR))
 
 
 def test_the_first_command_ends_in_a_demonstration_that_accounts_for_every_line(shell: Shell) -> None:
@@ -212,7 +217,7 @@ def test_the_second_command_is_what_must_pass_before_a_change_lands() -> None:
 @pytest.mark.spark
 @pytest.mark.timeout(300)
 def test_the_pipeline_ends_in_a_page_with_the_figures_of_the_demonstration(shell: Shell) -> None:
-    command = blocks(section("A data pipeline"))[0].text
+    command = blocks(PIPELINES)[0].text
     steps = command.partition("&&\n")[2]  # what sets up is not run again
     assert steps.startswith("evermq demo --keep ")
     said = shell.run(steps)
@@ -236,6 +241,11 @@ def test_the_first_command_sets_up_what_it_needs(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("\nevery line is accounted for\n")
+
+
+def test_the_readme_is_read_in_three_minutes() -> None:
+    assert len(README.split()) <= 700
+    assert len(re.findall(r"\]\(", README)) == 6
 
 
 def test_every_link_leads_somewhere() -> None:

@@ -89,7 +89,7 @@ def put_to_the_end(shell: Shell) -> list[str]:
 
 
 def the_group(shell: Shell) -> list[str]:
-    """What a browse in logical order shows, which must be one whole group."""
+    """Return what a browse in logical order shows, which must be one whole group."""
     return shell.run("evermq browse LINES --logical").splitlines()
 
 

@@ -1,4 +1,4 @@
-"""`docs/tutorial.md` is true: who follows it block by block sees what it shows."""
+"""`docs/tutorial/order-service.md` is true: who follows it block by block sees what it shows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.examples.test_readme import Newcomer, blocks
 if TYPE_CHECKING:
     from tests.examples.processes import Shell
 
-TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text("utf-8")
+TUTORIAL = (ROOT / "docs" / "tutorial" / "order-service.md").read_text("utf-8")
 
 
 def test_the_tutorial_shows_what_happens(shell: Shell) -> None:

@@ -76,7 +76,7 @@ class Shop:
         await self._exit.__aexit__(kind, error, trace)
 
     def source(self) -> WaySource:
-        """What another app has for a source."""
+        """Return a source for another app."""
         return WaySource(self.way, self.clock, embedded=self._way == "embedded")
 
     @asynccontextmanager
@@ -96,7 +96,7 @@ class Shop:
         return [attributes for reply in replies for attributes in reply.attributes]
 
     async def depth(self, q_name: str) -> int:
-        """How many messages are on a queue, whatever their state."""
+        """Return the number of messages on a queue, whatever their state."""
         [queue] = await self.mqsc(f"DISPLAY QLOCAL('{q_name}') CURDEPTH")
         return int(queue["CURDEPTH"])
 
@@ -107,7 +107,7 @@ class Shop:
 
 
 class Seen(list[Any]):
-    """What handlers have seen, in their order."""
+    """The things that handlers have seen, in their order."""
 
     def __init__(self) -> None:
         super().__init__()

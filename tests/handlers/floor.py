@@ -27,7 +27,7 @@ _GONE: Final = (Became.GONE, Became.DEAD)
 
 
 class Chances(NamedTuple):
-    """How likely each outcome is, against each other, and in each round that a worker or the queue manager goes."""
+    """The chances of each outcome, against each other, and in each round that a worker or the queue manager goes."""
 
     outcomes: tuple[int, ...] = (70, 15, 5, 5, 5)
     worker: float = 0.0
@@ -97,7 +97,7 @@ class Floor:
         return figures
 
     def check(self) -> None:
-        """What holds at any time that nothing is on its way."""
+        """Check what holds at any time that nothing is on its way."""
         manager = self._harness.manager
         assert len(self.queue.shelf.available) <= self.queue.pending_starts, "a message has no start"
         for _, _, counts in manager.core.deliveries.counts():
@@ -128,7 +128,7 @@ class Floor:
                 self.left[key].append(body)
 
     async def _dead(self) -> set[str]:
-        """What is on the dead-letter queue, all of it once."""
+        """Return what is on the dead-letter queue, all of it once."""
         async with self._harness.manager.connect("test") as connection, connection.open("DEAD", MQOO.BROWSE) as queue:
             dead = [each.data[172:].decode() async for each in queue.messages(options=MQGMO.BROWSE_NEXT)]
         assert len(dead) == len(set(dead))
@@ -217,7 +217,7 @@ class Floor:
         station.handled[each.id] = body
 
     def _ends(self, station: Station) -> list[Settlement]:
-        """How some of what it handles ends."""
+        """Draw the ends of some of what it handles."""
         settlements = []
         for number in station.handled:
             if self._random.random() < 0.7:

@@ -51,7 +51,7 @@ class WorkerProcess:
         self.until(lambda: self.seen().count(words) >= times, f"{times} x {words!r}")
 
     def seen(self) -> list[str]:
-        """What handlers have noted, a line each."""
+        """Return the notes of handlers, a line each."""
         file = self.folder / "seen.txt"
         return file.read_text("utf-8").splitlines() if file.exists() else []
 

@@ -24,7 +24,7 @@ HANDLED: dict[int, list[str]] = {}
 
 
 class Broken(Exception):
-    """What handlers of these tests raise."""
+    """The exception of handlers in these tests."""
 
 
 @shop.handler("ORDERS", retry=Retry(3, backoff=(60, 600)))
@@ -64,7 +64,7 @@ async def oversleep(seconds: str, attempt: Attempt) -> None:
 
 @pytest.fixture
 def handled() -> list[str]:
-    """What was handled, with the attempts."""
+    """Return the list of what was handled, with the attempts."""
     HANDLED.clear()
     return HANDLED.setdefault(threading.get_ident(), [])
 
@@ -152,7 +152,7 @@ async def test_what_is_on_a_queue_is_decoded(handled: list[str]) -> None:
 
 
 async def trace(seed: int, count: int) -> list[Event]:
-    """What happens to so many orders, of which each tenth fails."""
+    """Return what happens to so many orders, of which each tenth fails."""
     async with shop.test(seed) as t:
         with t.failures():
             for number in range(count):

@@ -23,7 +23,7 @@ def declared(function: Callable[..., Any], **options: Any) -> None:
 
 
 def refused(function: Callable[..., Any], **options: Any) -> str:
-    """What is said of a function that is no handler; it begins with the place."""
+    """Return the text about a function that is no handler; it begins with the place."""
     with pytest.raises(TypeError) as raised:
         declared(function, **options)
     text = str(raised.value)

@@ -155,7 +155,7 @@ async def test_h8_1_each_type_goes_there_and_back(way: str) -> None:
 
 
 async def read(annotation: Any, data: bytes | str, md: MessageDescriptor | None = None, **properties: Any) -> Any:
-    """What a handler with this annotation is given, of a message that some program has put."""
+    """Return what a handler with this annotation is given, of a message that some program has put."""
     async with QueueManager.open(name="QM1") as manager, manager.connect() as connection:
         await connection.mqsc("DEFINE QLOCAL(Q)", check=True)
         async with connection.open("Q", MQOO.OUTPUT | MQOO.INPUT_SHARED) as queue:

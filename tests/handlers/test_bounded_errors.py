@@ -39,7 +39,7 @@ ERRORS: dict[str, Callable[[], BaseException]] = {
 
 
 def check_log(caplog: pytest.LogCaptureFixture, said: str) -> None:
-    """What was logged of it is there, and short, whoever formats it."""
+    """Check that what was logged of it is there, and short, whoever formats it."""
     formatter = logging.Formatter("%(levelname)s %(message)s")
     written = [formatter.format(each) for each in caplog.records]
     assert any(said in each for each in written)

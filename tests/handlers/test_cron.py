@@ -26,7 +26,7 @@ def instants(cron: Cron, begin: datetime, end: datetime) -> list[float]:
 
 
 def shown(expression: str, tz: str, begin: str, end: str) -> list[str]:
-    """What the clock of the zone shows at each instant from the beginning of a day to that of another."""
+    """Return what the clock of the zone shows at each instant from the beginning of a day to that of another."""
     zone = ZoneInfo(tz)
     days = [datetime.fromisoformat(day).replace(tzinfo=zone) for day in (begin, end)]
     return [f"{datetime.fromtimestamp(each, zone):%m-%d %H:%M %z}" for each in instants(Cron(expression, tz), *days)]

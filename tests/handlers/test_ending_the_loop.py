@@ -110,7 +110,7 @@ CAUGHT = {"exit": "SystemExit", "interrupt": "KeyboardInterrupt", "str": "Wrong"
 
 
 def ends(source: str, way: str, kind: str, loop: str) -> tuple[int, list[str]]:
-    """How often the program was started until it ended by itself, and what it said."""
+    """Return how often the program was started until it ended by itself, and what it said."""
     for starts in range(1, LIMIT + 3):
         words = [sys.executable, "-c", PROGRAM, source, way, kind, loop, "puts" if starts == 1 else ""]
         done = subprocess.run(words, capture_output=True, text=True, timeout=60, env=environment())

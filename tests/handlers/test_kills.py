@@ -121,7 +121,7 @@ async def test_a_kill_at_each_write_leaves_the_message_in_one_place(outcome: Out
 
 
 async def until_held(store: FaultStore, clock: VirtualClock, outcome: Outcome) -> bool:
-    """Whether it comes to its end before the write that is held; else the queue manager is killed there."""
+    """Return True if it comes to its end before the write that is held; else the queue manager is killed there."""
     work = asyncio.ensure_future(handled(store, clock, outcome))
     held = asyncio.ensure_future(store.wait_held())
     await asyncio.wait([work, held], return_when=asyncio.FIRST_COMPLETED)

@@ -9,18 +9,19 @@ from collections.abc import Iterator
 
 import pytest
 
-from triggers.loop_watch import LoopWatch, where
+from tests.handlers.apps import Seen, Shop
+from triggers.loop_watch import HandlerWatch, where
 
 HANDLERS: dict[asyncio.Task[object], str] = {}
 
 
 @pytest.fixture
-async def watch() -> Iterator[LoopWatch]:  # type: ignore[misc]
+async def watch() -> Iterator[HandlerWatch]:  # type: ignore[misc]
     """A watch that knows its handlers by `HANDLERS`."""
     HANDLERS.clear()
-    watch = LoopWatch(HANDLERS.get)
+    watch = HandlerWatch(HANDLERS.get)
     yield watch
-    watch.end()
+    watch.stop()
 
 
 def hold(seconds: float) -> None:
@@ -28,7 +29,7 @@ def hold(seconds: float) -> None:
     time.sleep(seconds)
 
 
-async def run(watch: LoopWatch, name: str, seconds: float) -> None:
+async def run(watch: HandlerWatch, name: str, seconds: float) -> None:
     """A handler of this name that holds the loop for so long."""
 
     async def handler() -> None:
@@ -42,7 +43,7 @@ async def run(watch: LoopWatch, name: str, seconds: float) -> None:
 
 
 async def test_h13_4_a_handler_that_holds_the_loop_is_named_with_the_line(
-    watch: LoopWatch, caplog: pytest.LogCaptureFixture
+    watch: HandlerWatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     await run(watch, "shop:ship", 0.5)
     (record,) = caplog.records
@@ -51,7 +52,23 @@ async def test_h13_4_a_handler_that_holds_the_loop_is_named_with_the_line(
     assert record.getMessage().partition(" in ")[2].startswith("hold;")
 
 
-async def test_each_handler_is_named_once_a_minute(watch: LoopWatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_handler_of_an_app_that_holds_the_loop_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    async with Shop() as shop:
+        seen = Seen()
+
+        @shop.app.handler("Q")
+        async def handle(body: str) -> None:
+            hold(0.5)
+            seen.add(body)
+
+        async with shop.running():
+            await shop.app.put("Q", "a")
+            await seen.so_many(1)
+    (record,) = (each for each in caplog.records if each.name == "triggers.loop_watch")
+    assert "<locals>.handle held_s=" in record.getMessage()
+
+
+async def test_each_handler_is_named_once_a_minute(watch: HandlerWatch, caplog: pytest.LogCaptureFixture) -> None:
     for name in ("shop:ship", "shop:ship", "shop:bill"):
         await run(watch, name, 0.3)
     assert [record.args[0] for record in caplog.records if isinstance(record.args, tuple)] == ["shop:ship", "shop:bill"]
@@ -60,14 +77,14 @@ async def test_each_handler_is_named_once_a_minute(watch: LoopWatch, caplog: pyt
     assert len(caplog.records) == 3
 
 
-async def test_what_is_no_handler_is_not_named(watch: LoopWatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_is_no_handler_is_not_named(watch: HandlerWatch, caplog: pytest.LogCaptureFixture) -> None:
     watch.began()
     hold(0.3)
     watch.ended()
     assert caplog.records == []
 
 
-async def test_steps_that_are_short_are_not_named(watch: LoopWatch, caplog: pytest.LogCaptureFixture) -> None:
+async def test_steps_that_are_short_are_not_named(watch: HandlerWatch, caplog: pytest.LogCaptureFixture) -> None:
     async def handler() -> None:
         for _ in range(15):
             hold(0.02)
@@ -81,22 +98,22 @@ async def test_steps_that_are_short_are_not_named(watch: LoopWatch, caplog: pyte
     assert caplog.records == []
 
 
-async def test_nothing_is_watched_while_no_handler_runs(watch: LoopWatch) -> None:
+async def test_nothing_is_watched_while_no_handler_runs(watch: HandlerWatch) -> None:
     await run(watch, "shop:ship", 0)
-    watch._come_round()
+    watch._come_round(threading.Event())
     assert not watch._watched.is_set()
     watch.began()
     assert watch._watched.is_set()
 
 
 async def test_its_thread_ends_with_it() -> None:
-    watch = LoopWatch(HANDLERS.get)
+    watch = HandlerWatch(HANDLERS.get)
     watch.began()
-    assert "loop watch" in {thread.name for thread in threading.enumerate()}
-    watch.end()
-    assert "loop watch" not in {thread.name for thread in threading.enumerate()}
+    assert "event loop watch" in {thread.name for thread in threading.enumerate()}
+    watch.stop()
+    assert "event loop watch" not in {thread.name for thread in threading.enumerate()}
     watch.began()
-    assert watch._beat is None
+    assert "event loop watch" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_a_frame_that_is_gone() -> None:

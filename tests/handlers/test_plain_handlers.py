@@ -29,7 +29,7 @@ async def shop(request: pytest.FixtureRequest) -> AsyncIterator[Shop]:
 
 
 async def bodies(shop: Shop, q_name: str = "OUT") -> list[bytes]:
-    """What is on a queue, and is not any more."""
+    """Return the messages that were on a queue."""
     async with shop.connection.open(q_name, MQOO.INPUT_SHARED) as queue:
         return [message.data async for message in queue.messages(options=MQGMO.NO_SYNCPOINT)]
 

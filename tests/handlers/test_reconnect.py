@@ -83,6 +83,15 @@ async def test_a_handle_is_open_again_when_the_line_is() -> None:
         assert await reason_of(queue.put("closed")) == MQRC.HOBJ_ERROR
 
 
+async def test_a_connection_that_is_broken_off_while_its_line_is_down_goes_on_when_it_is_there() -> None:
+    async with lasting() as it, it.connection.open("T", BOTH) as queue:
+        await it.cut()
+        it.connection.port.break_()
+        await it.back()
+        await queue.put("again")
+        assert (await queue.get()).data == b"again"
+
+
 async def test_calls_that_wait_for_the_line_are_made_in_their_order() -> None:
     async with lasting() as it, it.connection.open("T", BOTH) as queue:
         await it.cut()

@@ -27,7 +27,9 @@ FLAT = 1.1
 
 
 async def calls(step: Callable[[], Awaitable[None]]) -> int:
-    """How many functions a step calls: the fewest of several runs, for the first leave things for later ones."""
+    """Return the number of functions that a step calls: the fewest of several runs, as the first leave things for
+    others.
+    """
     fewest = sys.maxsize
     for _ in range(5):
         count = 0

@@ -17,7 +17,7 @@ from tests.hostile.families import FAMILIES, LARGER
 from tests.hostile.verdict import judged
 
 if TYPE_CHECKING:
-    from broker.benchmarks.scene import Attack
+    from tests.hostile.scene import Attack
 
 
 async def _row(attack: Attack) -> list[str]:

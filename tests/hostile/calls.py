@@ -8,19 +8,21 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from broker.benchmarks.hostile import TARGET, TARGET_DEFINITIONS, UNREAD_BROWSES, browse_unread, queues
-from broker.benchmarks.rawline import HUNG_UP, getting, packed, putting, waiting
-from broker.benchmarks.scene import Attack
 from broker.interface.port import PUT_MANY_MAX
-from broker.mqi import MQGMO, MQOO, MessageDescriptor
+from broker.mqi import MQFMT, MQGMO, MQOO, MessageDescriptor
 from broker.wire import Verb
+from tests.hostile.rawline import HUNG_UP, getting, packed, putting, waiting
+from tests.hostile.scene import TARGET, TARGET_DEFINITIONS, Attack, queues
 
 if TYPE_CHECKING:
-    from broker.benchmarks.rawline import RawLine
-    from broker.benchmarks.scene import Scene
+    from tests.hostile.rawline import RawLine
+    from tests.hostile.scene import Scene
 
 _LENGTH: Final = Struct(">I")
 _DESCRIPTOR_BYTES: Final = 60_000
+_LARGE: Final = 4_000_000
+"""Bytes of a large message, a little less than MAXMSGL is by default."""
+
 _UNFINISHED_BYTES: Final = 50 * 1024 * 1024
 
 
@@ -96,10 +98,33 @@ async def small_browses(scene: Scene, count: int) -> None:
         await scene.heeded()
 
 
+async def unread_browses(scene: Scene, count: int) -> None:
+    """Browse a message of 4 MB but for its last byte, again and again, and read none of the answers."""
+    await browse_unread(scene, count, None, getting(MQGMO.BROWSE_FIRST | MQGMO.ACCEPT_TRUNCATED_MSG), _LARGE - 1)
+
+
+async def browse_unread(scene: Scene, count: int, *items: object) -> None:
+    """Make gets with these items on a queue with one large message, and read none of the answers."""
+    await scene.fill(TARGET, [b"a" * _LARGE], MessageDescriptor(format=MQFMT.STRING))
+    async with scene.line() as line:
+        handle = await line.open(TARGET, MQOO.BROWSE)
+        await scene.begin()
+        await line.pour([b"".join(line.frame(Verb.GET, handle, *items) for _ in range(count))])
+        await scene.heeded()
+
+
 _CONVERTED: Final = (
     packed(MessageDescriptor(coded_char_set_id=819)),
     getting(MQGMO.BROWSE_FIRST | MQGMO.CONVERT),
     None,
+)
+
+UNREAD_BROWSES: Final = Attack(
+    name="unread",
+    title="{count} browses of 4 MB not read",
+    run=unread_browses,
+    count=200,
+    definitions=TARGET_DEFINITIONS,
 )
 
 UNFINISHED: Final = Attack(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from broker.benchmarks.hostile import queues
 from tests.hostile import calls, handlers, lines, messages, scripts, walks
+from tests.hostile.scene import queues
 
 FAMILIES: Final = {
     "scripts": scripts.ATTACKS,

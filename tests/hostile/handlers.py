@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from broker import MQError, connect
-from broker.benchmarks.scene import Attack, UnansweredError
 from broker.mqi import MQOO
+from tests.hostile.scene import Attack, UnansweredError
 from triggers import process
 
 if TYPE_CHECKING:
     from broker import Connection
-    from broker.benchmarks.scene import Scene
+    from tests.hostile.scene import Scene
     from triggers import TriggerMessage
 
 _STARTED: Final = "STARTED"
@@ -25,7 +25,7 @@ _START_SECONDS: Final = 20.0
 
 
 class NotAnException(BaseException):
-    """What `except Exception` lets pass."""
+    """An exception that `except Exception` lets pass."""
 
 
 _KINDS: Final[dict[str, type[BaseException]]] = {

@@ -10,17 +10,16 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import msgpack
 
-from broker.benchmarks.hostile import TARGET, TARGET_DEFINITIONS
-from broker.benchmarks.rawline import HUNG_UP, getting, packed, putting, waiting
-from broker.benchmarks.scene import Attack, UnansweredError
 from broker.mqi import MQGMO, MQOO, MQPER, MQPMO, MessageDescriptor
 from broker.wire import Verb
+from tests.hostile.rawline import HUNG_UP, getting, packed, putting, waiting
+from tests.hostile.scene import TARGET, TARGET_DEFINITIONS, Attack, UnansweredError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from broker.benchmarks.rawline import RawLine
-    from broker.benchmarks.scene import Scene
+    from tests.hostile.rawline import RawLine
+    from tests.hostile.scene import Scene
 
 _LENGTH: Final = Struct(">I")
 _ANSWER_SECONDS: Final = 15.0

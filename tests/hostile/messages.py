@@ -5,26 +5,30 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from broker.benchmarks.hostile import (
-    GETTERS_BY_GROUP,
-    HEADER_CHAIN,
-    TARGET,
-    TARGET_DEFINITIONS,
-    getters_wait_in_vain,
-)
-from broker.benchmarks.rawline import packed, putting, waiting
-from broker.benchmarks.scene import Attack
 from broker.interface.properties import with_properties
-from broker.mqi import MQMO, MQOO, MessageDescriptor
+from broker.mqi import MQFMT, MQGMO, MQMO, MQOO, MessageDescriptor
+from broker.mqi.rfh2 import FORMAT, MQRFH2
 from broker.wire import Verb
+from tests.hostile.rawline import getting, packed, putting, waiting
+from tests.hostile.scene import TARGET, TARGET_DEFINITIONS, Attack
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
-    from broker.benchmarks.rawline import RawLine
-    from broker.benchmarks.scene import Scene
+    from tests.hostile.rawline import RawLine
+    from tests.hostile.scene import Scene
 
 _LEGAL_BYTES: Final = 100 * 1024 * 1024
+
+
+async def header_chain(scene: Scene, count: int) -> None:
+    """Put a message that is all headers, and get it."""
+    data = MQRFH2(format=FORMAT).to_bytes() * (count - 1) + MQRFH2(format=MQFMT.STRING).to_bytes()
+    async with scene.line() as line:
+        handle = await line.open(TARGET, MQOO.INPUT_SHARED | MQOO.OUTPUT)
+        await scene.begin()
+        await line.call(Verb.PUT, handle, packed(MessageDescriptor(format=FORMAT)), putting(), data)
+        await line.call(Verb.GET, handle, None, getting(MQGMO.NO_WAIT), None)
 
 
 async def selectors(scene: Scene, count: int) -> None:
@@ -40,6 +44,25 @@ async def selectors(scene: Scene, count: int) -> None:
         puts = [line.frame(Verb.PUT, target, packed(md), putting(), data) for _ in range(3)]
         await line.write(b"".join(puts))
         await line.final(line.calls)
+
+
+async def getters_wait_in_vain(
+    scene: Scene, count: int, gets: Callable[[RawLine, int], Awaitable[Iterable[bytes]]]
+) -> None:
+    """Have many gets wait, and put messages that none of them waits for."""
+    async with scene.line() as line:
+        await line.write(b"".join(await gets(line, count)))
+        target = await line.open(TARGET, MQOO.OUTPUT)
+        await scene.begin()
+        puts = [line.frame(Verb.PUT, target, None, putting(), b"for nobody") for _ in range(500)]
+        await line.write(b"".join(puts))
+        await line.final(line.calls)
+
+
+async def by_group(line: RawLine, count: int) -> Iterable[bytes]:
+    handle = await line.open(TARGET)
+    groups = (MessageDescriptor(group_id=number.to_bytes(24, "big")) for number in range(1, count + 1))
+    return (line.frame(Verb.GET, handle, *waiting(group, MQMO.MATCH_GROUP_ID), None) for group in groups)
 
 
 async def by_token(line: RawLine, count: int) -> Iterable[bytes]:
@@ -73,11 +96,27 @@ async def legal(scene: Scene, count: int) -> None:
         assert len((await queue.get()).data) == _LEGAL_BYTES
 
 
+HEADER_CHAIN: Final = Attack(
+    name="headers",
+    title="a message of {count} MQRFH2",
+    run=header_chain,
+    count=40_000,
+    definitions=TARGET_DEFINITIONS,
+)
+
 SELECTORS: Final = Attack(
     name="selectors",
     title="3 puts of 1,000 properties beside {count} selectors",
     run=selectors,
     count=100,
+    definitions=TARGET_DEFINITIONS,
+)
+
+GETTERS_BY_GROUP: Final = Attack(
+    name="getters",
+    title="500 puts beside {count} gets by GroupId",
+    run=partial(getters_wait_in_vain, gets=by_group),
+    count=10_000,
     definitions=TARGET_DEFINITIONS,
 )
 

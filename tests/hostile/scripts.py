@@ -4,18 +4,32 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.benchmarks.hostile import DISPLAYS, TARGET, WRONG_COMMANDS, queues, script
-from broker.benchmarks.scene import Attack
 from broker.wire import Verb
+from tests.hostile.scene import TARGET, Attack, queues
 
 if TYPE_CHECKING:
-    from broker.benchmarks.scene import Scene
+    from tests.hostile.scene import Scene
 
 _PLACE: Final = "@@@"
 """Stands in a text for bytes that are not UTF-8, as many as these are."""
 
 _TEXTS: Final = ("* nothing\n", "DEFINE +\n", "(", "DISPLAY QMGR DESCR('a b", " ", "DIS QMGR(", "ZMQSC DISPLAY;")
 """Comments, one command over many lines, brackets, a text without an end, blanks, and commands of ZMQSC."""
+
+
+async def script(scene: Scene, text: str) -> None:
+    """Send one script, and read whatever it is answered with."""
+    async with scene.line() as line:
+        await scene.begin()
+        await line.call(Verb.MQSC, text)
+
+
+async def displays(scene: Scene, count: int) -> None:
+    await script(scene, "DIS Q(*) ALL;" * count)
+
+
+async def wrong_commands(scene: Scene, count: int) -> None:
+    await script(scene, "x;" * count)
 
 
 async def display(scene: Scene, count: int) -> None:
@@ -55,6 +69,21 @@ async def unread_displays(scene: Scene, count: int) -> None:
         await line.pour([b"".join(line.frame(Verb.MQSC, "DIS Q(*) ALL") for _ in range(count))])
         await scene.heeded()
 
+
+DISPLAYS: Final = Attack(
+    name="displays",
+    title="a script of {count} DISPLAY QUEUE(*) ALL",
+    run=displays,
+    count=1_000,
+    definitions=queues(1_000),
+)
+
+WRONG_COMMANDS: Final = Attack(
+    name="wrong-commands",
+    title="a script of {count} wrong commands",
+    run=wrong_commands,
+    count=128 * 1024,
+)
 
 DISPLAY: Final = Attack(
     name="display",

@@ -15,7 +15,7 @@ from tests.hostile.verdict import judged
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from broker.benchmarks.scene import Attack
+    from tests.hostile.scene import Attack
 
 
 @pytest.mark.parametrize("attack", handlers.ATTACKS, ids=name)

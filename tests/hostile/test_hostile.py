@@ -1,7 +1,7 @@
 """Nobody stops the daemon or fills it: each attack, beside a second client that puts and gets every 10 ms.
 
 The second client's calls are timed from when they were due. None takes longer than the attack allows, 500 ms for most,
-times `PATIENCE` for what a shared machine does besides (`evermq bench --only hostile` has the figures). The daemon's
+times `PATIENCE` for what a shared machine does besides (`python -m tests.hostile` prints the figures). The daemon's
 memory stays under 300 MiB, nothing that was acknowledged is lost, a new client is served afterwards, nothing of the
 stranger is left, the log has no error that the attack does not explain, and the daemon stops in order.
 """
@@ -20,7 +20,7 @@ from tests.hostile.verdict import judged
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from broker.benchmarks.scene import Attack
+    from tests.hostile.scene import Attack
 
 
 PATIENCE: Final = 8

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from dataclasses import replace
 from signal import SIGCONT, SIGKILL, SIGSTOP
 from typing import TYPE_CHECKING
@@ -11,21 +13,20 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from broker.benchmarks import scene as suite
 from broker.benchmarks.body import now
-from broker.benchmarks.bystander import BYSTANDER_QUEUE, Bystander
-from broker.benchmarks.child import MeasurementError
+from broker.benchmarks.child import ROOT, MeasurementError
 from broker.benchmarks.daemon import MIB
-from broker.benchmarks.hostile import TARGET, TARGET_DEFINITIONS
-from broker.benchmarks.rawline import RawLine, stream_to
-from broker.benchmarks.scene import Attack
 from broker.mqi import MQOO
+from tests.hostile import scene as suite
+from tests.hostile.bystander import BYSTANDER_QUEUE, Bystander
+from tests.hostile.rawline import RawLine, stream_to
+from tests.hostile.scene import TARGET, TARGET_DEFINITIONS, Attack
 from tests.hostile.verdict import judged, unexplained
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from broker.benchmarks.scene import Scene
+    from tests.hostile.scene import Scene
 
 SUSPENDED_SECONDS = 0.7
 
@@ -111,6 +112,16 @@ async def test_a_daemon_that_ends_is_a_fault(tmp_path: Path) -> None:
 async def test_an_attack_that_does_not_end_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(suite, "ATTACK_SECONDS", 0.1)
     assert await faults(replace(ATTACK, run=stay), tmp_path) == "the attack was not over after 0.1 s"
+
+
+async def test_the_command_prints_what_a_second_client_sees_of_an_attack() -> None:
+    command = [sys.executable, "-m", "tests.hostile", "headers"]
+    done = await anyio.run_process(command, stderr=subprocess.PIPE, cwd=ROOT)
+    *_, row = done.stdout.decode().splitlines()
+    title, worst_ms, peak_mib, _ = (cell.strip() for cell in row.strip("|\n").split("|"))
+    assert title == "a message of 40,000 MQRFH2"
+    assert float(worst_ms) > 0
+    assert float(peak_mib) > 10
 
 
 async def test_memory_and_what_the_log_lacks_are_faults(tmp_path: Path) -> None:

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from broker.benchmarks.bystander import BYSTANDER_DEFINITIONS, stand_by
 from broker.benchmarks.child import child
-from broker.benchmarks.scene import watched
 from tests.durability.daemon import daemon
+from tests.hostile.bystander import BYSTANDER_DEFINITIONS, stand_by
+from tests.hostile.scene import watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from broker.benchmarks.scene import Attack, Seen
     from tests.durability.daemon import Daemon
+    from tests.hostile.scene import Attack, Seen
 
 _MEMORY: Final = Path("/dev/shm")
 _STOP_SECONDS: Final = 30.0
@@ -32,7 +32,7 @@ _RECORD: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+ (?P<level>[A-Z]+) ")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What was seen, and all that is wrong with it; `faults` is empty when the attack has come to nothing."""
+    """The verdict on an attack: what was seen, and its `faults`; there are none when it has come to nothing."""
 
     seen: Seen
     faults: tuple[str, ...]

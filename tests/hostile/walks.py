@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 import anyio
 
-from broker.benchmarks.hostile import CUT_TRIGGER_WAITS, TARGET, TARGET_DEFINITIONS
-from broker.benchmarks.rawline import getting, waiting
-from broker.benchmarks.scene import Attack
 from broker.interface.properties import with_properties
 from broker.mqi import MQGMO, MQOO, MQPMO, MessageDescriptor
 from broker.wire import Verb
+from tests.hostile.rawline import getting, waiting
+from tests.hostile.scene import TARGET, TARGET_DEFINITIONS, Attack
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from broker.benchmarks.rawline import RawLine
-    from broker.benchmarks.scene import Scene
+    from tests.hostile.rawline import RawLine
+    from tests.hostile.scene import Scene
 
     Run = Callable[[Scene, int], Awaitable[None]]
 
@@ -35,6 +34,19 @@ _LEASED_DEFINITIONS: Final = "DEFINE PROCESS(NOBODY) REPLACE\n" + "".join(
 
 def _bodies(count: int) -> Iterator[bytes]:
     return (b"message %d" % number for number in range(count))
+
+
+async def cut_trigger_waits(scene: Scene, count: int) -> None:
+    """Wait for triggers on many conversations of one line, and cut it."""
+    async with scene.line() as line:
+        numbers = range(2, count + 2)
+        await line.write(b"".join(line.connect(number) for number in numbers))
+        await line.final(line.calls)
+        waits = (line.frame(Verb.TRIGGER_WAIT, 2**40, conversation=number) for _ in range(20) for number in numbers)
+        await line.write(b"".join(waits))
+        await line.answer(Verb.COMMIT)
+        await scene.begin()
+    await scene.heeded()
 
 
 async def leases(scene: Scene, count: int) -> None:
@@ -158,6 +170,13 @@ GOT_UNIT: Final = _many("backout of gets", "a backout of {count} gets", got_unit
 def _waiting(name: str, title: str, run: Run) -> Attack:
     return Attack(name=name, title=title, run=run, definitions=TARGET_DEFINITIONS, count=_WAITING_GETS)
 
+
+CUT_TRIGGER_WAITS: Final = Attack(
+    name="cut",
+    title="a line with {count} conversations cut",
+    run=cut_trigger_waits,
+    count=2_000,
+)
 
 ATTACKS: Final = (
     CUT_TRIGGER_WAITS,

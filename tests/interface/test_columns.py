@@ -261,7 +261,7 @@ def test_any_byte_changed_makes_a_frame_or_an_error(rows: list[Row], at: int, by
 
 
 def filled(length: int, longest: int = LONGEST) -> int:
-    """How many messages of this length go into a frame."""
+    """Return the number of messages of this length that go into a frame."""
     fill = Fill(longest)
     while fill.has_room(length, 200):
         pass

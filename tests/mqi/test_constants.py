@@ -56,7 +56,7 @@ LEFT_OUT = {
 
 
 def value_of(text: str) -> int | str | bytes:
-    """What Python has for a value of the table: characters without padding, a lone byte as its number."""
+    """Return Python's value for one of the table: characters without padding, a lone byte as its number."""
     if text.startswith("'"):
         characters = text[1:-1]
         return characters if len(characters) == 1 else characters.rstrip()

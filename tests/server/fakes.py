@@ -1,4 +1,4 @@
-"""What a session stands between: a queue manager whose calls a test answers, and a socket that is two lists."""
+"""The neighbours of a session: a queue manager whose calls a test answers, and a socket that is two lists."""
 
 from __future__ import annotations
 
@@ -45,6 +45,7 @@ class FakeReceipt:
 class FakeCall(Call[Any]):
     """A call that notes what becomes of it. Its receipt is itself unless another is given."""
 
+    receives = True
     given_receipt: FakeReceipt | None = None
 
     @property
@@ -210,7 +211,7 @@ class Client:
         self.session.data_received(b"".join(self.end.send(*frame) for frame in frames))
 
     async def hears(self) -> list[list[Any]]:
-        """What the session says from now to the time when it has nothing more to say, and has said before unheard."""
+        """Return what the session says from now until it has nothing more to say, and has said before unheard."""
         for _ in range(5):
             await asyncio.sleep(0)
         return self._listen()

@@ -14,10 +14,11 @@ from broker.interface.port import PUT_MANY_MAX, Opened, PlacedMany
 from broker.interface.queue import Queue
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, checks
 from broker.server import served_calls
-from broker.wire import Verb, answers
+from broker.wire import Verb
 from tests.server.fakes import GMO, PMO, Client, connected
 from tests.server.test_client_line import Host
 from tests.server.test_client_line import connected as line_connected
+from tests.wire.ends import fields
 from tests.wire.samples import DELIVERY, PLACED, STOPPED, TOKEN
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def open_queue(port: RemotePort) -> Queue:
 
 
 def answer_put(host: Host, frame: list[Any]) -> None:
-    host.say(Verb.ANSWER, 1, frame[2], *answers.fields(Verb.PUT_MANY, PlacedMany([PLACED] * ((len(frame) - 6) // 2))))
+    host.say(Verb.ANSWER, 1, frame[2], *fields(Verb.PUT_MANY, PlacedMany([PLACED] * ((len(frame) - 6) // 2))))
 
 
 async def test_two_calls_of_a_batch_are_under_way_and_no_more_is_read_than_they_hold() -> None:
@@ -176,7 +177,7 @@ async def test_a_batch_that_was_stopped_waits_for_what_is_under_way_and_says_tha
     host, port = await line_connected()
     putting = asyncio.ensure_future(open_queue(port).put_many([b"x"] * 1000))
     first, second = await host.hears()
-    host.say(Verb.ANSWER, 1, first[2], *answers.fields(Verb.PUT_MANY, STOPPED))
+    host.say(Verb.ANSWER, 1, first[2], *fields(Verb.PUT_MANY, STOPPED))
     assert await host.hears() == [[Verb.CANCEL, 1, first[2]]]
     assert not putting.done()
     host.say(Verb.FAILED, 1, second[2], MQRC.OPERATION_NOT_ALLOWED, 2, "", None)

@@ -16,15 +16,16 @@ from broker.interface.port import answer
 from broker.interface.staging import Row, frames
 from broker.mqi import MQRC, MQError
 from broker.testing import VirtualClock
-from broker.wire import Verb, claims
+from broker.wire import Verb
 from broker.wire.frames import HEAD_BYTES
+from broker.wire.verbs import BY_VERB
 from tests.server.fakes import HELLO, Client, FakeTransport, connected
 from tests.wire.samples import CALLS, COLUMNS, LINEAGE, RESULTS, UNIT, UUID
 
 if TYPE_CHECKING:
     from broker.client.port import RemotePort
 
-CLAIM_CALLS = [Verb(verb) for verb in claims.MAKERS]
+CLAIM_CALLS = [verb for verb in CALLS if Verb.CONSUMER <= verb <= Verb.BROWSE_CUTS]
 READS = [Verb.READ_CLAIMED, Verb.QUEUE_RANGES, Verb.BROWSE_RANGE, Verb.BROWSE_CUTS]
 READ = (UUID, 7, 0, 100)
 STAGE = (*UNIT, None, 0, 0, True)
@@ -61,16 +62,9 @@ class Ends:
 
 def made(port: RemotePort, verb: Verb) -> Any:
     """The sample of a call, made on a port."""
-    name, items = CALLS[verb]
-    match verb:
-        case Verb.REGISTER:
-            return port.register(*items[:4], resume=items[4])
-        case Verb.CLAIM:
-            return port.claim(*items[:5], before=items[5], whole=items[6])
-        case Verb.STAGE:
-            return port.stage(*items[:4], options=items[4], last=items[5])
-        case _:
-            return getattr(port, name)(*items)
+    name, values = CALLS[verb]
+    names = [field.name for field in BY_VERB[verb].fields]
+    return getattr(port, name)(**dict(zip(names, values, strict=True)))
 
 
 @pytest.mark.parametrize("verb", CLAIM_CALLS, ids=lambda verb: verb.name)

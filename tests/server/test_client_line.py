@@ -181,7 +181,7 @@ async def test_a_call_over_the_queue_managers_limit_is_2010_and_never_sent() -> 
 async def test_a_value_that_has_no_form_in_a_frame_is_a_type_error_and_no_call() -> None:
     host, port = await connected()
     with pytest.raises(TypeError):
-        port.close(cast("int", object()), 0)
+        port.put(cast("int", object()), None, PutMessageOptions(), b"")
     assert await host.hears() == []
 
 
@@ -318,7 +318,7 @@ async def test_a_conversation_inherits_the_names_of_the_one_that_opened_it() -> 
     call = host.line.converse("QM1", "orders", "alice")
     await host.hears()
     host.say(Verb.ANSWER, 1, 1, "QM1")
-    (await answer(call)).connect("").drop()  # type: ignore[attr-defined]
+    (await answer(call)).connect("").withdraw()
     assert await host.hears() == [[Verb.CONNECT, 2, 2, "QM1", "orders", "alice"]]
 
 
@@ -364,7 +364,7 @@ async def test_a_disconnect_that_fails_ends_the_connection() -> None:
 
 async def test_a_conversation_that_the_queue_manager_ended_is_broken_and_says_so_once_before_2018() -> None:
     host, port = await connected()
-    port.connect("").drop()
+    port.connect("").withdraw()
     await host.hears()
     host.say(Verb.ENDED, 1, 0, MQRC.Q_MGR_STOPPING, "QM1 is stopping")
     host.say(Verb.ENDED, 1, 0, MQRC.Q_MGR_STOPPING, "QM1 is stopping")

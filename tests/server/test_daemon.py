@@ -20,7 +20,7 @@ from broker.engine import manager as engine
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, GetMessageOptions
 from broker.server import StartError, daemon
 from broker.server.errors import StoreLostError
-from broker.server.watch import LoopWatch
+from broker.server.watch import DaemonWatch
 from broker.storage.memory import MemoryStore
 from broker.storage.store import StoreFailedError
 from broker.testing import FaultStore
@@ -73,7 +73,7 @@ async def test_the_daemon_serves_from_its_ready_line_to_a_signal(config: Config,
         os.kill(os.getpid(), number)
 
 
-class Watch(LoopWatch):
+class Watch(DaemonWatch):
     """Is told when to end the process, and does not."""
 
     why = ""

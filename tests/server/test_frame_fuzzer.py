@@ -156,7 +156,7 @@ class Fuzzer:
 
 
 def _leaves(items: Sequence[Any]) -> Iterator[tuple[int, ...]]:
-    """Where the values in these lists of lists stand."""
+    """Yield the places of the values in these lists of lists."""
     for place, item in enumerate(items):
         if isinstance(item, list | tuple) and item:
             yield from ((place, *inner) for inner in _leaves(item))
@@ -184,7 +184,7 @@ class Line:
         self.session.data_received(self.end.send(*HELLO))
 
     async def heard(self) -> list[list[Any]]:
-        """What the queue manager has said."""
+        """Return what the queue manager has said."""
         for _ in range(3):
             await asyncio.sleep(0)
         data = b"".join(self.transport.writes)

@@ -34,7 +34,7 @@ BOTH = MQOO.INPUT_SHARED | MQOO.OUTPUT
 
 
 async def visible(manager: QueueManager, name: str = "Q") -> int:
-    """How many messages a program that browses the queue sees."""
+    """Return the number of messages that a program that browses the queue sees."""
     async with manager.connect() as connection, connection.open(name, MQOO.BROWSE) as queue:
         found = 0
         try:
@@ -47,7 +47,7 @@ async def visible(manager: QueueManager, name: str = "Q") -> int:
 
 
 def figure(manager: QueueManager, key: str, name: str = "Q") -> int:
-    """What the status of the queue manager says of a queue."""
+    """Return a figure of a queue in the status of the queue manager."""
     found: int = next(queue for queue in manager.status()["queues"] if queue["name"] == name)[key]
     return found
 

@@ -13,10 +13,11 @@ from broker.interface.port import Opened, Placed
 from broker.mqi import MQRC, MQError, ObjectDescriptor
 from broker.server import served_calls
 from broker.server.session import Session
-from broker.wire import Verb, answers
+from broker.wire import Verb
 from broker.wire.frames import FRAME_BYTES, PRODUCT, VERSION
 from broker.wire.structures import object_fields
 from tests.server.fakes import GMO, HELLO, PMO, Client, FakeCall, FakeReceipt, connected
+from tests.wire.ends import fields
 from tests.wire.samples import DELIVERY, PLACED
 
 OD = object_fields(ObjectDescriptor(object_name="ORDERS"))
@@ -33,7 +34,7 @@ def refusal(frames: list[list[Any]]) -> str:
 
 
 def reads(client: Client) -> bool:
-    """Whether the session reads what this client sends."""
+    """True if the session reads what this client sends."""
     return client.transport.reading
 
 
@@ -609,7 +610,7 @@ async def test_a_client_that_does_not_read_is_not_read_from_and_its_replies_wait
     assert await client.hears() == []
     client.session.resume_writing()
     assert reads(client)
-    assert await client.hears() == [[Verb.ANSWER, 1, 2, *answers.fields(Verb.PUT, PLACED)]]
+    assert await client.hears() == [[Verb.ANSWER, 1, 2, *fields(Verb.PUT, PLACED)]]
 
 
 async def test_a_client_is_not_cut_for_its_silence_while_nobody_reads_what_it_says() -> None:

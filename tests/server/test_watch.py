@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from broker.server.watch import LoopWatch, _suspended_frames, _told
+from broker.server.watch import DaemonWatch, _suspended_frames, _told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,8 +43,8 @@ async def blocking(told: Told) -> bool:
 
 
 async def test_a_task_that_blocks_the_event_loop_is_named_once_with_where_it_is(told: Told) -> None:
-    watch = LoopWatch()
-    watch.start(asyncio.get_running_loop())
+    watch = DaemonWatch()
+    watch.start()
 
     async def handler() -> None:
         assert await blocking(told)
@@ -62,8 +62,8 @@ async def test_a_task_that_blocks_the_event_loop_is_named_once_with_where_it_is(
 
 
 async def test_a_loop_that_answers_is_not_told_of(told: Told) -> None:
-    watch = LoopWatch()
-    watch.start(asyncio.get_running_loop())
+    watch = DaemonWatch()
+    watch.start()
     await anyio.sleep(0.25)  # real time: two polls of the thread
     watch.stop()
     assert told.lines == []
@@ -72,7 +72,7 @@ async def test_a_loop_that_answers_is_not_told_of(told: Told) -> None:
 async def test_who_goes_on_when_the_time_is_up_is_named_and_the_process_given_up(told: Told) -> None:
     gave_up = asyncio.Event()
     loop = asyncio.get_running_loop()
-    watch = LoopWatch(give_up=lambda: loop.call_soon_threadsafe(gave_up.set))
+    watch = DaemonWatch(give_up=lambda: loop.call_soon_threadsafe(gave_up.set))
     may_end = asyncio.Event()
 
     async def stubborn() -> None:
@@ -89,7 +89,7 @@ async def test_who_goes_on_when_the_time_is_up_is_named_and_the_process_given_up
     ours = asyncio.create_task(anyio.sleep_forever(), name="ours")
     await anyio.lowlevel.checkpoint()
     task.cancel()
-    watch.start(loop)
+    watch.start()
     watch.end_within(0)
     watch.end_within(1000)  # does not lengthen it
     await gave_up.wait()
@@ -104,10 +104,10 @@ async def test_who_goes_on_when_the_time_is_up_is_named_and_the_process_given_up
 
 
 async def test_what_has_ended_in_time_is_not_given_up(told: Told) -> None:
-    watch = LoopWatch()
+    watch = DaemonWatch()
     watch.end_within(0)
     watch.has_ended()
-    watch.start(asyncio.get_running_loop())
+    watch.start()
     await anyio.sleep(0.15)  # real time: a poll of the thread
     watch.stop()
     assert told.lines == []
@@ -121,4 +121,4 @@ async def test_tasks_that_are_in_no_code_of_the_users_have_nothing_to_tell() -> 
 
 
 async def test_a_watch_that_was_never_started_stops() -> None:
-    LoopWatch().stop()
+    DaemonWatch().stop()

@@ -125,7 +125,7 @@ class _Listeners:
         return self._without_markers(callback)
 
     def have_heard(self, marker: int) -> bool:
-        """Whether all have heard this marker."""
+        """True if all have heard this marker."""
         for session in [session for session in self._heard if session.is_closed()]:
             del self._heard[session]
         return all(heard >= marker for heard in self._heard.values())
@@ -150,12 +150,12 @@ async def _add_listener(session: asyncpg.Connection, channel: str, callback: Cal
 
 
 def at_database(task: asyncio.Task[Any]) -> bool:
-    """Whether a task is in a call of asyncpg."""
+    """True if a task is in a call of asyncpg."""
     return any("/asyncpg/" in file for file in _files(task.get_coro()))
 
 
 def _files(awaited: object) -> Iterator[str]:
-    """Where the coroutines are written that a task is in, from the outermost. One that enters an asynchronous context
+    """Yield the files of the coroutines that a task is in, from the outermost. One that enters an asynchronous context
     manager awaits something that does not say which generator it is a step of; the manager knows.
     """
     enters: object = None

@@ -110,7 +110,7 @@ class GroupDatabase:
         assert kind is not None or not left, left
 
     def forgive(self, *kinds: str) -> None:
-        """What this test leaves behind on purpose: keys of `LEAKS`."""
+        """Forgive what this test leaves behind on purpose: keys of `LEAKS`."""
         assert set(kinds) <= set(LEAKS), kinds
         self._forgiven |= set(kinds)
 
@@ -120,7 +120,7 @@ class GroupDatabase:
         return await asyncpg.connect(self.server.dsn(user), server_settings=settings)
 
     async def rows(self, sql: str, *arguments: object) -> list[dict[str, Any]]:
-        """What a statement of the judge's finds in the tables of the group."""
+        """Return what a statement of the judge's finds in the tables of the group."""
         if self._judge is None or self._judge.is_closed():
             self._judge = await self.session(JUDGE, application_name="judge")
         return [dict(row) for row in await self._judge.fetch(sql, *arguments)]
@@ -137,13 +137,13 @@ class GroupDatabase:
             assert not call.done(), "it did not wait for its rival"
 
     def at_once(self, sql: str) -> list[list[str]]:
-        """What a statement of the judge's finds now, while the event loop stands still; as text."""
+        """Return what a statement of the judge's finds now, while the event loop stands still; as text."""
         if self._psql is None:
             self._psql = self.server.psql(self.schema)
         return self._psql.rows(sql)
 
     async def leaks(self, kinds: dict[str, str] = LEAKS) -> dict[str, list[dict[str, Any]]]:
-        """What members have left behind that have gone, by kind."""
+        """Return what members have left behind that have gone, by kind."""
         looks = " UNION ALL ".join(
             f"SELECT '{kind}' AS kind, to_jsonb(found) AS row FROM ({sql} LIMIT {_SHOWN}) AS found"
             for kind, sql in kinds.items()
@@ -155,7 +155,7 @@ class GroupDatabase:
         return found
 
     async def standing(self) -> dict[str, object]:
-        """How many rows there are in each of its tables, and the lives of its members."""
+        """Return the number of rows in each of its tables, and the lives of its members."""
         if self._counts is None:
             tables = [name for name in await self._tables() if name not in _PASSING]
             counted = ", ".join(f"'{name}', (SELECT count(*) FROM {name})" for name in tables)
@@ -184,7 +184,7 @@ class GroupDatabase:
         }
 
     async def _tables(self) -> list[str]:
-        """Those of the group, a partitioned one for its parts."""
+        """Return the tables of the group, a partitioned one for its parts."""
         sql = "SELECT tablename FROM pg_tables WHERE schemaname = $1 AND tablename NOT LIKE 'message\\_%' ORDER BY 1"
         return [row["tablename"] for row in await self.rows(sql, self.schema)]
 

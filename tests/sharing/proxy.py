@@ -50,7 +50,7 @@ class Proxy:
 
     @property
     def lines(self) -> int:
-        """How many sessions there are."""
+        """The number of sessions."""
         return len(self._lines)
 
     async def cut(self) -> None:

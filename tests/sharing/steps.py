@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Step(Enum):
-    """Where the member stands still. The decision is made between DURABLE and DECIDED."""
+    """The step at which the member stands still. The decision is made between DURABLE and DECIDED."""
 
     BEGUN = "before anything is prepared"
     DURABLE = "the private half is prepared"

@@ -56,7 +56,7 @@ async def put(members: Members, *bodies: bytes, name: str = "QM1") -> None:
 
 
 async def next_range(port: Port, after: int) -> tuple[list[bytes], int]:
-    """What a browsing stream reads that has come to `after`, and to where it comes by that."""
+    """Return what a browsing stream reads that has come to `after`, and to where it comes by that."""
     (found,) = await answer(port.queue_ranges(["Q"]))
     return bodies_of(await answer(port.browse_range("Q", after, found.last, Wanted()))), found.last
 

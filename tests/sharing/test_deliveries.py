@@ -1,4 +1,4 @@
-"""Deliveries of shared queues (`docs/handlers.md`): handlers of all members share the messages."""
+"""Deliveries of shared queues (`docs/rules/handlers.md`): handlers of all members share the messages."""
 
 from __future__ import annotations
 

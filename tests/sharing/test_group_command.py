@@ -22,7 +22,7 @@ pytestmark = pytest.mark.postgres
 
 
 class Said:
-    """How a command has ended."""
+    """The end of a command."""
 
     def __init__(self, done: subprocess.CompletedProcess[str]) -> None:
         self.code = done.returncode

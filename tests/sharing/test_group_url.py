@@ -46,7 +46,7 @@ class Listening:
 
 @asynccontextmanager
 async def listening(manager: QueueManager) -> AsyncIterator[str]:
-    """Where a queue manager that runs can be reached."""
+    """Give the address at which a queue manager that runs can be reached."""
     async with Server(manager, ListenerConfig(port=0), LimitsConfig()) as server:
         yield server.addresses[0]
 
@@ -58,7 +58,7 @@ def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
 
 
 async def nowhere() -> str:
-    """Where nobody listens."""
+    """Return an address where nobody listens."""
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
     port: int = server.sockets[0].getsockname()[1]
     server.close()

@@ -1,4 +1,4 @@
-"""docs/queue-sharing-groups.md: what it shows does what it says."""
+"""docs/how-to/queue-sharing.md: what it shows does what it says."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.examples.test_readme import blocks
 if TYPE_CHECKING:
     from tests.sharing.database import GroupDatabase
 
-PAGE = (Path(__file__).parents[2] / "docs" / "queue-sharing-groups.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "queue-sharing.md").read_text("utf-8")
 
 
 def shown(language: str) -> list[str]:

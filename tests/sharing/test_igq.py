@@ -54,7 +54,7 @@ async def sender(members: Members) -> Connection:
 
 
 async def taken(members: Members, name: str, q_name: str = "Q") -> list[Message]:
-    """What has arrived on a queue of a member, which it is taken from."""
+    """Take from a queue of a member what has arrived there."""
     await members.clock.rest()
     found = []
     async with members[name].connect() as connection, connection.open(q_name, MQOO.INPUT_SHARED) as queue:
@@ -71,13 +71,13 @@ async def data_at(members: Members, name: str, q_name: str = "Q") -> list[bytes]
 
 
 async def waiting(members: Members) -> int:
-    """How many messages are on the shared transmission queue."""
+    """Return the number of messages on the shared transmission queue."""
     await members.clock.rest()
     return int(await members.group.value("SELECT count(*) FROM message WHERE queue = $1", TRANSMISSION_QUEUE))
 
 
 def igq(members: Members, name: str) -> dict[str, int | str]:
-    """What the agent of a member does."""
+    """Return the figures of the agent of a member."""
     sharing = members[name].sharing
     assert sharing is not None
     figures: dict[str, int | str] = sharing.figures()["igq"]

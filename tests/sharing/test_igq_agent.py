@@ -105,7 +105,7 @@ class Station:
         await settle()
 
     async def taken(self, q_name: str) -> list[Message]:
-        """What is on a queue, which it is taken from."""
+        """Take from a queue what is there."""
         found = []
         async with self.connection.open(q_name, MQOO.INPUT_SHARED) as queue:
             try:
@@ -120,7 +120,7 @@ class Station:
 
     @property
     def waiting(self) -> int:
-        """How many messages are on the transmission queue."""
+        """The number of messages on the transmission queue."""
         return self.manager.core.objects.queues[TRANSMISSION_QUEUE].depth
 
     @property
@@ -135,7 +135,7 @@ async def station() -> AsyncIterator[Station]:
 
 
 def told(caplog: pytest.LogCaptureFixture, code: str) -> int:
-    """How many lines of the log begin with this code."""
+    """Return the number of lines of the log that begin with this code."""
     return sum(record.getMessage().startswith(code) for record in caplog.records)
 
 

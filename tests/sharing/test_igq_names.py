@@ -43,7 +43,7 @@ DEFINITIONS = {(each.space, each.name): each for each in OBJECTS}
 
 
 def found(name: str, q_mgr_name: str, **attributes: int | str) -> Resolution:
-    """Where the names lead on QM1, a member of GRP1."""
+    """Return the resolution of the names on QM1, a member of GRP1."""
     return resolve(DEFINITIONS, create("QMGR", "QM1", NOW, **attributes), name, q_mgr_name, GROUP)
 
 
@@ -248,7 +248,7 @@ def test_a_put_is_refused_where_the_definition_that_was_opened_is_inhibited(worl
 
 
 def dead(handle: Access) -> bool:
-    """Whether a put to the handle fails with OBJECT_CHANGED, now and again."""
+    """True if a put to the handle fails with OBJECT_CHANGED, now and again."""
     for _ in range(2):
         try:
             handle.put(b"x")

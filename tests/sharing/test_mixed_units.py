@@ -50,7 +50,7 @@ async def open_unit(program: Connection) -> None:
 
 
 def outcome_of(step: Step) -> dict[str, list[tuple[bytes, int]]]:
-    """What both queues hold when the member has crashed at a step."""
+    """Return what both queues hold when the member has crashed at a step."""
     return COMMITTED if step.committed else BACKED_OUT
 
 

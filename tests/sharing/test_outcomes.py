@@ -45,8 +45,8 @@ def _soon() -> Iterator[None]:
 
 
 class Commit:
-    """What a line does to the statement that commits a unit: it is `lost` on its way, or its answer is; then the line
-    is cut. `held`: nothing goes through any more from then on.
+    """The treatment by a line of the statement that commits a unit: it is `lost` on its way, or its answer is; then the
+    line is cut. `held`: nothing goes through any more from then on.
     """
 
     def __init__(self, line: Proxy, *, lost: bool, held: bool = False) -> None:

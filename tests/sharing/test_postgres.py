@@ -84,7 +84,7 @@ async def test_what_a_member_leaves_behind_is_found_by_its_kind(postgres: Postgr
 
 
 def _runs(pid: int) -> bool:
-    """Whether there is such a process, other than one that has ended and that nobody has asked about."""
+    """True if there is such a process, other than one that has ended and that nobody has asked about."""
     try:
         return bool(Path(f"/proc/{pid}/cmdline").read_bytes())
     except FileNotFoundError:

@@ -42,7 +42,7 @@ async def opened(members: Members, name: str) -> Queue:
 
 
 async def all_messages(queue: Queue) -> list[tuple[bytes, int]]:
-    """What can be got now, with the backout counts."""
+    """Return what can be got now, with the backout counts."""
     return [(message.data, message.md.backout_count) for message in await queue.get_many(100)]
 
 

@@ -58,7 +58,7 @@ async def shown(members: Members, name: str) -> list[tuple[Any, ...]]:
 
 
 async def grow_older(members: Members, seconds: float) -> None:
-    """What is known of sinks is so much older, and a member has looked at it."""
+    """Let what is known of sinks be so much older, and a member look at it."""
     session = await members.group.session()
     await session.execute(
         f"UPDATE prepared_unit SET touched = touched - {seconds}; UPDATE sink SET decided = decided - {seconds};"

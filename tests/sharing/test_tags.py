@@ -41,7 +41,7 @@ async def members(group: GroupDatabase) -> AsyncIterator[Members]:
 
 
 async def refused(members: Members, name: str, options: int, tag: bytes = TAG) -> int:
-    """Why a program cannot connect with a tag; 0 where it can, and then it has disconnected."""
+    """Return the reason why a program cannot connect with a tag; 0 where it can, and then it has disconnected."""
     try:
         async with members[name].connect(options=options, conn_tag=tag):
             return 0
@@ -152,7 +152,7 @@ async def cut_while_taking(members: Members, options: MQGMO, rival: asyncpg.Conn
 
 
 async def got_by_successor(members: Members) -> list[bytes]:
-    """What the next program with the tag gets first."""
+    """Return what the next program with the tag gets first."""
     async with members["QM2"].connect(options=SERIALIZE_QSG, conn_tag=TAG) as second:
         queue = await second.open("Q", ALL)
         return [(await queue.get()).data, (await queue.get()).data]

@@ -48,7 +48,7 @@ async def opened(members: Members, name: str) -> Queue:
 
 
 def pending(members: Members) -> dict[str, int]:
-    """What each member that runs counts."""
+    """Return the count of each member that runs."""
     return {name: members[name].core.objects.queues["Q"].pending_starts for name in members.running}
 
 

@@ -41,7 +41,7 @@ async def members(group: GroupDatabase) -> AsyncIterator[Members]:
 
 
 class Handling:
-    """What handlers have got, by member; those that found nothing; `begun` is called with each message."""
+    """The messages that handlers have got, by member; those that found nothing; `begun` is called with each message."""
 
     def __init__(self, begun: Callable[[Connection, Message], Awaitable[None]]) -> None:
         self.begun = begun

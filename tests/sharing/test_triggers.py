@@ -33,7 +33,7 @@ class Member(NamedTuple):
     initiation_queue: Queue
 
     async def triggered(self, wait: float = SOON) -> int:
-        """How many trigger messages there are, once there is one."""
+        """Return the number of trigger messages, once there is one."""
         count = 0
         while True:
             try:
@@ -50,7 +50,7 @@ class Member(NamedTuple):
             await mark.get(wait=SOON)
 
     async def none(self) -> bool:
-        """Whether nothing is triggered by what was told before."""
+        """Return True if nothing is triggered by what was told before."""
         await self.heard()
         return await self.triggered(wait=0) == 0
 

@@ -1,4 +1,4 @@
-"""The SQL of a group has versions: a newer member replaces it, an older one goes on with it (docs/versions.md)."""
+"""The SQL of a group has versions: a newer member replaces it, an older one goes on (docs/reference/versions.md)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What tests of messages that nobody takes have in common: the statement that takes them is held up, the wait ends
+"""The common part of tests of messages that nobody takes: the statement that takes them is held up, the wait ends
 meanwhile, and they cannot go back.
 """
 

@@ -1,4 +1,4 @@
-"""What tests of deliveries of shared queues have in common: who takes them, on which queues, and what is left."""
+"""The common part of tests of deliveries of shared queues: who takes them, on which queues, and what is left."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BY_ACCOUNT = TERMS._replace(order_by="account")
 
 
 class Workers:
-    """Those who take deliveries, each on a connection of its own."""
+    """The takers of deliveries, each on a connection of its own."""
 
     def __init__(self, members: Members) -> None:
         self._members = members
@@ -51,7 +51,7 @@ async def keyed(queue: Queue, *names: str) -> None:
 
 
 async def depth(members: Members, queue: str = "Q") -> int:
-    """How many messages are there that nobody has."""
+    """Return the number of messages there that nobody has."""
     found: int = await members.group.value("SELECT depth FROM queue WHERE name = $1", queue)
     return found
 

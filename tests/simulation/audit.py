@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class After(Enum):
-    """When the audit is made."""
+    """The moment of the audit."""
 
     QUIET = auto()  # in the middle of a life, with nothing on its way
     STOP = auto()  # after an orderly stop and a start
@@ -110,7 +110,7 @@ class Audit:
         )
 
     def _may_be_dropped(self, message: Message) -> bool:
-        """Whether the restart may have ended it."""
+        """True if the restart may have ended it."""
         if self._after is After.QUIET or message.persistent:
             return False
         return not (message.queue.keeps and self._after is After.STOP) or self._ledger.refused_since
@@ -146,7 +146,7 @@ class Audit:
             message.gone = self._explain(message)
 
     def _explain(self, message: Message) -> str:
-        """Why a message is not there that must be, if that can be."""
+        """Return the reason why a message is not there that must be, if there can be one."""
         if message.perhaps:
             return ", never put"
         if not message.queue.there:
@@ -170,7 +170,7 @@ class Audit:
         return sorted(self._ledger.strays, key=lambda want: not any(want.msg_id + want.correl_id))
 
     def _explains(self, want: Want, message: Message) -> bool:
-        """Whether this get may have taken it. One that stood waiting at the last audit takes only what came later."""
+        """True if this get may have taken it. One that stood waiting at the last audit takes only what came later."""
         if not want.accepts(message):
             return False
         stood = want.waits and want.issued < self._ledger.audited

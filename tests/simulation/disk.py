@@ -40,12 +40,12 @@ class Disk(Store):
 
     @property
     def idle(self) -> bool:
-        """Whether no write is on its way."""
+        """True if no write is on its way."""
         return not self._busy
 
     @property
     def stuck(self) -> bool:
-        """Whether a write has come to where it is to be held for ever: the moment to crash."""
+        """True if a write has come to where it is to be held for ever: the moment to crash."""
         return self.faults.held > 0
 
     async def format(self) -> None:

@@ -1,4 +1,4 @@
-"""What can happen to a queue manager at a write, and in between."""
+"""Faults of a queue manager at a write, and in between."""
 
 from __future__ import annotations
 

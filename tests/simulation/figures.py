@@ -1,4 +1,4 @@
-"""What simulations came to, in figures."""
+"""The results of simulations, in figures."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """How much was simulated. `a + b` is both together."""
+    """The amount that was simulated. `a + b` is both together."""
 
     seeds: int = 0
     runs: int = 0

@@ -30,7 +30,7 @@ class Violation(AssertionError):  # it is the finding that counts
 
 
 class State(Enum):
-    """What the programs know of a unit of work."""
+    """The knowledge of the programs about a unit of work."""
 
     OPEN = auto()
     COMMITTING = auto()  # asked for, and not answered: it may have happened
@@ -269,13 +269,13 @@ class Ledger:
         return message
 
     def _holds(self, holder: Unit) -> bool:
-        """Whether what this unit has got must be nobody else's. While the queue manager breaks its connections it backs
+        """True if what this unit has got must be nobody else's. While the queue manager breaks its connections it backs
         out one after the other, and nobody has been told yet.
         """
         return holder.state is State.COMMITTED or (holder.state is State.OPEN and not self.failing)
 
     def message_of(self, got: Got) -> Message:
-        """Which message this is, with the data and the descriptor that it was put with."""
+        """Return the message, with the data and the descriptor that it was put with."""
         name = got.data.split(b" ")[0].decode(errors="replace")
         message = self.messages.get(name)
         if message is None:
@@ -305,5 +305,5 @@ class Ledger:
             raise Violation(f"journal rule 9: {message} is given out after it has expired")
 
     def mortal(self, message: Message) -> bool:
-        """Whether it may have been discarded."""
+        """True if it may have been discarded."""
         return message.deadline is not None and max(self.clock.walls) >= message.deadline[0] - _ROUNDING

@@ -46,14 +46,14 @@ _DELETED = frozenset({MQRC.UNKNOWN_OBJECT_NAME, MQRC.Q_DELETED})
 
 
 class World(Protocol):
-    """What a program needs of the simulation."""
+    """The simulation, as a program needs it."""
 
     random: Random
     ledger: Ledger
 
     @property
     def refusals(self) -> int:
-        """How many writes have found no room."""
+        """The number of writes that have found no room."""
 
     @property
     def refusals_heard(self) -> int:
@@ -61,7 +61,7 @@ class World(Protocol):
 
     @property
     def failing(self) -> bool:
-        """Whether connections may end although nobody ended them: the store has failed, or the process is dead."""
+        """True if connections may end although nobody ended them: the store has failed, or the process is dead."""
 
     def note(self, text: str) -> None:
         """Add a line to the trace."""
@@ -90,13 +90,13 @@ class Program:
 
     @property
     def may_end_unit(self) -> bool:
-        """Whether it is clear which gets a commit or backout made now would cover: those that wait may be granted
+        """True if it is clear which gets a commit or backout made now would cover: those that wait may be granted
         before it or after it.
         """
         return not any(want.waits for want in self._under_way)
 
     def waits(self, task: asyncio.Task[None]) -> bool:
-        """Whether this is a get that may wait for a message."""
+        """True if this is a get that may wait for a message."""
         return task in self._waiting
 
     def end(self) -> None:
@@ -400,7 +400,7 @@ class Program:
         return {"msg_id": message.msg_id}
 
     def _told(self, call: str, error: MQError, refusals: int, expected: Iterable[int]) -> bool:
-        """Whether the error says for certain that the call has done nothing. It must be one that may be: `refusals` is
+        """True if the error says for certain that the call has done nothing. It must be one that may be: `refusals` is
         how many writes the queue manager knew to have found no room when the call was made.
         """
         self._note(f"{call}: {error}")

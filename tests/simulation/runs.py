@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Length(NamedTuple):
-    """How long a run is."""
+    """The length of a run."""
 
     lives: int
     steps: int

@@ -1,4 +1,4 @@
-"""What every simulation begins with: the queues, the configurations, and a disk with the definitions on it."""
+"""The beginning of every simulation: the queues, the configurations, and a disk with the definitions on it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ CONFIGS = tuple(
 
 @cache
 def formatted() -> tuple[Rows, ...]:
-    """What a new disk has on it: the definitions, as a queue manager wrote them."""
+    """Return what a new disk has on it: the definitions, as a queue manager wrote them."""
     store = FaultStore(MemoryStore())
 
     async def define() -> None:

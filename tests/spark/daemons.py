@@ -77,7 +77,7 @@ class Daemon:
         self.start()
 
     def call(self, make: Callable[[Connection], Awaitable[T]]) -> T:
-        """What `make` awaits of a connection."""
+        """Return the result of `make` with a connection."""
 
         async def called() -> T:
             async with broker.connect(self.url) as connection:

@@ -38,7 +38,7 @@ environment variables is changed while it is written).
 
 
 class Account(NamedTuple):
-    """What a run came to: how many messages where, how often who was killed, what is wrong, and the seconds."""
+    """The account of a run: how many messages where, how often who was killed, what is wrong, and the seconds."""
 
     figures: dict[str, int]
     kills: Counter[str]
@@ -68,7 +68,7 @@ class Driver:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What it says of itself; nothing before its queries run."""
+        """The state that it writes of itself; nothing before its queries run."""
         with suppress(FileNotFoundError):
             state: dict[str, Any] = json.loads((self._folder / "state.json").read_text())
             return state

@@ -64,7 +64,7 @@ class Scene:
         return archive(self.spark, [self.queue, self.number], (to or self.place).path, source, how, **told)
 
     def bodies(self, place: ArchiveDirectory | None = None) -> list[bytes]:
-        """What the archive holds."""
+        """Return what the archive holds."""
         place = place or self.place
         with place.reading():
             return sorted(bytes(row.body) for row in read_archive(self.spark, place).select("body").collect())

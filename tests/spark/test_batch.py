@@ -50,7 +50,7 @@ def typed(ddl: str) -> StructType:
 
 
 def prepared(daemon: Daemon, q_name: str = "R") -> int:
-    """How many messages of prepared units count on a queue, besides those that a getter would find."""
+    """Return the number of messages of prepared units that count on a queue, besides those that a getter would find."""
     return daemon.depth(q_name) - len(daemon.bodies(q_name))
 
 
@@ -150,7 +150,7 @@ def test_options_of_the_read_are_heeded_at_the_queue_manager(spark: SparkSession
 
 
 def test_a_frame_is_planned_once_for_all_that_is_made_of_it(spark: SparkSession, daemon: Daemon) -> None:
-    """As docs/spark.md says: at its first action; in any thread, for what was made of it before and after."""
+    """As docs/how-to/spark.md says: at its first action; in any thread, for what was made of it before and after."""
     daemon.put("Q", *numbered(3))
     frame, later = read(spark, daemon), read(spark, daemon)
     before, after = frame.select("body"), later.select("body")

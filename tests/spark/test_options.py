@@ -11,7 +11,7 @@ from broker.spark.options import LATEST, OPTIONS, Options, Use, parse, stream_us
 
 URL = {"url": "mq://h"}
 READ = {**URL, "queue": "Q"}
-PAGE = (Path(__file__).parents[2] / "docs" / "spark.md").read_text("utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "how-to" / "spark.md").read_text("utf-8")
 
 
 def test_what_is_not_said_has_its_default() -> None:

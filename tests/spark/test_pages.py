@@ -43,10 +43,10 @@ def test_the_programs_of_the_pages_about_spark_run(
     daemon.put("ORDERS", b"chair", b"table")
     daemon.put("ORDERS.EU", b"lamp")
     rows = spark.createDataFrame([(bytearray(b"bed"),)], "body binary")
-    found = run_programs("spark", daemon, tmp_path, {"url": daemon.url, "rows": rows})
+    found = run_programs("how-to/spark", daemon, tmp_path, {"url": daemon.url, "rows": rows})
     assert "|format|count|" in capsys.readouterr().out
     assert found["orders"].count() == 3
     assert spark.read.parquet(str(tmp_path / "orders")).count() == 1
-    found = run_programs("pipeline-archive", daemon, tmp_path, {})
+    found = run_programs("how-to/pipelines", daemon, tmp_path, {})
     assert sorted(bytes(row.body) for row in found["messages"].collect()) == [b"bed", b"chair", b"table"]
     assert daemon.depth("ORDERS") == 0

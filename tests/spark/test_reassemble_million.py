@@ -131,7 +131,7 @@ def sampled(found: DataFrame, chosen: list[bytes]) -> list[tuple[Any, ...]]:
 
 
 def given_by_a_queue_manager(archive: DataFrame, chosen: list[bytes]) -> list[tuple[Any, ...]]:
-    """What gets in logical order are given of the archived messages of some groups."""
+    """Return what gets in logical order are given of the archived messages of some groups."""
     rows = archive.where(sql.col("group_id").isin([sql.lit(each) for each in chosen])).orderBy("position").collect()
     fields = ("group_id", "msg_seq_number", "offset", "msg_flags", "coded_char_set_id", "format")
     puts = [(row.body, MessageDescriptor(**{name: row[name] for name in fields})) for row in rows]

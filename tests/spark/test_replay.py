@@ -69,7 +69,7 @@ def found(daemon: Daemon, queue: str, options: int = MQGMO.BROWSE_NEXT) -> list[
 
 
 def kept(message: Message) -> dict[str, Any]:
-    """What a replay keeps of a message."""
+    """Return what a replay keeps of a message."""
     md = message.md
     names = ("msg_id", "correl_id", "group_id", "msg_seq_number", "offset", "msg_flags", "original_length", "format",
              "coded_char_set_id", "encoding", "priority", "persistence", "expiry", "msg_type", "report", "feedback",

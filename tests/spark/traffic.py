@@ -144,7 +144,7 @@ class Units:
 
 
 def judge(put: Units, taken: Units, found: dict[str, list[str]]) -> list[str]:
-    """What is lost, doubled or torn: nothing. `found` has the names in the archive, and left on the queues."""
+    """Return what is lost, doubled or torn: nothing. `found` has the names in the archive, and left on the queues."""
     there = Counter(name for names in found.values() for name in names)
     there.update(name for names in taken.done for name in names)
     maybe = {name: names for names in taken.doubtful for name in names}  # a whole unit is there, or nothing of it

@@ -1,4 +1,4 @@
-"""What a store was told, batch by batch, and what it must hold after each: for tests of copies and of what is left."""
+"""The history of a store: what it was told, batch by batch, and what it must hold after each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class History:
             self.batches.append(rows)
 
     def after(self, number: int, without: Collection[int] = ()) -> Contents:
-        """What a store holds after a batch, if it has never heard of some."""
+        """Return what a store holds after a batch, if it has never heard of some."""
         messages: dict[int, MessageRow] = {}
         objects: dict[tuple[str, str], ObjectRow] = {}
         keys: dict[tuple[int, bytes], KeyRow] = {}

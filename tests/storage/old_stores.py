@@ -113,7 +113,7 @@ def to_older(database: Path, version: int, *, killed: bool) -> dict[str, bytes]:
 
 
 def is_refused_by_old_releases(path: Path) -> bool:
-    """Whether a release of version 1 that is started in the directory refuses: by its rule, a database that is ours and
+    """True if a release of version 1 that is started in the directory refuses: by its rule, a database that is ours and
     of a newer version. It would begin an empty store where there is none.
     """
     with closing(sqlite3.connect(path / "evermq.db")) as db:

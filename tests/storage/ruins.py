@@ -47,7 +47,7 @@ def stored(path: Path, seed: int = 1, batches: int = 250, *, crashed: bool = Fal
 
 
 def started(path: Path) -> Contents:
-    """What a start finds at `path`; raises StoreUnusableError."""
+    """Return what a start finds at `path`; raises StoreUnusableError."""
 
     async def start() -> Contents:
         store = log_store(path)
@@ -68,7 +68,7 @@ def content(path: Path) -> dict[str, str]:
 
 
 def place_of(number: int, path: Path) -> Place:
-    """Where the record of a batch lies in the log."""
+    """Return the place of the record of a batch in the log."""
     disk = SystemDisk(path)
     kept = newest(read_slots(disk))
     assert kept is not None

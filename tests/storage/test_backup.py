@@ -49,14 +49,14 @@ async def store(tmp_path: Path) -> AsyncIterator[LogStore]:
 
 @pytest.fixture
 async def history(store: LogStore) -> History:
-    """What that store was told."""
+    """Return the history of that store."""
     history = History(1)
     await history.write(store, 100)
     return history
 
 
 async def contents_of(path: Path) -> Contents:
-    """What a store that is started there has."""
+    """Return what a store that is started there has."""
     store = log_store(path)
     await store.open()
     try:
@@ -66,7 +66,7 @@ async def contents_of(path: Path) -> Contents:
 
 
 def batches_of(path: Path) -> int:
-    """How many batches a whole store holds."""
+    """Return the number of batches that a whole store holds."""
     found = verify(SystemDisk(path))
     assert found.findings == []
     return found.batches

@@ -83,7 +83,7 @@ class Traffic:
 
 
 def write(snapshot: Snapshot, db: Connection, delta: Delta, number: int) -> None:
-    """What a carry-over does, in one piece."""
+    """Carry over, in one piece."""
     snapshot.begin(db)
     snapshot.change(db, delta.changed(), delta.counted)
     snapshot.remove(db, list(delta.removals))
@@ -172,7 +172,7 @@ def test_a_delta_that_changes_nothing_is_false() -> None:
 
 
 def counted(delta: Delta, row: MessageRow) -> tuple[int, int, int, int, int, bytes]:
-    """What may change in a message, as a delta leaves it."""
+    """Return what may change in a message, as a delta leaves it."""
     left = delta.left(row)
     return left.backout_count, left.hardened, left.holder, left.sequence, left.place, left.handling
 

@@ -129,7 +129,7 @@ def copied(left: Left, to: Path) -> Path:
 
 
 async def found(path: Path) -> Contents | str:
-    """What a start finds, or what it says in place of starting. Nothing that was changed may be handed out."""
+    """Return what a start finds, or what it says in place of starting. Nothing that was changed may be handed out."""
     store = log_store(path)
     try:
         await store.open()

@@ -67,7 +67,7 @@ def batches(draw: st.DrawFn) -> Rows:
 
 
 class Model:
-    """What a store is, said plainly."""
+    """A store, said plainly."""
 
     def __init__(self) -> None:
         self.messages: dict[int, MessageRow] = {}

@@ -74,7 +74,7 @@ def opened(disk: SystemDisk, block_bytes: int = 4096) -> Iterator[DiskFile]:
 
 
 class Calls:
-    """What is called in place of a function of `os`: the function itself, unless a fault is due."""
+    """A stand-in for a function of `os`: it calls the function itself, unless a fault is due."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
         self._call = getattr(os, name)
@@ -493,7 +493,7 @@ TRIES = 5
 
 
 def is_cached(path: Path) -> bool:
-    """Whether the first page of a file is in the cache; the test is skipped where nobody can tell."""
+    """True if the first page of a file is in the cache; the test is skipped where nobody can tell."""
     with path.open("rb", buffering=0) as file:
         try:
             return os.preadv(file.fileno(), [bytearray(4096)], 0, os.RWF_NOWAIT) > 0

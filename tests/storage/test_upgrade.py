@@ -53,7 +53,7 @@ def version_of(path: Path) -> int:
 
 
 async def found(store: LogStore) -> Contents:
-    """What a start finds."""
+    """Return what a start finds."""
     await store.open()
     return await contents(store)
 

@@ -52,7 +52,7 @@ async def passed(store: LogStore, clock: VirtualClock, seconds: float, step: flo
 
 
 class Answers:
-    """What became of batches, by number."""
+    """The outcomes of batches, by number."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
@@ -69,7 +69,7 @@ class Answers:
 
 
 def hang(may_end: threading.Event) -> None:
-    """What keeps a thread from all other work."""
+    """Keep a thread from all other work."""
     assert may_end.wait(60)
 
 

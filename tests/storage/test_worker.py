@@ -54,11 +54,11 @@ def raising(error: Exception) -> Callable[[], None]:
 
 
 def nothing() -> None:
-    """What work has to do that only takes its turn."""
+    """Do nothing: work that only takes its turn."""
 
 
 def told_nothing(error: Exception | None) -> None:
-    """What is called at the end of work that nobody waits for."""
+    """End work that nobody waits for."""
 
 
 def wait_for(event: threading.Event) -> None:

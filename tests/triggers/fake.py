@@ -110,7 +110,7 @@ class FakePort:
         return self._answer(Call(), PendingStarts(self.manager.posts, queues))
 
     def status(self) -> Call[dict[str, Any]]:
-        """Who serves: `served` has the queues that workers do."""
+        """Answer with the queues that workers serve."""
         queues = [
             {"name": name, "ipprocs": 0, "trigger_running": 0, "trigger_pending": queue.pending}
             for name, queue in self.manager.queues.items()

@@ -102,7 +102,7 @@ async def gone(manager: QueueManager) -> None:
 
 
 def figures(manager: QueueManager) -> dict[str, Any]:
-    """Those of the initiation queue."""
+    """Return the figures of the initiation queue."""
     return next(queue for queue in manager.status()["queues"] if queue["name"] == INITQ)
 
 
@@ -482,6 +482,15 @@ async def test_a_handler_that_fails_is_tried_again_ever_later_and_the_monitor_go
             await put(manager, python())
             await clock.advance(0.15)
             assert failing.at[5:] == [10.5, 10.6]  # the wait has begun anew
+
+
+async def test_a_handler_that_always_fails_is_tried_again_once_a_minute_at_last() -> None:
+    async with virtual() as (manager, clock):
+        failing = Failing(clock, 99)
+        async with InitiationMonitor(manager, handlers=failing.handlers()):
+            await put(manager, python())
+            await clock.advance(225)
+    assert failing.at == [0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3, 12.7, 25.5, 51.1, 102.3, 162.3, 222.3]
 
 
 async def test_while_a_first_queue_waits_its_other_trigger_messages_are_dropped_not_those_of_every() -> None:

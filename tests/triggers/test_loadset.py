@@ -68,7 +68,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Source]:
 
 
 async def said(loadset: Loadset) -> Any:
-    """What the handler of process P returns."""
+    """Return what the handler of process P returns."""
     handler: Callable[..., Any] | None = loadset.handlers.find("P", "")
     assert handler is not None
     return await handler(None, None)
@@ -267,7 +267,7 @@ def test_at_the_start_a_module_that_does_not_load_is_an_error(source: Source) ->
 
 
 class Hall:
-    """Where handlers of any version meet their test: a module that is never loaded again."""
+    """A place where handlers of any version meet their test: a module that is never loaded again."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -213,3 +214,24 @@ async def test_a_first_queue_goes_on_behind_its_poison_message(manager: QueueMan
         await clock.advance(10)
     assert handled == [b"1", b"2"]
     assert (await bodies(manager, "BAD"), await bodies(manager, "Q")) == ([b"bad"], [])
+
+
+async def test_a_handler_leaves_nothing_for_the_garbage_collector(manager: QueueManager, clock: VirtualClock) -> None:
+    """The daemon hardly ever looks for garbage among old objects: what lives in a circle would stay."""
+    handled: list[bytes] = []
+
+    async def handler(trigger: TriggerMessage, connection: Connection) -> None:
+        async with connection.open(trigger.q_name, MQOO.INPUT_SHARED) as queue, connection.unit_of_work():
+            handled.append((await queue.get()).data)
+
+    async with TriggerMonitor(manager, handlers=[handlers(P=handler)]):
+        await put(manager, "first")
+        await clock.advance(5)
+        gc.collect()
+        gc.disable()
+        try:
+            await put(manager, *map(str, range(50)))
+            await clock.advance(5)
+            assert (len(handled), gc.collect() < 50) == (51, True)
+        finally:
+            gc.enable()

@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from broker import Connection, Message, QueueManager
-from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MessageDescriptor
+from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor, MQError
 from broker.testing import VirtualClock
 from tests.triggers.test_loadset import Source, source  # noqa: F401  # a fixture
 from tests.triggers.test_triggering_end_to_end import pending, run
@@ -168,6 +168,32 @@ async def test_a_queue_that_deliveries_cannot_be_taken_from_is_said_and_left(
     lines = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
     assert len(lines) == 1
     assert "OPTION_NOT_VALID_FOR_TYPE (2045)" in lines[0]
+
+
+async def test_a_queue_whose_handler_gets_no_connection_is_tried_again_later_and_later_up_to_a_minute(
+    manager: QueueManager, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[float] = []
+    tries: list[float] = []
+    connect = manager.connect
+
+    @process("P", deliver="message")
+    async def handler(message: Message) -> None:
+        seen.append(clock.monotonic())
+
+    def refuse(appl_name: str = "", user: str = "") -> Any:
+        if appl_name == "P":
+            tries.append(clock.monotonic())
+            if len(tries) < 13:
+                raise MQError(MQRC.MAX_CONNS_LIMIT_REACHED, "as many as there may be")
+        return connect(appl_name, user)
+
+    monkeypatch.setattr(manager, "connect", refuse)
+    async with TriggerMonitor(manager, [shop(handler)]):
+        await put(manager, "A", "one")
+        await clock.advance(230)
+    assert tries == pytest.approx([0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3, 12.7, 25.5, 51.1, 102.3, 162.3, 222.3])
+    assert seen == [tries[-1]]
 
 
 async def test_a_queue_that_is_deleted_and_defined_again_is_served_again(

@@ -56,7 +56,7 @@ async def test_with_a_connection_as_its_source_the_handlers_connect_through_it(
 
 
 class Unheard(BaseException):
-    """What no `except Exception` catches."""
+    """An exception that no `except Exception` catches."""
 
 
 ERRORS = [

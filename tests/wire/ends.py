@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from broker.wire import Endpoint, Role, Verb
 from broker.wire.frames import FRAME_BYTES, PRODUCT, VERSION
+from broker.wire.verbs import BY_VERB
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,6 +24,11 @@ class Pair:
         if opened:
             self.server.receive(self.client.send(*HELLO))
             self.client.receive(self.server.send(*WELCOME))
+
+
+def fields(verb: int, result: object) -> tuple[Any, ...]:
+    """The items of the ANSWER to a call with this verb."""
+    return BY_VERB[verb].result.items(result)
 
 
 def received(end: Endpoint, data: bytes, cuts: Iterable[int] = ()) -> list[list[Any]]:

@@ -119,7 +119,7 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.QUEUE_RANGES: ("queue_ranges", (["ORDERS", "BILLS.*"],)),
     Verb.BROWSE_RANGE: ("browse_range", ("ORDERS", 2**50, 2**51, Wanted(ID, None, None))),
     Verb.SINK: ("sink", ("IMPORT",)),
-    Verb.STAGE: ("stage", (UNIT, "query", 4096, COLUMNS, 0, True)),
+    Verb.STAGE: ("stage", (UNIT, "query", 4096, 0, True, COLUMNS)),
     Verb.PUBLISH: ("publish", ("IMPORT", 7, "query", [Winner(UNIT, 5000), Winner(UNIT._replace(partition=4), 0)])),
     Verb.DISCARD: ("discard", ([UNIT, UNIT._replace(partition=4), UNIT._replace(sink="OTHER")],)),
     Verb.BROWSE_CUTS: ("browse_cuts", ("ORDERS", 2**50, 2**51, 1000, 2**31)),
@@ -131,7 +131,7 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.TRIGGER_SWEEP: ("trigger_sweep", ()),
     Verb.SERIALIZE: ("serialize", (4, b"TAG")),
 }
-"""The calls of a port but for PUT_MANY, by verb: the method and its arguments."""
+"""The calls of a port but for PUT_MANY, by verb: the method and its arguments, in the order of the frame."""
 
 RESULTS: dict[Verb, Any] = {
     Verb.CONNECT: "QM1",
@@ -212,7 +212,7 @@ CHECKED = (True, "DISPLAY QLOCAL(*)")
 PUT_TERMS = PutTerms(delay=30.0, key=b"42", window=None)
 TERMED_CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.PUT: ("put", (7, MD, PMO, b"hello", PUT_TERMS)),
-    Verb.PUT1: ("put1", (OD, None, PMO, b"hello", PUT_TERMS)),
+    Verb.PUT1: ("put1", (OD, None, PMO, PUT_TERMS, b"hello")),
     Verb.GET: ("get", (7, None, GMO, 100, True)),
 }
 """The calls that can say something beside the options of the MQI: their frames are longer then."""

@@ -12,7 +12,8 @@ from broker.mqi import MQRC
 from broker.mqi.replies import joined
 from broker.wire import Verb, WireError, answers
 from broker.wire.frames import CALLS
-from tests.wire.ends import Pair, received
+from broker.wire.verbs import result
+from tests.wire.ends import Pair, fields, received
 from tests.wire.samples import ERRORS, LIST_RESULTS, PARTS, RESULTS, STOPPED, TERMED_RESULTS, WARNED
 
 if TYPE_CHECKING:
@@ -33,43 +34,43 @@ def test_every_call_has_a_sample() -> None:
 
 @pytest.mark.parametrize("verb", RESULTS.keys() - {Verb.DELIVERY_CONNECT})
 def test_a_result_comes_out_as_it_went_in(verb: Verb) -> None:
-    frame = across(Verb.ANSWER, *answers.fields(verb, RESULTS[verb]))
-    found = answers.result(verb, frame)
+    frame = across(Verb.ANSWER, *fields(verb, RESULTS[verb]))
+    found = result(verb, frame)
     assert found == RESULTS[verb]
     assert type(found) is type(RESULTS[verb])
 
 
 @pytest.mark.parametrize("verb", LIST_RESULTS)
 def test_what_became_of_a_distribution_list_comes_out_as_it_went_in(verb: Verb) -> None:
-    found = answers.result(verb, across(Verb.ANSWER, *answers.fields(verb, LIST_RESULTS[verb])))
+    found = result(verb, across(Verb.ANSWER, *fields(verb, LIST_RESULTS[verb])))
     assert found == LIST_RESULTS[verb]
     assert type(found.distribution.records[0].reason) is MQRC
 
 
 def test_a_connection_of_a_delivery_is_answered_with_the_name_of_its_queue_manager() -> None:
-    fields = answers.fields(Verb.DELIVERY_CONNECT, RESULTS[Verb.DELIVERY_CONNECT])
-    assert answers.result(Verb.DELIVERY_CONNECT, across(Verb.ANSWER, *fields)) == "QM1"
+    items = fields(Verb.DELIVERY_CONNECT, RESULTS[Verb.DELIVERY_CONNECT])
+    assert result(Verb.DELIVERY_CONNECT, across(Verb.ANSWER, *items)) == "QM1"
 
 
 @pytest.mark.parametrize("verb", TERMED_RESULTS)
 def test_what_became_of_a_delayed_message_or_a_duplicate_comes_out_as_it_went_in(verb: Verb) -> None:
-    frame = across(Verb.ANSWER, *answers.fields(verb, TERMED_RESULTS[verb]))
-    assert answers.result(verb, frame) == TERMED_RESULTS[verb]
+    frame = across(Verb.ANSWER, *fields(verb, TERMED_RESULTS[verb]))
+    assert result(verb, frame) == TERMED_RESULTS[verb]
 
 
 def test_a_put_with_an_item_that_no_put_is_answered_with_breaks_the_line() -> None:
-    plain = answers.fields(Verb.PUT, RESULTS[Verb.PUT])
+    plain = fields(Verb.PUT, RESULTS[Verb.PUT])
     for more in ([5, 5], [5, 5, 5, 5]):
         with pytest.raises(WireError, match="the answer to PUT makes no sense"):
-            answers.result(Verb.PUT, across(Verb.ANSWER, *plain, *more))
+            result(Verb.PUT, across(Verb.ANSWER, *plain, *more))
 
 
 def test_warnings_of_commands_come_out_as_they_went_in() -> None:
-    assert answers.result(Verb.MQSC, across(Verb.ANSWER, *answers.fields(Verb.MQSC, WARNED))) == WARNED
+    assert result(Verb.MQSC, across(Verb.ANSWER, *fields(Verb.MQSC, WARNED))) == WARNED
 
 
 def test_a_batch_that_was_stopped_comes_out_as_it_went_in() -> None:
-    found = answers.result(Verb.PUT_MANY, across(Verb.ANSWER, *answers.fields(Verb.PUT_MANY, STOPPED)))
+    found = result(Verb.PUT_MANY, across(Verb.ANSWER, *fields(Verb.PUT_MANY, STOPPED)))
     assert found.placed == STOPPED.placed
     assert str(found.error) == str(STOPPED.error)
 
@@ -98,10 +99,10 @@ def test_an_error_comes_out_as_it_went_in(error: MQError) -> None:
 
 
 @pytest.mark.parametrize("verb", RESULTS)
-@pytest.mark.parametrize("items", [[], [None], [0, 0], [[[1]]], [{}] * 20])
+@pytest.mark.parametrize("items", [[], [None], [0, 0], [[[1]]], [{}] * 20, [b"bytes"]])
 def test_an_answer_that_makes_no_sense_is_a_wire_error_or_nothing_worse(verb: Verb, items: list[Any]) -> None:
     with suppress(WireError):
-        answers.result(verb, [Verb.ANSWER, 1, 1, *items])
+        result(verb, [Verb.ANSWER, 1, 1, *items])
 
 
 @pytest.mark.parametrize(

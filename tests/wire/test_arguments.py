@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgpack
 import pytest
@@ -17,9 +17,11 @@ from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, Obje
 from broker.mqi.handling import Failure, Outcome, Settlement
 from broker.server.request import weight_of
 from broker.testing import VirtualClock
-from broker.wire import Verb, WireError, answers, arguments, handling
+from broker.wire import Verb, WireError, arguments, verbs
 from broker.wire.handling import packed_settlements
+from broker.wire.results import pairs
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
+from broker.wire.verbs import BY_VERB, STARTED
 from tests.conformance.expect import ALL
 from tests.wire.ends import Pair, received
 from tests.wire.recorder import RecordingPort
@@ -54,7 +56,7 @@ def sent(verb: Verb, arguments_of_call: tuple[Any, ...]) -> list[Any]:
             case GetMessageOptions():
                 items.append(packed_get_options(argument))
             case dict():
-                items.append(answers.pairs(argument))
+                items.append(pairs(argument))
             case ObjectDescriptor():
                 items.append(object_fields(argument))
             case _:
@@ -76,7 +78,7 @@ async def port() -> AsyncIterator[Port]:
 async def reason_of(port: Port, frame: list[Any]) -> MQRC | int:
     """The reason with which the call fails that a frame asks for."""
     with pytest.raises(MQError) as caught:
-        result = await arguments.start(port, frame, lambda number: None)
+        result = await verbs.start(port, frame, lambda number: None)
         if isinstance(result, PlacedMany) and result.error is not None:
             raise result.error
     return caught.value.reason
@@ -84,7 +86,7 @@ async def reason_of(port: Port, frame: list[Any]) -> MQRC | int:
 
 def start(frame: list[Any]) -> list[tuple[Any, ...]]:
     port = RecordingPort()
-    arguments.start(port, frame, lambda number: None)
+    verbs.start(cast("Port", port), frame, lambda number: None)
     return port.calls
 
 
@@ -107,11 +109,11 @@ async def test_what_a_call_says_beside_its_options_reaches_the_port(verb: Verb) 
 
 
 async def test_a_script_that_ends_at_its_first_failure_reaches_the_port_as_one() -> None:
-    assert start([Verb.MQSC, 1, 1, *CHECKED]) == [("mqsc", CHECKED[1], True)]
+    assert start([Verb.MQSC, 1, 1, *CHECKED]) == [("mqsc", *CHECKED)]
 
 
 def test_every_call_that_start_makes_has_a_sample() -> None:
-    assert CALLS.keys() == arguments.STARTED - {Verb.PUT_MANY}
+    assert CALLS.keys() == STARTED - {Verb.PUT_MANY}
     assert all(hasattr(Port, name) for name, _ in CALLS.values())
 
 
@@ -145,7 +147,7 @@ def terms(**changes: object) -> list[Any]:
 
 
 def failure(exception: object = "E", error: object = "", traceback: object = "") -> bytes:
-    """Why a handler failed, as a frame brings it."""
+    """Return the error of a handler, as a frame brings it."""
     return packed(exception, error, traceback)
 
 
@@ -402,7 +404,7 @@ async def test_no_integer_of_a_descriptor_is_taken_beyond_32_bits(port: Port, na
 async def test_the_messages_of_a_batch_reach_the_port_with_their_descriptors() -> None:
     port, before = RecordingPort(), PutManyCall()
     frame = [Verb.PUT_MANY, 1, 2, 7, PMO, 1, packed(*MD.to_tuple()), b"A", True, b"B", None, b"C", True, b"D"]
-    arguments.start(port, frame, {1: before}.get)
+    verbs.start(cast("Port", port), frame, {1: before}.get)
     ((name, hobj, messages, options, after),) = port.calls
     assert (name, hobj, options.options, after) == ("put_many", 7, PUT[0], before)
     assert list(messages) == [(MD, b"A"), (MD, b"B"), (None, b"C"), (None, b"D")]
@@ -464,12 +466,14 @@ async def test_a_trigger_take_is_cut_to_ten_thousand_leases() -> None:
 
 
 def test_the_names_in_a_connect_are_checked() -> None:
-    assert arguments.connect_arguments([Verb.CONNECT, 1, 1, "QM1", "orders", "alice"]) == ("QM1", "orders", "alice")
+    connect = BY_VERB[Verb.CONNECT].arguments
+    found = connect([Verb.CONNECT, 1, 1, "QM1", "orders", "alice"])
+    assert found == {"q_mgr_name": "QM1", "appl_name": "orders", "user": "alice"}
     with pytest.raises(WireError):
-        arguments.connect_arguments([Verb.CONNECT, 1, 1, "QM1"])
+        connect([Verb.CONNECT, 1, 1, "QM1"])
     for names in (["Q" * 49, "", ""], ["", "a" * 257, ""], ["", "", 5]):
         with pytest.raises(MQError):
-            arguments.connect_arguments([Verb.CONNECT, 1, 1, *names])
+            connect([Verb.CONNECT, 1, 1, *names])
 
 
 def test_a_list_of_numbers_holds_numbers() -> None:
@@ -509,15 +513,17 @@ def test_a_failure_is_kept_as_far_as_there_is_room_for_it() -> None:
 
 
 def test_the_arguments_of_a_connection_for_a_delivery_are_checked() -> None:
-    assert handling.delivery_connection_arguments([Verb.DELIVERY_CONNECT, 2, 1, 1, 17, "a"]) == (1, 17, "a")
+    connect = BY_VERB[Verb.DELIVERY_CONNECT].arguments
+    found = connect([Verb.DELIVERY_CONNECT, 2, 1, 1, 17, "a"])
+    assert found == {"taker": 1, "delivery": 17, "appl_name": "a"}
     wrong: list[list[Any]] = [[1, 17], ["1", 17, "a"], [1, 17, "a", None]]
     for items in wrong:
         with pytest.raises(WireError):
-            handling.delivery_connection_arguments([Verb.DELIVERY_CONNECT, 2, 1, *items])
+            connect([Verb.DELIVERY_CONNECT, 2, 1, *items])
     wrong = [[1, -1, "a"], [1, None, "a"], [1, 17, "a" * 257], [1, 17, 5]]
     for items in wrong:
         with pytest.raises(MQError):
-            handling.delivery_connection_arguments([Verb.DELIVERY_CONNECT, 2, 1, *items])
+            connect([Verb.DELIVERY_CONNECT, 2, 1, *items])
 
 
 values = st.recursive(
@@ -527,7 +533,7 @@ values = st.recursive(
 )
 
 
-@given(verb=st.sampled_from(sorted(arguments.STARTED)), items=st.lists(values, max_size=6))
+@given(verb=st.sampled_from(sorted(STARTED)), items=st.lists(values, max_size=6))
 async def test_no_arguments_raise_anything_but_a_wire_error_or_an_mq_error(verb: Verb, items: list[Any]) -> None:
     try:
         start([verb.value, 1, 1, *items])

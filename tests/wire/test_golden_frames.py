@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from broker.mqi import MQOO
-from broker.wire import Endpoint, Role, Verb, answers, claims, handling
+from broker.wire import Endpoint, Role, Verb, answers
 from broker.wire.arguments import AS_BEFORE
+from broker.wire.results import pairs
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
-from tests.wire.ends import HELLO, WELCOME, Pair
+from tests.wire.ends import HELLO, WELCOME, Pair, fields
 from tests.wire.samples import (
     CALLS,
     CHECKED,
@@ -44,11 +45,11 @@ FIELDS: dict[Verb, tuple[Any, ...]] = {
     Verb.PUT1: (object_fields(OD), None, packed_put_options(PMO), b"hello"),
     Verb.GET: (7, None, packed_get_options(GMO), 100),
     Verb.GET_MANY: (7, None, packed_get_options(GMO), 64),
-    Verb.SET: (7, answers.pairs(CALLS[Verb.SET][1][1])),
+    Verb.SET: (7, pairs(CALLS[Verb.SET][1][1])),
     **ITEMS,
 }
-CLAIM_CALLS = tuple(map(Verb, claims.MAKERS))
-HANDLING_CALLS = (*map(Verb, handling.MAKERS), Verb.SETTLE)
+CLAIM_CALLS = tuple(verb for verb in CALLS if Verb.CONSUMER <= verb <= Verb.BROWSE_CUTS)
+HANDLING_CALLS = (Verb.RELEASE_WAITING, Verb.SERVE, Verb.STOP_SERVING, Verb.TAKE, Verb.SETTLE)
 CLIENT: list[tuple[Any, ...]] = [
     HELLO,
     (Verb.HEARTBEAT, 0, 0),
@@ -81,7 +82,7 @@ SERVER: list[tuple[Any, ...]] = [
     WELCOME,
     (Verb.HEARTBEAT, 0, 0),
     *(
-        (Verb.ANSWER, 1, number, *answers.fields(verb, found))
+        (Verb.ANSWER, 1, number, *fields(verb, found))
         for number, (verb, found) in enumerate(RESULTS.items(), 1)
         if verb not in (*CLAIM_CALLS, *HANDLING_CALLS, Verb.DELIVERY_CONNECT, Verb.SERIALIZE)
     ),
@@ -89,24 +90,18 @@ SERVER: list[tuple[Any, ...]] = [
     (Verb.CANCELLED, 1, 2**40),
     (Verb.REPLIES, 1, 13, *answers.reply_parts(PARTS)),
     (Verb.ENDED, 1, 0, 2161, "QM1 is quiescing"),
+    *((Verb.ANSWER, 1, number, *fields(verb, found)) for number, (verb, found) in enumerate(LIST_RESULTS.items(), 200)),
+    (Verb.ANSWER, 1, 203, *fields(Verb.PUT_MANY, STOPPED)),
+    (Verb.ANSWER, 1, 205, *fields(Verb.MQSC, WARNED)),
+    *((Verb.ANSWER, 1, number, *fields(verb, RESULTS[verb])) for number, verb in enumerate(CLAIM_CALLS, 206)),
+    (Verb.ANSWER, 1, 220, *fields(Verb.SINK, None)),
+    *((Verb.ANSWER, 1, number, *fields(verb, RESULTS[verb])) for number, verb in enumerate(HANDLING_CALLS, 300)),
+    (Verb.ANSWER, 2, 310, *fields(Verb.DELIVERY_CONNECT, RESULTS[Verb.DELIVERY_CONNECT])),
     *(
-        (Verb.ANSWER, 1, number, *answers.fields(verb, found))
-        for number, (verb, found) in enumerate(LIST_RESULTS.items(), 200)
-    ),
-    (Verb.ANSWER, 1, 203, *answers.fields(Verb.PUT_MANY, STOPPED)),
-    (Verb.ANSWER, 1, 205, *answers.fields(Verb.MQSC, WARNED)),
-    *((Verb.ANSWER, 1, number, *answers.fields(verb, RESULTS[verb])) for number, verb in enumerate(CLAIM_CALLS, 206)),
-    (Verb.ANSWER, 1, 220, *answers.fields(Verb.SINK, None)),
-    *(
-        (Verb.ANSWER, 1, number, *answers.fields(verb, RESULTS[verb]))
-        for number, verb in enumerate(HANDLING_CALLS, 300)
-    ),
-    (Verb.ANSWER, 2, 310, *answers.fields(Verb.DELIVERY_CONNECT, RESULTS[Verb.DELIVERY_CONNECT])),
-    *(
-        (Verb.ANSWER, 1, number, *answers.fields(verb, found))
+        (Verb.ANSWER, 1, number, *fields(verb, found))
         for number, (verb, found) in enumerate(TERMED_RESULTS.items(), 311)
     ),
-    (Verb.ANSWER, 1, 320, *answers.fields(Verb.SERIALIZE, RESULTS[Verb.SERIALIZE])),
+    (Verb.ANSWER, 1, 320, *fields(Verb.SERIALIZE, RESULTS[Verb.SERIALIZE])),
     (Verb.REFUSED, 0, 0, 2162, "QM1 is stopping"),
 ]
 

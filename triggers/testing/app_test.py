@@ -52,7 +52,7 @@ REAL_WAIT: Final = 0.2
 
 RUNS_MAX: Final = 10_000
 DAYS_MAX: Final = 30
-"""How far `idle(waiting=True)` goes: so many outcomes, or so many days."""
+"""The reach of `idle(waiting=True)`: so many outcomes, or so many days."""
 
 _POLL: Final = 0.001
 _PERIODIC: Final = "PERIODIC."
@@ -189,7 +189,7 @@ class AppTest:
         return run.task is not None and asleep_for(run.task) > left
 
     def _state(self, runs: set[Run]) -> object:
-        """What changes when something goes on."""
+        """Return a value that changes when something goes on."""
         where = {run.delivered.id: tuple(places(run.task)) if run.task is not None else () for run in runs}
         return len(self.events), where, self._worker.unsettled
 
@@ -198,7 +198,7 @@ class AppTest:
         return bool(journal["waiting"])
 
     def _waiting(self) -> int:
-        """How many messages of the handlers' queues wait, but for periodic work."""
+        """Return the number of messages that wait on the handlers' queues, but for periodic work."""
         handlers: Sequence[Mapping[str, Any]] = self.manager.handler_figures()
         return sum(each["waiting"] for each in handlers if not each["queue"].startswith(_PERIODIC))
 

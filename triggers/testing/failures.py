@@ -1,4 +1,4 @@
-"""What handlers raised in a test, to be raised there, and the outcomes in their order."""
+"""The exceptions of handlers in a test, to be raised there, and the outcomes in their order."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Harness:
         return self._manager
 
     def source(self) -> HarnessSource:
-        """What a program of its own is connected by."""
+        """Return a source for a program of its own."""
         return HarnessSource(self, Random(self._random.random()))
 
     async def start(self) -> None:

@@ -32,12 +32,12 @@ class Program:
 
     @property
     def runs(self) -> set[Run]:
-        """What it has in its hands."""
+        """The runs that it has in its hands."""
         return {run for service in self.session.services.values() for run in service.runs}
 
     @property
     def unsettled(self) -> int:
-        """How many deliveries it has not settled."""
+        """The number of its unsettled deliveries."""
         return sum(service.unsettled for service in self.session.services.values())
 
     async def begun(self) -> None:

@@ -1,4 +1,4 @@
-"""Where a task waits: the lines of the coroutines that await one another, from its own to the innermost."""
+"""The place where a task waits: the lines of the coroutines that await one another, from its own to the innermost."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class Account:
 
     def __init__(self) -> None:
         self.worked: Worked | None = None
-        """What became of the tasks of the workers."""
+        """The fate of the tasks of the workers."""
         self.put = 0
         self.put_seconds = 0.0
         self.total_seconds = 0.0
@@ -38,24 +38,24 @@ class Account:
         self.doubled = 0
         self._examples: dict[Refusal, list[int]] = {}
         self.handled = 0
-        """How many lines have come back."""
+        """The number of lines that have come back."""
         self.steady: list[int] = []
-        """How long messages put at a steady rate took to their handlers, in microseconds."""
+        """The times that messages put at a steady rate took to their handlers, in microseconds."""
         self._back = bytearray()  # one byte a line, set when it has come back
 
     @property
     def lines(self) -> int:
-        """How many lines were read."""
+        """The number of lines that were read."""
         return self.put + len(self.refused) + len(self.too_long)
 
     @property
     def missing(self) -> int:
-        """How many lines were put and have not come back."""
+        """The number of lines that were put and have not come back."""
         return self.put - self.handled
 
     @property
     def complete(self) -> bool:
-        """Whether each line put has come back once, and none was refused by the queue manager."""
+        """True if each line put has come back once, and none was refused by the queue manager."""
         worked = self.worked is None or self.worked.complete
         return worked and self.missing == 0 and self.doubled == 0 and not self.refused
 

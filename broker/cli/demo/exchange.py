@@ -29,15 +29,15 @@ UNIT_MESSAGES_MAX: Final = 256
 TICK_SECONDS: Final = 0.05
 SHOW_SECONDS: Final = 0.25
 STALL_SECONDS_MAX: Final = 60.0
-"""How long nothing may come back before the lines still out are called missing."""
+"""The time in which nothing comes back before the lines still out are called missing."""
 
 STEADY_MESSAGES: Final = STEADY_RATE
-"""How many lines are put once more at a steady rate: for a second."""
+"""The number of lines that are put once more at a steady rate: for a second."""
 _AGAIN: Final = 0  # in place of a line's number: the message is none of the file's lines
 
 
 KEPT: Final = {name: f"{name}.KEPT" for name in (REPLY_QUEUE, DEAD_LETTER_QUEUE)}
-"""Where what is collected goes, in the same unit of work, if it is to be kept: as it came, its time of put too."""
+"""The queues for collected messages that are kept: as they came, in the same unit of work, with their time of put."""
 _KEEP: Final = MQOO.OUTPUT | MQOO.SET_ALL_CONTEXT
 _AS_IT_CAME: Final = MQPMO.SYNCPOINT | MQPMO.SET_ALL_CONTEXT
 

@@ -33,7 +33,9 @@ _PATTERNS: Final = {
 
 
 class Refusal(IntEnum):
-    """Why a line is no reservation. A feedback code of the application's own: it travels in the dead-letter header."""
+    """A reason why a line is no reservation: the application's feedback code, which travels in the dead-letter
+    header.
+    """
 
     TOO_LONG = MQFB_APPL_FIRST + 1
     NOT_TEXT = MQFB_APPL_FIRST + 2

@@ -1,4 +1,4 @@
-"""What the workers of the demonstration serve: an app, as `evermq worker` takes it.
+"""The app that the workers of the demonstration serve, as `evermq worker` takes it.
 
 It knows nothing of MQ. One task in ten fails at first, one always; the rest is done.
 """

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 START_SECONDS_MAX: Final = 30.0
 STALL_SECONDS_MAX: Final = 30.0
-"""How long nothing may come back before the tasks still out are called missing."""
+"""The time in which nothing comes back before the tasks still out are called missing."""
 _AT_A_TIME: Final = 100
 
 
 class Worked:
-    """What became of the tasks."""
+    """The fate of the tasks."""
 
     def __init__(self, tasks: int = TASKS) -> None:
         self.tasks = tasks
@@ -45,12 +45,12 @@ class Worked:
 
     @property
     def back(self) -> int:
-        """How many tasks have come back."""
+        """The number of tasks that have come back."""
         return len(self.done.keys() | self.dead.keys())
 
     @property
     def complete(self) -> bool:
-        """Whether each task has come back once."""
+        """True if each task has come back once."""
         return self.back == self.tasks and self.done.total() + len(self.dead) == self.tasks
 
     def report(self) -> Iterator[str]:

@@ -41,7 +41,7 @@ def archive(
 
     It ends when all is there that was on the queues when it began. Run again it goes on where it was, however it ended.
     DIR has a folder for each queue and day (`queue=Q/date=2026-01-31`), which any program reads that reads Parquet by
-    Spark; its columns are on the page pipeline-archive.
+    Spark; its columns are on the page of pipelines.
     """
     if consumer is not None and not move:
         raise click.UsageError("--consumer goes with --move")

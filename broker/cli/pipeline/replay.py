@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class Options(SourceOptions):
-    """What is passed on as it is given: besides the target, which messages are wanted."""
+    """The options that are passed on as they are given: besides the target, which messages are wanted."""
 
     since: datetime | None
     until: datetime | None

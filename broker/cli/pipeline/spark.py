@@ -1,4 +1,4 @@
-"""What the commands of `evermq pipeline` share: Spark, the queue manager, orders to stop, and what went wrong."""
+"""The common part of the commands of `evermq pipeline`: Spark, the queue manager, orders to stop, and errors."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 class SparkOptions(TypedDict):
-    """What `with_spark` gives a command."""
+    """The options that `with_spark` gives a command."""
 
     master: str | None
     settings: dict[str, str]
 
 
 class SourceOptions(SparkOptions):
-    """What `with_spark` and `with_source` give a command."""
+    """The options that `with_spark` and `with_source` give a command."""
 
     url: str
     path: str | None
@@ -115,7 +115,7 @@ def check_extra() -> None:
 
 
 def check_archive(directory: str) -> None:
-    """Where there is no archive, that is said before Spark is started. Raises CannotRunError."""
+    """Check that there is an archive, before Spark is started. Raises CannotRunError."""
     with in_a_line():
         from broker.spark.pipelines.directory import ArchiveDirectory
 
@@ -173,7 +173,7 @@ def _spare() -> None:
 
 @contextmanager
 def in_a_line() -> Iterator[None]:
-    """What goes wrong in the block, in a pipeline or in Spark, is a CannotRunError of one line."""
+    """Turn an error in the block, of a pipeline or of Spark, into a CannotRunError of one line."""
     check_extra()
     from pyspark.errors import PySparkException
 

@@ -1,4 +1,4 @@
-"""Which files have changed: by when they were written, how long they are, and whether they are others by now."""
+"""Find the files that have changed: by when they were written, their length, and their identity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker process tells the one above it: lines of JSON on a socket between them, whose end ends the child."""
+"""A worker process talks to the one above it by lines of JSON on a socket between them, whose end ends the child."""
 
 from __future__ import annotations
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _OWN: Final = tuple(Path(__file__).parents[3] / name for name in ("broker", "triggers"))
-"""Where EverMQ's code is."""
+"""The folders of EverMQ's code."""
 
 
 class Loaded(NamedTuple):
-    """What a worker serves: apps by how they are called, and modules that have functions with @process."""
+    """The things that a worker serves: apps by how they are called, and modules that have functions with @process."""
 
     apps: dict[str, App]
     modules: list[ModuleType]
@@ -92,7 +92,7 @@ def _imported(name: str) -> ModuleType:
 
 
 def _reason(name: str, error: BaseException) -> str:
-    """Why a module does not import, with the place in the user's code."""
+    """Return the reason why a module does not import, with the place in the user's code."""
     text = import_failure(error)
     if isinstance(error, SyntaxError) and error.filename:
         return f"{name} does not import: {text}"
@@ -102,7 +102,7 @@ def _reason(name: str, error: BaseException) -> str:
 
 
 def _is_ours(file: str) -> bool:
-    """Whether a file is none that the user would look at: of Python's import, or of EverMQ."""
+    """True if a file is none that the user would look at: of Python's import, or of EverMQ."""
     return "importlib" in file or any(Path(file).is_relative_to(each) for each in _OWN)
 
 

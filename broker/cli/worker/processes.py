@@ -58,7 +58,7 @@ class Child:
         self._loaded = loaded
         self.files: list[str] = []
         self.told: int = 0
-        """How many signals it was sent."""
+        """The number of signals that it was sent."""
         self.ready = asyncio.Event()
         self.to_replace = asyncio.Event()
         self._link = Link(end, heard=self._heard, gone=lambda: None)
@@ -181,7 +181,7 @@ class Parent:
         return ending.result() if ending.done() and not ending.cancelled() else None
 
     async def _is_ready(self, child: Child) -> bool:
-        """Whether it serves, and has not ended before."""
+        """True when it serves, False when it has ended before."""
         ending = asyncio.ensure_future(self._ended(child))
         ready = asyncio.ensure_future(child.ready.wait())
         try:
@@ -230,7 +230,7 @@ class Parent:
         return child
 
     async def _note(self, child: Child) -> None:
-        """When it serves, its files are known."""
+        """Watch the files of a child once it serves."""
         if await self._is_ready(child):
             self._began = True
             self._changes.watch(child.files)

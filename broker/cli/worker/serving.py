@@ -170,7 +170,7 @@ class Worker:
             delay = min(2 * delay, RECONNECT_MAX)
 
     def _url(self) -> str:
-        """Where functions with @process are served: where the apps are, if they are at one place."""
+        """Return the URL where functions with @process are served: where the apps are, if they are at one place."""
         places = {str(app.source) for app in self._loaded.apps.values()}
         return self._settings.url or (places.pop() if len(places) == 1 else DEFAULT_URL)
 

@@ -101,6 +101,6 @@ def get_run(
 
 
 def _is_plain(handle: Handle, request: Request) -> bool:
-    """Whether what a remembered get is given, and what that changes, depends on nothing but the queue."""
+    """True if the answer to a remembered get, and its effects, depend on nothing but the queue."""
     position = handle.position
     return request.syncpoint != IF_PERSISTENT and position.last_get is CLOSED and not position.locked

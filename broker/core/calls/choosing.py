@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def select(manager: Manager, handle: Handle, queue: LocalQueue, request: Request, now: float) -> Entry | Search | None:
-    """The message that a get is given now, if there is one; or what is to be done before that is known."""
+    """Return the message that a get is given now, None without one, or the search that must end before it is known."""
     shelf = queue.shelf
     if request.under_cursor:
         return granting.under_cursor(handle, shelf, queue.name, request, now)
@@ -101,7 +101,7 @@ def _choose(
 
 
 def _expired_parts(shelf: Shelf, request: Request, entry: Entry | None, now: float) -> list[Entry]:
-    """What is expired of the whole that begins with `entry`, if the get wants a whole."""
+    """Return the expired messages of the whole that begins with `entry`, if the get wants a whole."""
     if entry is None or not request.whole or not shelf.is_overdue(now):
         return []
     parts = (shelf.entries[key] for key in shelf.groups.whole_with(entry, request.whole))

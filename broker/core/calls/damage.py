@@ -29,9 +29,9 @@ def refusal(entry: Entry, why: str) -> MQError:
 
 
 def set_aside(effects: Effects, entry: Entry, why: str) -> bool:
-    """Nobody is given the message from now on; whether that is news. One that is in somebody's unit of work is set
-    aside when it comes back, one that waits for an instant when that comes. Those who wait for just this message wait
-    no longer.
+    """Give the message to nobody from now on. Return False if it was set aside before. One that is in somebody's unit
+    of work is set aside when it comes back, one that waits for an instant when that comes. Those who wait for just this
+    message wait no longer.
     """
     queue = entry.queue
     assert isinstance(queue, LocalQueue)  # only such a queue has its messages in memory
@@ -57,6 +57,6 @@ def check(shelf: Shelf, request: Request, now: float) -> None:
 
 
 def _names(request: Request, entry: Entry) -> bool:
-    """Whether a get asks for just this message: by MsgId or token, or as the next one in logical order."""
+    """True if a get asks for just this message: by MsgId or token, or as the next one in logical order."""
     named = request.msg_id is not None or request.token is not None or request.item is not None
     return named and request.matches(entry)

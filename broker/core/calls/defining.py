@@ -41,7 +41,7 @@ _DEPTH = MQTT.DEPTH.value
 
 
 def freeze(objects: Objects, change: Change) -> tuple[Change, Rows]:
-    """What a change of definitions writes, and the change to apply when that is durable. (Clear is a unit.)"""
+    """Return the rows of a definition change, and the change to apply once they are durable. (CLEAR is a unit.)"""
     if isinstance(change, Delete):
         queue = objects.own_queue(change.name) if change.space == "QUEUE" else None
         gone = [entry.id for entry in queue.shelf.entries.values() if entry.persistence] if queue else []
@@ -245,14 +245,16 @@ def _alter_queue(objects: Objects, triggers: Triggers, queue: LocalQueue, defini
 
 
 def _invalidate(objects: Objects, handles: Iterable[Handle]) -> None:
-    """What these handles were opened for is no longer so: all that is left is to close them (OBJECT_CHANGED, 2041)."""
+    """Mark handles as changed: they can only be closed now (OBJECT_CHANGED, 2041)."""
     for handle in handles:
         handle.changed = True
         end_waits(handle.waiting, MQRC.OBJECT_CHANGED, objects.effects)
 
 
 def _trigger_attributes(queue: LocalQueue) -> tuple[object, ...]:
-    """What E4 is about. With an initiation queue another process changes only what a trigger message says."""
+    """The attributes that E4 is about. With an initiation queue another process changes only what a trigger message
+    says.
+    """
     depth = queue.trigger_depth if queue.trigger_type == _DEPTH else 0
     process_name = "" if queue.initiation_q_name else queue.process_name
     return (

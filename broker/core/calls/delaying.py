@@ -41,8 +41,8 @@ def check(put: Put) -> None:
 
 
 def instant_of(put: Put, moment: Moment) -> Instant:
-    """When the message is to be available. What is put in logical order has the instant of the group, or logical
-    message, that it goes on with; another one is OPTIONS_ERROR (2046).
+    """Return the instant from which the message is available. What is put in logical order has the instant of the
+    group, or logical message, that it goes on with; another one is OPTIONS_ERROR (2046).
     """
     terms, handle = put.terms, put.handle
     said = (terms.delay, terms.deliver_at)
@@ -102,7 +102,9 @@ def join(unit: Unit, entries: Iterable[Entry], instant: Instant) -> None:
 
 
 def take_out(unit: Unit) -> tuple[list[Entry], list[tuple[Entry, float | None]]]:
-    """What a committed unit has put: what is available now, and what waits, until when on the monotonic clock."""
+    """Return the puts of a committed unit: those available now, and the delayed ones, each with its instant
+    (monotonic).
+    """
     terms = unit.terms
     if terms is None or not terms.delayed:
         return unit.puts, []

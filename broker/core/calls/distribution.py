@@ -73,7 +73,7 @@ _OF_ONE_DESTINATION = frozenset(
         MQRC.SYNCPOINT_LIMIT_REACHED, MQRC.STORAGE_NOT_AVAILABLE,
     }
 )  # fmt: skip
-"""Why a put may fail at one queue and not at another. Any other reason is the whole call's."""
+"""The reasons for which a put may fail at one queue and not at another. Any other reason is the whole call's."""
 
 
 class DistributionList(Handle):
@@ -92,7 +92,7 @@ class DistributionList(Handle):
 
     @property
     def unknown_count(self) -> int:
-        """How many of these lead to other queue managers."""
+        """The number of destinations on other queue managers."""
         return sum(each.route.remote for each in self.opened if each.route is not None)
 
     def usable_queue(self) -> LocalQueue:
@@ -100,9 +100,10 @@ class DistributionList(Handle):
 
 
 class Distributed(NamedTuple):
-    """What a put to a list did: `records` by destination, `reason` of a warning, `unit` the implicit unit to freeze
-    (None under syncpoint), `given` the descriptor of the call, `first` the first message put, `packed_md` the fields it
-    keeps packed without those of its record. `unknown_count` is how many messages are for other queue managers.
+    """The outcome of a put to a list: `records` by destination, `reason` of a warning, `unit` the implicit unit to
+    freeze (None under syncpoint), `given` the descriptor of the call, `first` the first message put, `packed_md` the
+    fields it keeps packed without those of its record. `unknown_count` is how many messages are for other queue
+    managers.
     """
 
     records: tuple[ResponseRecord, ...]
@@ -222,7 +223,7 @@ def put(manager: Manager, list_put: ListPut, moment: Moment) -> Distributed:
 
 
 class _Tally:
-    """What has become of one call so far."""
+    """The successes and failures of one call so far."""
 
     def __init__(self) -> None:
         self.records: list[ResponseRecord] = []

@@ -101,12 +101,12 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
 
 
 def moves_cursor(request: Request, grant: Grant) -> bool:
-    """Whether a get has browsed a message: then a lock of its handle on another one is released (semantics 5.5)."""
+    """True if a get has browsed a message: then a lock of its handle on another one is released (semantics 5.5)."""
     return request.browse and grant.reason != _TRUNCATED_FAILED
 
 
 class Outline(NamedTuple):
-    """What `grant` would do: with which messages, whether it takes them, in the connection's unit, or locks them."""
+    """The effect that `grant` would have: on which messages; are they taken, in the connection's unit, or locked?"""
 
     entries: list[Entry]
     takes: bool = False
@@ -115,7 +115,7 @@ class Outline(NamedTuple):
 
 
 def outline(manager: Manager, handle: Handle, queue: LocalQueue, request: Request, entry: Entry) -> Outline:
-    """What giving the message that begins with `entry` to the getter comes to. Raises what `grant` does."""
+    """Return what `grant` would do with the message that begins with `entry`. Raises what `grant` does."""
     entries = _whole_message(queue.shelf, entry)[0] if request.complete_message else [entry]
     form = properties.form_of(handle, request.properties) if entry.properties else 0
     too_long = request.max_length is not None and _length(entries, request, form) > request.max_length
@@ -140,7 +140,7 @@ def _check_unit(handle: Handle, request: Request, entries: list[Entry], *, in_un
 
 
 def _length(entries: list[Entry], request: Request, form: int) -> int:
-    """How many bytes the getter receives, of properties in this form."""
+    """Return the number of bytes that the getter receives, with properties in this form."""
     length = assembly.length_of(entries, with_mqmde=request.with_mqmde)
     packed = entries[0].properties
     if packed:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 
 def awaited(unit: Unit, now: float) -> bool:
-    """Whether all that this unit does is to put one message which, once it is settled, a get outside syncpoint takes
-    before anybody else sees it.
+    """True if the unit does nothing but put one message which, once settled, a get outside syncpoint takes before
+    anybody else sees it.
     """
     if len(unit.puts) != 1 or unit.gets or unit.reports or unit.terms is not None:
         return False
@@ -60,7 +60,7 @@ def settle_together(manager: Manager, unit: Unit, now: float) -> tuple[Waiter, G
 
 
 def _takes_for_good(request: Request) -> bool:
-    """Whether a message accepted is removed by that alone: no browse, no syncpoint, no buffer too small for it."""
+    """True if accepting a message removes it: no browse, no syncpoint, no buffer too small for it."""
     return (
         not (request.browse or request.logical or request.start or request.whole)
         and request.syncpoint == NEVER

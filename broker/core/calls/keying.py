@@ -43,7 +43,7 @@ class Duplicate(Exception):
         self.awaited = awaited
 
     def is_held(self, now: float) -> bool:
-        """Whether the first has made it."""
+        """True if the key is held by the first message."""
         keys = self.queue.keys
         holder = None if keys is None else keys.find(self.hashed, now)
         return holder is not None and holder.id == self.first.id
@@ -133,7 +133,7 @@ def join(manager: Manager, put: Put, hashed: bytes, entry: Entry, unit: Unit, no
 
 
 def load(manager: Manager, rows: Iterable[KeyRow], now: float) -> Rows:
-    """The keys that the store kept, when all messages are loaded: what is to be forgotten of them."""
+    """Load the stored keys, after all messages. Return the rows of keys to forget."""
     queues = {queue.number: queue for queue in manager.objects.queues.values()}
     wrong = Rows()
     for row in rows:

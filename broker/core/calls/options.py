@@ -1,4 +1,4 @@
-"""Which options go together: the rules of MQOPEN, MQGET and MQPUT that need to know nothing but the options.
+"""The rules of MQOPEN, MQGET and MQPUT about options that exclude or need each other.
 
 Each check raises OPTIONS_ERROR (2046) and names the options at fault. The outcome of a check is remembered, since
 programs use few combinations. Options that MQ knows and this version does not offer yet are refused, never ignored.
@@ -54,7 +54,7 @@ _GET_NEEDS = (
     (MQGMO.LOCK, _BROWSES),
     (_MARKS | MQGMO.UNMARKED_BROWSE_MSG, _BROWSES),
 )
-"""What is only for a get that also names one of the second."""
+"""Options of a get that need one of the second."""
 
 _CONTEXTS = (
     MQPMO.DEFAULT_CONTEXT | MQPMO.NO_CONTEXT | MQPMO.PASS_IDENTITY_CONTEXT | MQPMO.PASS_ALL_CONTEXT

@@ -1,7 +1,7 @@
 """MQPUT, the last step: completed messages are placed on their queue and join a unit of work.
 
-A put that is like the last one through its handle is completed by the template of that; any other is prepared
-(`broker.core.calls.putting`).
+A put that is like the last one through its handle, or like the last MQPUT1 by the same name, is completed by the
+template of that; any other is prepared (`broker.core.calls.putting`).
 """
 
 from __future__ import annotations
@@ -95,12 +95,13 @@ def on_its_way(manager: Manager, put: Put) -> Put:
 
 
 def template_of(manager: Manager, put: Put, length: int) -> PutTemplate | None:
-    """What completes a put of so many bytes that differs from the last one through its handle in its data alone;
-    None when it differs in more.
+    """Return the template for a put of so many bytes that differs from the last one like it in its data alone; None
+    when it differs in more.
     """
     handle = put.handle
-    template = None if handle is None else handle.last_calls.template
-    if handle is None or template is None or manager.quiescing or handle.position.last_put is not CLOSED:
+    last = put.last_calls if handle is None else handle.last_calls
+    template = None if last is None else last.template
+    if template is None or manager.quiescing or (handle is not None and handle.position.last_put is not CLOSED):
         return None
     if put.terms is not NO_TERMS:
         return None
@@ -124,10 +125,11 @@ def place(manager: Manager, entries: Sequence[Entry], unit: Unit, moment: Moment
 
 
 def _prepared(manager: Manager, put: Put, now: float) -> Prepared:
-    """A put that is not like the last one through its handle, once it has passed all checks of its own."""
+    """A put that is not like the last one, once it has passed all checks of its own."""
     if put.route.group is not None:
         put = on_its_way(manager, put)
-    handle, queue = put.handle, put.route.queue
+    last = put.last_calls if put.handle is None else put.handle.last_calls
+    queue = put.route.queue
     if queue.room() <= 0:
         expiring.expire(manager, queue, now)
     try:
@@ -135,11 +137,11 @@ def _prepared(manager: Manager, put: Put, now: float) -> Prepared:
     except MQError as error:
         manager.events.refused(queue, put.route.first.name, int(error.reason), put.hconn, now)
         raise
-    if handle is not None:
-        handle.last_calls.template = None
-        if not prepared.reason and put.terms is NO_TERMS and leaves_template(handle, put, prepared):
+    if last is not None:
+        last.template = None
+        if not prepared.reason and put.terms is NO_TERMS and leaves_template(last, put, prepared):
             length_max = min(queue.max_length, manager.max_length)
-            handle.last_calls.template = PutTemplate(handle, put, prepared, length_max, manager.objects.changes)
+            last.template = PutTemplate(put, prepared, length_max, manager.objects.changes)
     return prepared
 
 

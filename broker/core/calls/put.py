@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.message.logical_order import Position
     from broker.core.names.routes import Route
-    from broker.core.queues.handles import Handle, Hconn
+    from broker.core.queues.handles import Handle, Hconn, LastCalls
     from broker.mqi.structures import MessageDescriptor, PutMessageOptions
 
 
@@ -30,7 +30,9 @@ class Put:
     properties: bytes = b""
     """Properties that are given packed (`broker.mqi.rfh2`), beside those that stand before the data."""
     terms: PutTerms = NO_TERMS
-    """What the put says beside the options of the MQI."""
+    """The options of the put beyond those of the MQI."""
+    last_calls: LastCalls | None = None
+    """Of MQPUT1: what the last ones by the same name have left. MQPUT has it in its handle."""
 
 
 @dataclass(slots=True, eq=False)
@@ -44,5 +46,5 @@ class Prepared:
     position: Position | None
     """None for MQPUT1, which no handle remembers."""
     shown: Entry
-    """What completes the caller's descriptor: the first entry, as it will be at its destination."""
+    """The entry that completes the caller's descriptor: the first one, as it will be at its destination."""
     md: MessageDescriptor

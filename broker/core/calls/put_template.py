@@ -1,9 +1,10 @@
-"""A put that is like the one before it through its handle: what was found out about that one holds for this one too.
+"""A put that is like the one before it through its handle, or like the MQPUT1 before it by the same name: what was
+found out about that one holds for this one too.
 
 Programs put many messages with the same descriptor and the same options. Of the plainest kind of put the handle keeps a
-template, with which the next is completed without being checked and worked out again: one message for a queue here,
-outside of groups and without expiry time, reports, properties or context of its own, whose MsgId the queue manager
-makes. A template holds as long as no definition changes.
+template, of MQPUT1 the connection. The next is completed with it, without being checked and worked out again: one
+message for a queue here, outside of groups and without expiry time, reports, properties or context of its own, whose
+MsgId the queue manager makes. A template holds as long as no definition changes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
     from broker.core.calls.put import Prepared, Put
     from broker.core.identifiers import Identifiers
-    from broker.core.queues.handles import Handle
+    from broker.core.queues.handles import LastCalls
 
 _PLAIN = (
     MQPMO.SYNCPOINT | MQPMO.NO_SYNCPOINT | MQPMO.FAIL_IF_QUIESCING | MQPMO.NEW_MSG_ID | MQPMO.DEFAULT_CONTEXT
@@ -30,8 +31,8 @@ _PLAIN = (
 
 
 class PutTemplate:
-    """What a put through `handle` has come to. The descriptor given is the caller's, who may change it between two
-    puts; `md` is what counts of it (`Prepared`).
+    """The outcome of a put, to be used again. The descriptor given is the caller's, who may change it between two puts;
+    `md` is what counts of it (`Prepared`).
     """
 
     __slots__ = (
@@ -39,7 +40,7 @@ class PutTemplate:
         "_correl_id",
         "_fields",
         "_given",
-        "_handle",
+        "_hconn",
         "_options",
         "_packed_md",
         "_persistence",
@@ -54,14 +55,13 @@ class PutTemplate:
 
     def __init__(
         self,
-        handle: Handle,
         put: Put,
         prepared: Prepared,
         length_max: int,
         changes: int,
     ) -> None:
         entry = prepared.shown
-        self._handle = handle
+        self._hconn = put.hconn
         self._given = put.md
         self._fields = put.md and put.md.to_tuple()
         self.md = prepared.md
@@ -78,7 +78,7 @@ class PutTemplate:
         self._packed_md = b""
 
     def fits(self, put: Put, length: int, changes: int) -> bool:
-        """Whether this put, of so many bytes, differs from the last in nothing but its data. `changes` counts those of
+        """True if this put, of so many bytes, differs from the last in nothing but its data. `changes` counts those of
         definitions.
         """
         md, pmo = put.md, put.pmo
@@ -98,7 +98,7 @@ class PutTemplate:
         stamp = ids.stamp(now)
         if stamp != self._stamp:
             self._stamp = stamp
-            self._packed_md = context.pack(self.md, context.DEFAULT, stamp, self._handle.hconn, ids)
+            self._packed_md = context.pack(self.md, context.DEFAULT, stamp, self._hconn, ids)
         entries = []
         for data in bodies:
             entry = Entry(self.queue, ids.next(), self._rank, data, len(data))
@@ -110,11 +110,11 @@ class PutTemplate:
         return entries
 
 
-def leaves_template(handle: Handle, put: Put, prepared: Prepared) -> bool:
-    """Whether a put that has come to this, without a warning, is of the plainest kind. The first put with a descriptor
-    of the caller's leaves none, since most descriptors are used once.
+def leaves_template(last: LastCalls, put: Put, prepared: Prepared) -> bool:
+    """True if a put with this outcome, without a warning, is of the plainest kind. The first put with a descriptor of
+    the caller's leaves none, since most descriptors are used once.
     """
-    given, last = put.md, handle.last_calls
+    given = put.md
     seen, last.put_md = last.put_md is given, given
     if not seen:
         return False

@@ -54,7 +54,7 @@ _DEFAULTS = MessageDescriptor()
 
 @dataclass(slots=True, eq=False)
 class _Message:
-    """What a put is about: descriptor and data without the headers that stand for fields and properties."""
+    """The message of a put: descriptor and data without the headers that stand for fields and properties."""
 
     md: MessageDescriptor
     given: MessageDescriptor

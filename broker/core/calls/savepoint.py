@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Savepoint:
-    """What a call on these handles may change: the connection's unit of work, and the positions of the handles."""
+    """The state that a call on these handles may change: the connection's unit of work, and their positions."""
 
     __slots__ = ("_hconn", "_positions", "_unit")
 

@@ -84,7 +84,7 @@ def publish(manager: Manager, generated: Iterable[GeneratedMessage], moment: Mom
 
 
 def _refusal(manager: Manager, message: GeneratedMessage, unit: Unit, moment: Moment) -> MQError | None:
-    """Why a generated message cannot be put; None when it has been."""
+    """Put a generated message; return the error that prevents it, else None."""
     try:
         put(manager, message, unit, moment)
     except MQError as error:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 def commit(manager: Manager, unit: Unit, moment: Moment | None = None, rows: Rows | None = None) -> Rows:
-    """Freeze a unit for its commit: what is to be made durable. The reports it causes become part of it now, and only
-    they need a `moment`; the bodies they carry must be in memory (`reports.unread`). `rows`: those of units that are
-    written together, to which its own are added.
+    """Freeze a unit for its commit; return its rows. The reports it causes become part of it now, and only they need a
+    `moment`; the bodies they carry must be in memory (`reports.unread`). `rows`: those of units that are written
+    together, to which its own are added.
     """
     unit.become(units.COMMITTING)
     if unit.reports:
@@ -124,7 +124,7 @@ def _commit_terms(manager: Manager, unit: Unit, now: float) -> list[Entry]:
 
 
 def softened(entries: Iterable[Entry]) -> Rows:
-    """What takes back on disk that these messages are hardened. In memory they are so no longer already."""
+    """Return the rows that undo on disk the hardening of these messages. In memory this undoes it at once."""
     rows = Rows()
     for entry in entries:
         if entry.hardened:

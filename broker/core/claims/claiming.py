@@ -34,7 +34,7 @@ GROUP_MAX: Final = 100_000
 
 
 class Limits(NamedTuple):
-    """What a claim may take: so many messages, of so many bytes together, that arrived up to the number `before`, if
+    """The limits of a claim: so many messages, of so many bytes together, that arrived up to the number `before`, if
     there is one; `whole`: only complete groups and logical messages. `held_bytes` is what a consumer may have claimed
     altogether; a group of more is passed over.
     """
@@ -47,7 +47,7 @@ class Limits(NamedTuple):
 
 
 def queues_for(queues: Sequence[LocalQueue], consumer: Consumer) -> list[LocalQueue]:
-    """Those of the queues that may be claimed from now, beginning behind the one at which the last claim ended. Where
+    """Return the queues that may be claimed from now, beginning behind the one at which the last claim ended. Where
     there is just one queue, raises why it may not: GET_INHIBITED (2016), OBJECT_IN_USE (2042).
     """
     refusals = {queue: refusal(queue) for queue in queues}
@@ -59,7 +59,7 @@ def queues_for(queues: Sequence[LocalQueue], consumer: Consumer) -> list[LocalQu
 
 
 def refusal(queue: LocalQueue) -> MQError | None:
-    """Why no consumer may claim from a queue now, if that is so."""
+    """Return the error that keeps every consumer from claiming from a queue now, if there is one."""
     if queue.get_inhibited:
         return MQError(MQRC.GET_INHIBITED, f"{queue.name} is GET(DISABLED)")
     if queue.exclusive is not None:
@@ -124,7 +124,7 @@ class _Slice:
 
 
 def _pieces(queue: LocalQueue, limits: Limits) -> Iterator[list[Entry]]:
-    """What can be claimed of a queue piece by piece, in the order in which a getter would be given it."""
+    """Yield the pieces that can be claimed of a queue, in the order in which a getter would be given them."""
     shelf, before = queue.shelf, ID_MASK if limits.before is None else min(limits.before, ID_MASK)
     keys = shelf.wholes().keys if limits.whole else shelf.available
     for rank in range(MAX_PRIORITY, -1, -1):
@@ -149,7 +149,7 @@ def _whole(shelf: Shelf, entry: Entry, before: int, limits: Limits) -> list[Entr
 
 
 def freeze(consumer: Consumer, entries: Sequence[Entry], now: float) -> Rows:
-    """Claim these messages, next in sequence: what is to be made durable. Until it is, nobody reads them."""
+    """Claim these messages, next in sequence. Return the rows; until they are durable, nobody reads the messages."""
     rows = Rows()
     for entry in entries:
         entry.queue.claim(entry)
@@ -189,7 +189,7 @@ def _after(consumer: Consumer, entries: Sequence[Entry], now: float) -> dict[str
 
 
 def counts(entries: Iterable[Entry | None]) -> dict[LocalQueue, int]:
-    """How many of the messages are of each queue."""
+    """Return the number of messages of each queue."""
     found: dict[LocalQueue, int] = {}
     for entry in entries:
         if entry is not None:

@@ -38,7 +38,7 @@ class Consumer:
     )  # fmt: skip
 
     shared = False
-    """Whether it claims from shared queues."""
+    """True if it claims from shared queues."""
 
     def __init__(self, name: str, number: int, uuid: str, q_names: Sequence[str]) -> None:
         self.name = name
@@ -60,7 +60,7 @@ class Consumer:
     # What is kept of it
 
     def row(self, **changes: object) -> ObjectRow:
-        """What the store keeps of it, with some of it changed."""
+        """Return its stored row, with these fields changed."""
         fields = {
             "uuid": self.uuid, "q_names": self.q_names, "generation": self.generation, "lineage": self.lineage,
             "base": self.base, "acknowledged": self.acknowledged, "pinned": self.pinned, "next": self.next,
@@ -78,7 +78,7 @@ class Consumer:
         return consumer
 
     def change(self, **changes: Any) -> None:
-        """What has become durable of it."""
+        """Take over changes that are durable."""
         for name, value in changes.items():
             setattr(self, name, value)
 
@@ -108,16 +108,16 @@ class Consumer:
 
     @property
     def claim_count(self) -> int:
-        """How many messages it has claimed."""
+        """The number of messages that it has claimed."""
         return len(self.claims)
 
     @property
     def not_pinned(self) -> int:
-        """How many of its messages nobody has been allowed to read yet."""
+        """The number of its messages that nobody has been allowed to read yet."""
         return self.next - 1 - max(self.pinned, self.acknowledged)
 
     def age(self, now: float) -> float:
-        """How many seconds ago the oldest of its messages was claimed; 0 when it has none."""
+        """Return the seconds since the oldest of its messages was claimed; 0 when it has none."""
         return max(0.0, now - self.since) if self.claim_count else 0.0
 
     def _count(self, entries: Sequence[Entry], step: int) -> None:

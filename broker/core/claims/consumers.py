@@ -46,7 +46,7 @@ class Consumers:
         return consumer
 
     def has(self, uuid: str) -> bool:
-        """Whether there is one of this uuid."""
+        """True if there is one of this uuid."""
         return uuid in self._by_uuid
 
     def holder(self, number: int) -> Consumer | None:
@@ -54,11 +54,11 @@ class Consumers:
         return self._by_number.get(number)
 
     def all(self) -> Iterator[Consumer]:
-        """Those of the queue manager, and what is known of those of its queue-sharing group."""
+        """Yield the consumers of the queue manager, and the known ones of its queue-sharing group."""
         return chain(self.by_name.values(), self.of_group.values())
 
     def claimed_of(self, queue: LocalQueue) -> int:
-        """How many messages of a queue are claimed; of a shared one, when the group was last asked."""
+        """Return the number of claimed messages of a queue; of a shared one, when the group was last asked."""
         if not queue.shared:
             return queue.claimed
         return sum(each.counts.get(queue, 0) for each in self.of_group.values())
@@ -121,7 +121,7 @@ class Consumers:
             )
 
     def names(self, consumer: Consumer, queue: LocalQueue) -> bool:
-        """Whether a consumer claims from this queue."""
+        """True if a consumer claims from this queue."""
         return any(
             queue.name.startswith(name[:-1]) and not dynamic.is_temporary(queue.definition)
             if name.endswith("*")

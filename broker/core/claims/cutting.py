@@ -1,4 +1,4 @@
-"""Where a range of messages may be cut, so that several read it at once (claims rule 2.8)."""
+"""Cut a range of messages into pieces, so that several read it at once (claims rule 2.8)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TOGETHER: Final = GROUPED | SEGMENTS
 
 
 class Piece(NamedTuple):
-    """What lies between two cuts: the number of its last message, how many there are, and of how many bytes."""
+    """The messages between two cuts: the number of the last one, their count, and their bytes."""
 
     last: int
     messages: int
@@ -47,7 +47,7 @@ class Cutting:
 
     @property
     def pieces(self) -> list[Piece]:
-        """What has been added, in pieces."""
+        """All that has been added, in pieces."""
         rest = [Piece(self._last, self._messages, self._bytes)] if self._messages else []
         return self._pieces + rest
 

@@ -34,7 +34,7 @@ class Slice(NamedTuple):
 
     @property
     def messages(self) -> list[Entry]:
-        """Those that are there."""
+        """The messages that are there."""
         return [entry for entry in self.entries if entry is not None]
 
 
@@ -44,7 +44,7 @@ def next_slice(consumer: Consumer, to: int) -> list[Entry | None]:
 
 
 def unread(entries: Sequence[Entry | None]) -> list[Entry]:
-    """Those whose bodies the reports on them need, and which are only on disk."""
+    """Return the messages whose bodies the reports on them need, and which are only on disk."""
     return reports.unread([(entry, reports.COD) for entry in entries if entry is not None])
 
 

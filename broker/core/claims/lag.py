@@ -1,4 +1,4 @@
-"""How far a consumer is behind (claims rule 2.11)."""
+"""The lag of a consumer (claims rule 2.11)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lag_of(queues: Iterable[LocalQueue]) -> Lag:
 
 
 def put_at(entry: Entry) -> float:
-    """When a message was put, as its descriptor says; 0 where that says nothing, since whoever put it has set it so."""
+    """Return the time of a message's put by its descriptor; 0 where its putter set a context that has none."""
     md = MessageDescriptor()
     unpack_md(entry.packed_md, md)
     try:

@@ -1,4 +1,4 @@
-"""What has become of the deliveries of a queue under one handler (handlers rule 13.1). In memory, for all workers."""
+"""Counts of the deliveries of a queue under one handler (handlers rule 13.1). In memory, for all workers."""
 
 from __future__ import annotations
 

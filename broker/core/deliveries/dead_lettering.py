@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 FOLDER: Final = "evermq"
 REPLAYS: Final = "evermq.replays"
-"""How often the message was put back to its queue from a dead-letter queue: kept, unlike all else in the folder."""
+"""The number of times that it was put back from a dead-letter queue: kept, unlike all else in the folder."""
 
 _REASONS: Final = {"unreadable": int(MQRC.FORMAT_ERROR)}
 _REASON: Final = int(MQRC.BACKOUT_THRESHOLD_REACHED)
@@ -37,14 +37,14 @@ _REASON: Final = int(MQRC.BACKOUT_THRESHOLD_REACHED)
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where dead letters of a queue go, and whether an MQDLH stands before them."""
+    """The queue for dead letters of a queue; `headed`: an MQDLH stands before them."""
 
     q_name: str
     headed: bool
 
 
 def target_of(manager: Manager, queue: MessageQueue, terms: HandlingTerms) -> Target:
-    """What the terms say, else BOQNAME, else DEADQ, else the last resort of the terms (handlers rule 7.1)."""
+    """Return the target by the terms, else BOQNAME, DEADQ, or the last resort of the terms (handlers rule 7.1)."""
     if terms.dead_letter:
         return Target(terms.dead_letter, headed=True)
     backout_q_name = str(queue.definition.attributes["BOQNAME"])

@@ -40,8 +40,8 @@ _PUT_TIME = PACKED_FIELDS.index("put_time")
 
 
 class Deliveries:
-    """Who serves which queue, and what is in flight. `own_process`: the connections in it are of the queue manager's
-    own process (handlers rule 1.5).
+    """The services of queues, their workers, and the deliveries in flight. `own_process`: the connections in it are of
+    the queue manager's own process (handlers rule 1.5).
     """
 
     def __init__(self, manager: Manager) -> None:
@@ -183,7 +183,7 @@ class Deliveries:
         ]
 
     def stir(self, queue: LocalQueue) -> bool:
-        """There may be more to hand out of a shared queue: whether anybody waits for it."""
+        """Note that a shared queue may have more to hand out. True if anybody waits for it."""
         service = self._services.get(queue)
         if service is None or not service.takers:
             return False
@@ -199,6 +199,11 @@ class Deliveries:
             service.stirred = False
             service.token_due = None  # until they are looked at
         return [service for service in found if service.takers]
+
+    @property
+    def idle(self) -> bool:
+        """True if nothing is to be handed out, or put to a dead-letter queue again."""
+        return not (self._due or self.wanted() or any(service.stirred for service in self._services.values()))
 
     def services(self) -> list[Service]:
         """All of them."""
@@ -218,7 +223,7 @@ class Deliveries:
                 service.takers.remove(taker)
 
     def takers_of(self, hconn: Hconn) -> list[Taker]:
-        """What a connection waits for."""
+        """Return the takers of a connection."""
         worker = self._workers.get(hconn)
         return [each for service in self._services.values() for each in service.takers if each.worker is worker]
 
@@ -256,7 +261,7 @@ class Deliveries:
         return taking.hand_out(self._manager, service, moment)
 
     def undo(self, service: Service, handed: Sequence[HandOut]) -> None:
-        """What was handed out of a shared queue could not be taken there: as if it had not been."""
+        """Undo handing out messages that could not be taken from a shared queue."""
         for each in reversed(handed):
             for delivery in (*each.deliveries, *each.dead):
                 self.over(delivery)
@@ -290,20 +295,20 @@ class Deliveries:
         return max(0.0, now - (_put_at(entry.packed_md) or now))
 
     def delivery(self, hconn: Hconn, id: int) -> Delivery | None:
-        """What a connection has in flight under this number and has not settled."""
+        """Return the unsettled delivery that a connection has in flight under this number."""
         worker = self._workers.get(hconn)
         delivery = None if worker is None else worker.deliveries.get(id)
         return None if delivery is None or delivery.pending else delivery
 
     def any_of(self, hconn: Hconn) -> bool:
-        """Whether a connection has deliveries whose ends are not durable."""
+        """True if a connection has deliveries whose ends are not durable."""
         worker = self._workers.get(hconn)
         return worker is not None and bool(worker.deliveries)
 
     # What becomes of it
 
     def settle(self, delivery: Delivery, settlement: Settlement, moment: Moment, rows: Rows | None = None) -> Ending:
-        """What is to be made durable for a delivery to end so; `rows` as `ending.end` has them."""
+        """Return the steps that make this end of a delivery durable; `rows` as for `ending.end`."""
         return ending.end(self._manager, delivery, settlement, moment, rows)
 
     def give_back(self, delivery: Delivery) -> Ending:
@@ -315,7 +320,7 @@ class Deliveries:
         return ending.bury(self._manager, delivery, moment)
 
     def may_be_buried(self, entry: Entry) -> bool:
-        """Whether a message that is held for a dead-letter queue is there still; else others have got it meanwhile."""
+        """True if a message that is held for a dead-letter queue is still there; else others have got it meanwhile."""
         self.burying.discard(entry)
         return entry.state == AVAILABLE
 
@@ -324,7 +329,7 @@ class Deliveries:
         return ending.bury_again(self._manager, entry, moment)
 
     def refuse(self, step: Step, end: Ending, moment: Moment) -> Rows:
-        """The store has no room for a step that commits: what is to be written in its place."""
+        """Return the rows to write in place of a step that commits, for which the store has no room."""
         return ending.refuse(step, end, moment)
 
     def settled(self, end: Ending, step: Step, moment: Moment, *, undone: bool) -> None:
@@ -336,7 +341,7 @@ class Deliveries:
         return backoff.attempts(delivery.service.terms, delivery.service.queue) or 0
 
     def in_hand(self, hconn: Hconn) -> list[Delivery]:
-        """What a connection has in flight and has not settled."""
+        """Return the unsettled deliveries of a connection."""
         worker = self._workers.get(hconn)
         return [] if worker is None else [each for each in worker.deliveries.values() if not each.pending]
 
@@ -378,8 +383,8 @@ class Deliveries:
         self._forget_idle(service)
 
     def load_marked(self, marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
-        """Messages that handlers in this process had in their hands when the queue manager ended uncleanly, and whether
-        each was alone: what is to be written of it.
+        """Load messages that handlers in this process had when the queue manager ended uncleanly, each with True if it
+        was alone. Return the rows to write.
         """
         return ending.charge_marked(marked, now)
 
@@ -390,7 +395,7 @@ class Deliveries:
         return [(q_name, handler, self._counts[q_name, handler]) for q_name, handler in sorted(self._counts)]
 
     def workers(self, queue: LocalQueue, counts: HandlerCounts) -> int:
-        """How many connections serve a queue now, under the handler that is counted there."""
+        """Return the number of connections that serve a queue now, under the handler that is counted there."""
         service = self._services.get(queue)
         return 0 if service is None or service.counts is not counts else len(service.workers)
 
@@ -400,14 +405,14 @@ class Deliveries:
         return ("", []) if service is None else (service.terms.handler, list(service.workers))
 
     def in_flight(self, queue: LocalQueue) -> int:
-        """How many messages of a queue are under handlers now."""
+        """Return the number of messages of a queue that handlers have now."""
         service = self._services.get(queue)
         return 0 if service is None else sum(len(delivery.entries) for delivery in service.in_flight.values())
 
 
 @lru_cache(maxsize=1024)  # messages that were put within a hundredth of a second share it
 def _put_at(packed_md: bytes) -> float:
-    """When a message was put, in seconds since 1970, as its descriptor says; 0 where it says nothing."""
+    """Return the time of a message's put in seconds since 1970, by its descriptor; 0 where it has none."""
     fields = msgpack.unpackb(packed_md)
     date, time = fields[_PUT_DATE], fields[_PUT_TIME]
     if not (len(date) == len(time) == 8 and date.isdecimal() and time.isdecimal()):
@@ -417,7 +422,7 @@ def _put_at(packed_md: bytes) -> float:
 
 
 def _unfit(queue: LocalQueue, process_exists: bool) -> str:
-    """What keeps a queue from being served; "" when nothing does."""
+    """Return the reason why a queue cannot be served; "" when it can."""
     if queue.initiation_q_name:
         return f"has an initiation queue, INITQ({queue.initiation_q_name}): ALTER QLOCAL({queue.name}) INITQ(' ')"
     if queue.trigger_type != MQTT.EVERY.value:

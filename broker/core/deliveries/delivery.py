@@ -28,7 +28,7 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """Who it is, for people."""
+        """The name of the worker, for people."""
         hconn = self.hconn
         return f"{hconn.appl_name} {hconn.channel}".strip()
 
@@ -56,7 +56,7 @@ class Delivery:
 
     @property
     def in_flight(self) -> bool:
-        """Whether it has not ended."""
+        """True if it has not ended."""
         return self.service.in_flight.get(self.id) is self
 
     def pieces(self) -> list[list[Entry]]:

@@ -153,8 +153,8 @@ def crash(manager: Manager, deliveries: Sequence[Delivery], moment: Moment) -> l
 
 
 def charge_marked(marked: Sequence[tuple[Entry, bool]], now: float) -> Rows:
-    """The queue manager has ended with these in the hands of handlers in its own process, and says whether each was
-    alone: judged as any crash is (handlers rule 1.4), before anybody serves their queues. What the store is told.
+    """Charge messages that handlers in this process had when the queue manager ended, each with True if it was alone.
+    They are judged as in any crash (handlers rule 1.4), before anybody serves their queues. Return the rows to write.
     """
     suspects = [entry for entry, _ in marked if entry.handling and entry.handling.failure and failure_of(entry).suspect]
     charged = set(map(id, suspects or [entry for entry, _ in marked]))

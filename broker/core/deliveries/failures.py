@@ -1,4 +1,4 @@
-"""How attempts have failed is kept with the message (`broker.core.message.handling`)."""
+"""Record failed attempts with the message (`broker.core.message.handling`)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def failed(delivery: Delivery, entry: Entry, why: str, failure: Failure, moment:
 
 
 def suspected(entry: Entry) -> None:
-    """The message was in flight when its worker went: whether it is charged for that or not."""
+    """Record that the message was in flight when its worker went, be it charged for that or not."""
     handling = entry.handling = entry.handling or Handling()
     handling.not_before = 0.0
     record = handling.failure = handling.failure or FailureRecord()

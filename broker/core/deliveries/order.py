@@ -23,7 +23,7 @@ WHOLE_QUEUE: Final = "*"
 
 
 def value_of(entry: Entry, order_by: str) -> object:
-    """What orders a message: the value of the property, or of the field; a message that has none is its own key, the
+    """Return the value that orders a message: the property, or the field; a message that has none is its own key, the
     only value that is an int.
     """
     if order_by == WHOLE_QUEUE:
@@ -111,7 +111,7 @@ class Order(View):
             self._show(value)
 
     def value(self, entry: Entry) -> object:
-        """What orders an available message."""
+        """Return the value that orders an available message."""
         return self._values.get(entry.key, entry.key)
 
     def following(self, value: object, count: int) -> list[int]:

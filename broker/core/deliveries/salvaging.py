@@ -53,7 +53,7 @@ def salvage(
 
 
 def _take_back(manager: Manager, other: Unit, own: Unit) -> None:
-    """What is in a unit of the broken end goes back to that of the delivery; what that unit has put is withdrawn."""
+    """Move the gets of the broken end's unit back to that of the delivery; withdraw its puts."""
     for entry in list(other.gets):
         other.pass_on(entry, own)
     if other.state == units.ACTIVE:

@@ -51,14 +51,15 @@ class Service:
 
     @property
     def starts(self) -> int:
-        """How many messages may begin to be handled: starts that are pending; of a shared queue whatever is on the page
-        of it, since its starts are counted where messages were put, and handlers run wherever they are.
+        """The number of messages that may begin to be handled: pending starts; of a shared queue the messages on its
+        page, since its starts are counted where messages were put, and handlers run wherever they are.
         """
         return len(self.queue.shelf.available) if self.queue.shared else self.queue.pending_starts
 
     def room(self, tick: float) -> int:
-        """How many deliveries may begin now, by `total` and `rate`. Where the rate allows none, `token_due` is when it
-        allows the next: who sets a timer by another look at the clock may find that instant gone, and sets none.
+        """Return the number of deliveries that may begin now, by `total` and `rate`. Where the rate allows none,
+        `token_due` is when it allows the next: who sets a timer by another look at the clock may find that instant
+        gone, and sets none.
         """
         terms = self.terms
         room = terms.total - len(self.in_flight) if terms.total > 0 else 1 << 30

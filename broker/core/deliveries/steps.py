@@ -31,7 +31,7 @@ _REQUEST: Final = MQMT.REQUEST.value
 
 
 class Fate(Enum):
-    """What a step does with its messages."""
+    """The fate of the messages of a step."""
 
     COMMITTED = "committed"
     WAITS = "waits"
@@ -51,12 +51,12 @@ class Step:
 
     @property
     def committed(self) -> bool:
-        """Whether it is a commit; else a backout."""
+        """True if it is a commit, False if it is a backout."""
         return self.fate in (Fate.COMMITTED, Fate.DEAD)
 
     @property
     def shared(self) -> bool:
-        """Whether it has to do with shared queues."""
+        """True if it concerns shared queues."""
         return self.unit.shared is not None or any(entry.queue.shared for entry in self.entries)
 
 
@@ -116,7 +116,7 @@ def part(
     moment: Moment,
     unit: Unit | None = None,
 ) -> None:
-    """What waits and what is dead become steps of their own; what the handler has put is undone."""
+    """Put the delayed and the dead messages into steps of their own; undo the handler's puts."""
     delivery = ending.delivery
     held: list[Entry] = []
     if unit is None:
@@ -180,7 +180,7 @@ def _target(manager: Manager, delivery: Delivery | None, entry: Entry, record: F
 
 
 def _take_back(manager: Manager, grave: Unit) -> None:
-    """What was put into the unit leaves it."""
+    """Withdraw all that was put into the unit."""
     for put in grave.puts:
         put.queue.withdraw(put)
     manager.triggers.over(grave.triggers, committed=False)
@@ -219,7 +219,7 @@ def own_unit(ending: Ending, entries: list[Entry], unit: Unit) -> Unit:
 
 
 def undo_rest(ending: Ending, unit: Unit) -> None:
-    """What the handler got and put is backed out."""
+    """Back out the gets and puts of the handler."""
     if unit.puts or unit.gets or unit.last_puts or unit.last_gets:
         unit.become(units.BACKING_OUT)
         unit.restore()

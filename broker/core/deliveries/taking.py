@@ -74,7 +74,7 @@ def hand_out(manager: Manager, service: Service, moment: Moment) -> list[HandOut
 
 
 class _Choice:
-    """What one worker is given of a queue now."""
+    """The choice of messages that one worker is given of a queue now."""
 
     def __init__(self, manager: Manager, service: Service, worker: Worker, moment: Moment) -> None:
         self._manager = manager
@@ -209,13 +209,13 @@ class _Choice:
         return True
 
     def _used_up(self, entry: Entry, crashes: int) -> bool:
-        """Whether the attempts of a message are used up, or so many crashes too many."""
+        """True if the attempts of a message are used up, or it has crashed its workers too often."""
         used_up = self._attempts is not None and entry.backout_count >= self._attempts
         return used_up or crashes >= self._service.terms.crashes
 
     def _pieces(self, entry: Entry) -> list[list[Entry]] | None:
-        """What goes together with this message: the messages of its group, each with its segments. None when it does
-        not begin that, or not all is there.
+        """Return the messages that go together with this one: those of its group, each with its segments. None when it
+        does not begin that, or not all is there.
         """
         shelf = self._queue.shelf
         if self._service.terms.groups:
@@ -243,7 +243,7 @@ class _Choice:
         return pieces
 
     def _waits_for_more(self, wanted: int) -> bool:
-        """Whether an incomplete batch is to wait for more messages."""
+        """True if an incomplete batch is to wait for more messages."""
         service = self._service
         if len(self._queue.shelf.available) >= min(wanted, service.terms.batch):
             service.batch_due = None

@@ -1,1 +1,1 @@
-"""Why the messages of a queue are not given to a get."""
+"""Explain which messages of a queue are not given to a get, and why."""

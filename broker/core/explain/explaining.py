@@ -1,4 +1,4 @@
-"""Why messages of a queue are not delivered: a look at everything that can keep a message from a getter.
+"""Explain why messages of a queue are not delivered, by all that can keep a message from a getter.
 
 It changes nothing, not even by discarding what is expired. It goes over all messages of the queue, in steps between
 which the queue may change: then it tells of each message as it was when it was looked at, or not at all.
@@ -62,8 +62,8 @@ ALL = Wanted()
 
 
 def explain(route: Route, shelf: Shelf, wanted: Wanted, now: float, core: Manager, group_bytes: int = 1 << 62) -> Steps:
-    """What keeps the wanted messages on this shelf from those who get by this route, the most general first; None after
-    each step that has found nothing to tell yet. No consumer claims a group of more than `group_bytes`.
+    """Yield the causes that keep the wanted messages on this shelf from those who get by this route, the most general
+    first; None after each step that has found none. No consumer claims a group of more than `group_bytes`.
     """
     queue = route.queue
     entries = list(shelf.entries.values())
@@ -198,8 +198,8 @@ def _who(hconn: Hconn) -> dict[str, str]:
 
 
 def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
-    """Who has locked messages: handles on the queue, and programs of other members, which their units stand for. A lock
-    that neither has is left over: its handle is gone.
+    """Yield a finding for each owner of locks: handles on the queue, and programs of other members, which their units
+    stand for. A lock that neither has is left over: its handle is gone.
     """
     if not locked:
         return
@@ -216,7 +216,7 @@ def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
 
 
 def _waiting(seen: _Seen, now: float) -> Iterator[Finding]:
-    """Those that wait: when the first of them is due, and what has gone wrong with it; why dead letters are held."""
+    """Yield a finding on the delayed messages: when the first is due, its failure, why dead letters are held."""
     first = seen.first_due
     if first is None:
         return
@@ -261,7 +261,7 @@ def _damaged(queue: LocalQueue, damaged: Sequence[Entry]) -> Iterator[Finding]:
 
 
 def _ahead(entries: Sequence[Entry], first: Entry, wanted: Wanted) -> Steps:
-    """What is delivered before the first of the messages asked about."""
+    """Yield a finding on the messages that are delivered before the first of those asked about."""
     if wanted == ALL:
         return
     ahead = higher = 0
@@ -326,7 +326,7 @@ def _getters(queue: LocalQueue, *, served: bool) -> Iterator[Finding]:
 
 
 def _waits_for(request: Request) -> str:
-    """What a get waits for, in words."""
+    """Return a text that names what a get waits for."""
     if request.item is not None:
         id, number, offset = request.item
         return f"message {number}{f' from byte {offset}' if offset else ''} of group {id.hex()}"

@@ -1,4 +1,4 @@
-"""How findings are made, and how long looks go in steps."""
+"""Make findings, and walk over messages in steps."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Steps: TypeAlias = "Iterator[Finding | None]"
 
 
 def in_steps(entries: Sequence[Entry]) -> Iterator[Entry | None]:
-    """Those of the messages that are still there when their turn comes, and None between two steps."""
+    """Yield the messages that are still there when their turn comes, and None between two steps."""
     for number, entry in enumerate(entries, 1):
         if entry.state != GONE:
             yield entry

@@ -26,7 +26,7 @@ class Segments(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """What is missing of a group: sequence numbers, and segments of those messages that are there in part."""
+    """The missing parts of a group: sequence numbers, and segments of those messages that are there in part."""
 
     last: int | None  # sequence number of the last message, if it is known
     numbers: list[Gap]
@@ -38,8 +38,8 @@ class Lack(NamedTuple):
 
 
 def lack(available: Iterable[Entry], others: Iterable[Entry], *, grouped: bool) -> Lack:
-    """What is missing among the `available` entries of one group id. The `others`, which nobody gets now, tell only
-    which message is the last.
+    """Return the missing parts among the `available` entries of one group id. The `others`, which nobody gets now, tell
+    only which message is the last.
     """
     by_number: dict[int, list[Entry]] = {}
     lasts = []

@@ -1,5 +1,5 @@
-"""Who has messages of a queue that no getter is given: consumers that have claimed them, and prepared units (claims
-rules 2.11 and 3.10).
+"""The holders of messages that no getter is given: consumers that have claimed them, and prepared units (claims rules
+2.11 and 3.10).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ BATCHES_MAX: Final = 10
 
 
 def claimed(consumer: Consumer, queue: LocalQueue) -> Generator[None, None, Claimed]:
-    """What a consumer has claimed of a queue. Where it has claims of several, it looks at all of them, in steps."""
+    """Return the figures of a consumer's claims on a queue. Where it claims from several, this takes steps."""
     if isinstance(consumer, GroupConsumer):
         return consumer.held.get(queue, Claimed(0, 0, 0))
     messages = consumer.counts.get(queue, 0)
@@ -108,7 +108,7 @@ class Prepared(NamedTuple):
     since: float
 
     def age(self, now: float) -> float:
-        """How many seconds ago that was."""
+        """Return the seconds since it was prepared."""
         return max(0.0, now - self.since)
 
 
@@ -117,7 +117,7 @@ Batch: TypeAlias = tuple[str, int]
 
 
 def prepared(sinks: Sinks, queue: LocalQueue) -> dict[Batch, Prepared]:
-    """What is prepared for a queue, by sink and batch."""
+    """Return the prepared messages of a queue, by sink and batch."""
     found: dict[Batch, Prepared] = {}
     for unit in sinks.all():
         if queue in unit.counts:
@@ -169,8 +169,8 @@ def prepared_units(sinks: Sinks, queue: LocalQueue, wanted: Wanted | None, now: 
 
 
 def held_by(core: Manager, queue: LocalQueue, now: float) -> str:
-    """Who has messages of a queue, so that it can be neither cleared nor deleted, in a sentence; empty when nobody
-    has any.
+    """Return a sentence that names the holder of messages of a queue, so that it can be neither cleared nor deleted;
+    empty when nobody has any.
     """
     if count := core.consumers.claimed_of(queue):
         return _claimed_by(core.consumers.all(), queue, count)

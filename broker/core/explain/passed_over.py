@@ -1,4 +1,4 @@
-"""What consumers that take whole groups do not claim, though all of it is available (claims rule 2.8)."""
+"""Find available messages that consumers of whole groups do not claim (claims rule 2.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who serves a queue with handlers, and the starts of it that nobody takes."""
+"""Find the connections that serve a queue with handlers, and the starts of it that nobody takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why messages of a queue that is meant to trigger start nothing: the conditions that are not met."""
+"""Find the unmet conditions that keep a queue from triggering."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def triggering(core: Manager, queue: LocalQueue) -> Iterator[Finding]:
-    """What keeps a queue from triggering that has TRIGGER, or names a process or an initiation queue."""
+    """Yield the unmet conditions of a queue that has TRIGGER, or names a process or an initiation queue."""
     if queue.trigger_on or queue.process_name or queue.initiation_q_name:
         for condition in unmet(core.objects, queue):
             text = f"{queue.name} starts nothing: {condition.text} (condition {condition.number})"

@@ -22,7 +22,7 @@ def flags_of(entries: Sequence[Entry]) -> int:
 
 
 def length_of(entries: Sequence[Entry], *, with_mqmde: bool) -> int:
-    """How many bytes the getter receives; `with_mqmde` says that its descriptor is of version 1."""
+    """Return the number of bytes that the getter receives; `with_mqmde`: its descriptor is of version 1."""
     first = entries[0]
     length = first.length if len(entries) == 1 else sum(entry.span for entry in entries)
     return length + mqmde.LENGTH if with_mqmde and needs_mqmde(entries) else length
@@ -36,6 +36,6 @@ def data_of(entries: Sequence[Entry]) -> bytes:
 
 
 def needs_mqmde(entries: Sequence[Entry]) -> bool:
-    """Whether a version 1 descriptor cannot describe the message."""
+    """True if a version 1 descriptor cannot describe the message."""
     first = entries[0]
     return mqmde.needed(first.item, flags_of(entries), first.original_length)

@@ -1,6 +1,6 @@
-"""How characters and integers of a message are written, and characters rewritten from one coding to another.
+"""Read and write characters and integers of a message, and convert characters from one coding to another.
 
-What cannot be is an MQError, with the reason that a get with MQGMO_CONVERT gives as a warning.
+What cannot be converted is an MQError, with the reason that a get with MQGMO_CONVERT gives as a warning.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Coding(NamedTuple):
-    """How characters and integers are written: CodedCharSetId and Encoding."""
+    """The coding of characters and integers: CodedCharSetId and Encoding."""
 
     ccsid: int
     encoding: int

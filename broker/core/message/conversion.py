@@ -220,8 +220,8 @@ def _records(fields: Sequence[int | bytes], tail: bytes, source: Coding, target:
 
 
 def _places(offset: int, count: int, size: int, length: int, before: int) -> range:
-    """Where records of this size begin in the `length` bytes behind a fixed part of `before`. `offset` counts from the
-    start of that; 0 says that there are none.
+    """Return the offsets of records of this size in the `length` bytes behind a fixed part of `before`. `offset` counts
+    from the start of that; 0 says that there are none.
     """
     if not offset or not count or not size:
         return range(0)

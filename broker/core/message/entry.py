@@ -191,20 +191,20 @@ class Entry:
 
     @property
     def span(self) -> int:
-        """How far a segment reaches: its length, or for a report about a segment the length of that."""
+        """The bytes that a segment covers: its length, or for a report about a segment the length of that."""
         return max(self.length, self.original_length)
 
     @property
     def delayed(self) -> bool:
-        """Whether it has an instant before which it is not to be available."""
+        """True if the message must not be available before an instant of its own."""
         return self.handling is not None and self.handling.not_before > 0
 
     def expired(self, now: float) -> bool:
-        """Whether its time was up at `now` (wall-clock seconds)."""
+        """True if its time was up at `now` (wall-clock seconds)."""
         return self.deadline is not None and self.deadline <= now
 
     def expiry_left(self, now: float) -> int:
-        """What is left of its life at `now`, in tenths of a second, rounded up; -1 for ever."""
+        """Return the rest of its life at `now`, in tenths of a second, rounded up; -1 for ever."""
         if self.deadline is None:
             return -1
         return max(1, ceil((self.deadline - now) * 10 - _CLOCK_ERROR))
@@ -317,7 +317,7 @@ class PreparedEntry(FullEntry):
 
     @classmethod
     def of(cls, entry: Entry) -> PreparedEntry:
-        """What a put has come to, as a message of a prepared unit."""
+        """Turn the entry of a put into a message of a prepared unit."""
         kind = cls if entry.triggers else PreparedPiece
         prepared = kind(entry.queue, 0, rank_of(entry.key), entry.data, entry.length)
         for field in _PREPARED_FIELDS:

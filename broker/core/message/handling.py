@@ -1,5 +1,5 @@
-"""What handlers, and puts with a delay, have left with a message (`docs/handlers.md`): until when it waits, and how its
-last attempt has failed.
+"""The handling of a message: the end of the delay that its put asked for, and the failure of its last attempt
+(`docs/rules/handlers.md`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ERROR_BYTES: Final = 1024
 
 @dataclass(slots=True)
 class FailureRecord:
-    """How attempts to handle a message have failed. Instants are in seconds since 1970.
+    """A record of the failed attempts to handle a message. Instants are in seconds since 1970.
 
     `suspect`: it was in flight when its worker went, and `alone` without any other beside it. `crashes` have been
     charged to it. `why`, `feedback`, `exception`,
@@ -60,7 +60,7 @@ class Handling:
 
     @staticmethod
     def unpack(packed: bytes) -> Handling:
-        """What `pack` has made."""
+        """Return the handling that `pack` has packed."""
         not_before, *fields = msgpack.unpackb(packed)
         return Handling(not_before, FailureRecord(*fields) if fields else None)
 

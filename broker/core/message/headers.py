@@ -15,7 +15,7 @@ from broker.mqi.layouts import MQDLH
 
 
 class _Header(NamedTuple):
-    """Where a header keeps what matters here. `size` None: it says itself how long it is."""
+    """The offsets of the fields of a header that are read here. `size` None: it says itself how long it is."""
 
     encoding_at: int
     format_at: int
@@ -47,7 +47,7 @@ _HEADERS = {
 
 
 def headers_length(format: str, encoding: int, data: bytes) -> int:
-    """How many bytes at the front of `data`, which the descriptor says to be of this format, are MQ headers."""
+    """Return the number of bytes at the front of `data`, in this format, that are MQ headers."""
     start = 0
     while format in _HEADERS:
         header = _HEADERS[format]

@@ -49,8 +49,8 @@ ALONE = Item(NO_ID, 1, 0)
 
 
 class Instant(NamedTuple):
-    """When a message is to be available: as the put has said it, on the wall clock, and on the monotonic one unless it
-    follows the wall clock. All 0: at once.
+    """The instant from which a message is available: as the put gives it, on the wall clock, and on the monotonic one
+    unless it follows the wall clock. All 0: at once.
     """
 
     said: tuple[float, float] = (0.0, 0.0)
@@ -76,7 +76,7 @@ class Position(NamedTuple):
 
     @property
     def open(self) -> bool:
-        """Whether a group or a logical message is unfinished."""
+        """True if a group or a logical message is unfinished."""
         return self.open_message or self.open_group
 
     @property
@@ -87,7 +87,7 @@ class Position(NamedTuple):
         return int(MQRC.INCOMPLETE_GROUP) if self.open_group else 0
 
     def next_item(self) -> Item:
-        """What comes next in what is open."""
+        """Return the item that must follow in the open group or logical message."""
         group_id, number, offset = self.item
         if self.open_message:
             return Item(group_id, number, offset + self.length)
@@ -157,7 +157,7 @@ def put_warning(position: Position, item: Item, flags: int, persistence: int, *,
 
 
 def misfit(position: Position, flags: int, persistence: int, *, in_unit: bool) -> int:
-    """Why a put with these flags does not continue what is open; 0 when it does (semantics 3.3)."""
+    """Return the reason why a put with these flags does not continue what is open; 0 when it does (semantics 3.3)."""
     grouped = bool(flags & GROUPED)
     if position.open_message:
         in_place = grouped == position.open_group and (

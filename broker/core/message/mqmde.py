@@ -72,12 +72,12 @@ def packed(
 
 
 def needed(item: Item, flags: int, original_length: int) -> bool:
-    """Whether a version 1 descriptor cannot describe a message with these fields."""
+    """True if a version 1 descriptor cannot describe a message with these fields."""
     return bool(flags) or original_length != -1 or item != UNGROUPED
 
 
 def _has_defaults(md: MessageDescriptor) -> bool:
-    """Whether the descriptor says nothing about groups: version 1 never does."""
+    """True if the descriptor says nothing about groups: version 1 never does."""
     if md.version == 1:
         return True
     return not needed(Item(md.group_id, md.msg_seq_number, md.offset), md.msg_flags, md.original_length)

@@ -34,7 +34,7 @@ _FORMAT_SIZE = 8
 
 
 class Behind(NamedTuple):
-    """What a header says of the data behind it."""
+    """The fields of a header that describe the data behind it."""
 
     encoding: int
     coded_char_set_id: int
@@ -46,13 +46,13 @@ class Header(NamedTuple):
 
     found: rfh2.Found
     coding: Behind
-    """What described this header: the descriptor, or the header before it."""
+    """The coding of this header: from the descriptor, or the header before it."""
     left: frozenset[int]
     """The numbers of the folders that stay in the data."""
 
 
 class Original(NamedTuple):
-    """What is known of packed headers without taking them apart.
+    """The figures of packed headers that are read without unpacking them.
 
     They have `length` bytes, and stand for the first `replaces` bytes of the message's data.
     """
@@ -106,7 +106,7 @@ def _describe(fixed: bytearray, byteorder: ByteOrder, behind: Behind) -> None:
 
 
 def original(packed: bytes) -> Original | None:
-    """What is known of packed headers; None of what is not such, but packed folders."""
+    """Return the figures of packed headers; None for plain packed folders."""
     if not packed.startswith(_MARK):
         return None
     return Original(*_HEAD.unpack_from(packed)[1:])

@@ -196,7 +196,7 @@ def header_length(packed: bytes, form: int, length: int) -> int:
 
 
 def wanted(packed: bytes, form: int) -> bool:
-    """Whether a getter is given an MQRFH2 before the data."""
+    """True if a getter is given an MQRFH2 before the data."""
     if form & _COMPATIBILITY:
         return _known_of_old(packed)
     return bool(form & _FORCE)

@@ -41,7 +41,7 @@ COD = Choice(MQRO.COD.value, MQRO.COD_WITH_DATA.value, MQRO.COD_WITH_FULL_DATA.v
 CHOICES = (EXCEPTION, EXPIRATION, COA, COD)
 
 WITH_DATA_BYTES = 100
-"""How much of a message, after its MQ headers, a report WITH_DATA carries."""
+"""The number of bytes of a message, after its MQ headers, that a report WITH_DATA carries."""
 
 _SINGLE = (
     MQRO.PAN | MQRO.NAN | MQRO.ACTIVITY | MQRO.PASS_CORREL_ID | MQRO.PASS_MSG_ID | MQRO.PASS_DISCARD_AND_EXPIRY

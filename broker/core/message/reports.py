@@ -59,7 +59,7 @@ EXPIRATION = Kind(MQFB.EXPIRATION.value, report_options.EXPIRATION)
 
 
 def asked(entry: Entry, kind: Kind) -> int:
-    """Which option of this kind the message has; 0 when it asks for no such report."""
+    """Return the option of this kind that the message has; 0 when it asks for no such report."""
     packed_md = entry.packed_md
     if not packed_md[_REPORT_AT]:
         return 0
@@ -128,7 +128,7 @@ def _report(message: GeneratedMessage, kind: Kind, expiry: int, ids: Identifiers
 
 
 def _data(data: bytes, kind: Kind, md: MessageDescriptor) -> bytes:
-    """What of the data of a message with this descriptor the report carries."""
+    """Return the part of a message's data that the report carries, where `md` is its descriptor."""
     option = kind.choice.of(md.report)
     if option == kind.choice.plain:
         return b""
@@ -138,7 +138,7 @@ def _data(data: bytes, kind: Kind, md: MessageDescriptor) -> bytes:
 
 
 def _inherited_expiry(entry: Entry, kind: Kind, now: float) -> int:
-    """What is left of the message's life, in tenths of a second, rounded up."""
+    """Return the rest of the message's life, in tenths of a second, rounded up."""
     if entry.deadline is None:
         return -1
     return EXPIRATION_REPORT_EXPIRY if kind is EXPIRATION else entry.expiry_left(now)

@@ -1,4 +1,4 @@
-"""What a unit of work writes: frozen rows, made by the core, carried by the journal, kept by a store."""
+"""The frozen rows of a unit of work: made by the core, carried by the journal, kept by a store."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class MessageRow(NamedTuple):
 GOT: Final = 1
 HANDLED: Final = 2
 HANDLED_ALONE: Final = 3
-"""What `hardened` may be: in whose hands the message was."""
+"""The values of `hardened`: who had the message."""
 
 
 class Run(NamedTuple):
@@ -83,7 +83,7 @@ class KeyRow(NamedTuple):
 
 @dataclass(slots=True)
 class Rows:
-    """What one unit changes, or what a batch of units changes together. Never altered once handed to a store."""
+    """The changes of one unit, or of a batch of units together. Never altered once handed to a store."""
 
     inserts: list[MessageRow] = field(default_factory=list)
     removals: list[int] = field(default_factory=list)  # ids of messages
@@ -103,7 +103,7 @@ class Rows:
     freed: list[tuple[int, bytes]] = field(default_factory=list)  # (queue, key) forgotten before their time
 
     def __bool__(self) -> bool:
-        """Whether there is anything to write."""
+        """True if there is anything to write."""
         return bool(
             self.inserts or self.removals or self.backouts or self.hardened
             or self.objects or self.states or self.dropped or self.held or self.placed or self.high_water
@@ -112,7 +112,7 @@ class Rows:
 
     @property
     def grows(self) -> bool:
-        """Whether it needs room for good: it adds something."""
+        """True if it needs room for good: it adds something."""
         return bool(self.inserts or self.objects or self.held)
 
     def extend(self, other: Rows) -> None:

@@ -53,7 +53,7 @@ def transmitted(entry: Entry, route: Route, ids: Identifiers, now: float) -> Ent
 
 
 def arrived(md: MessageDescriptor, data: bytes) -> GeneratedMessage:
-    """What a message that was got from a transmission queue is at its destination, with what is left of its life.
+    """Return the message for the destination, made of one got from a transmission queue, with the rest of its life.
     Raises XQH_ERROR (2260) where it does not begin with an MQXQH.
     """
     header = _header(data, md.encoding)

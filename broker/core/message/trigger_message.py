@@ -76,7 +76,7 @@ class TriggerEvent(NamedTuple):
 
 
 def describe(queue: MessageQueue, process: Definition | None) -> MQTM:
-    """What a trigger message says of a queue; without a process it says nothing of the program."""
+    """Return the trigger message of a queue; without a process it says nothing of the program."""
     if process is None:
         return MQTM(queue.name, "", queue.trigger_data, _UNKNOWN)
     attributes = process.attributes

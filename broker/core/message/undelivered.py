@@ -1,4 +1,4 @@
-"""What becomes of a message that was carried here from another queue manager and cannot be put where it should go.
+"""Reports and dead letters for messages that another queue manager sent here and that cannot be put.
 
 Its putter was told long ago that all is well. So a report tells of it if it asks for one, and it is put on the
 dead-letter queue unless it asks to be discarded (queue-sharing 9.6, 9.7).
@@ -27,7 +27,7 @@ class Fate(NamedTuple):
 
 
 def fate_of(message: GeneratedMessage, reason: int, dead_q_name: str, ids: Identifiers, now: float) -> Fate:
-    """What becomes of a message that could not be put for this MQRC, where `dead_q_name` is the dead-letter queue."""
+    """Return the report and the dead letter of a message that failed with this MQRC; `dead_q_name` is where it goes."""
     report = exception_report(message, reason, ids, now)
     if message.md.report & _DISCARD_MSG:
         return Fate(report, None)

@@ -42,11 +42,11 @@ class Definition:
 
     @property
     def shared(self) -> bool:
-        """Whether it is of a queue that all members of the queue-sharing group have together: QSGDISP(SHARED)."""
+        """True if it is of a queue that all members of the queue-sharing group share: QSGDISP(SHARED)."""
         return self.attributes.get("QSGDISP") == SHARED
 
     def same_as(self, other: Definition) -> bool:
-        """Whether the two differ in nothing but when they were made."""
+        """True if the two differ in nothing but when they were made."""
         return self.kind == other.kind and {**self.attributes, **_UNDATED} == {**other.attributes, **_UNDATED}
 
 

@@ -59,12 +59,12 @@ def definition_of(model: Definition, name: str, now: float) -> Definition:
 
 
 def is_temporary(definition: Definition) -> bool:
-    """Whether this is a temporary dynamic queue."""
+    """True if this is a temporary dynamic queue."""
     return definition.kind == "QLOCAL" and definition.attributes["DEFTYPE"] == TEMPORARY
 
 
 def close_deletes(handle: Handle, options: int) -> bool:
-    """Whether MQCLOSE with these options is to delete a permanent dynamic queue. Temporary ones go by themselves.
+    """True if MQCLOSE with these options is to delete a permanent dynamic queue. Temporary ones go by themselves.
 
     Raises OPTIONS_ERROR (2046), and OPTION_NOT_VALID_FOR_TYPE (2045) for what a close cannot delete.
     """

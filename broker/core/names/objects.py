@@ -54,6 +54,8 @@ class Objects:
         self.changes = 0  # of definitions: what was found out about one may not hold any more
         self.ids = ids
         self.effects = effects
+        self._known_routes: dict[tuple[str, str], Route] = {}  # of MQPUT1s, by the names of MQOD
+        self._known_at = 0  # `changes` when they were found
         self._leaving: dict[str, LocalQueue] = {}  # deleted dynamic queues that are still open or have open units
 
     @property
@@ -75,6 +77,23 @@ class Objects:
         check_options(q_name, found, options)
         levels = [self.indirect_queues.get(name) or self.queues[name] for name in found.path]
         return Route(levels, found, self.group)
+
+    def known_route(self, od: ObjectDescriptor) -> Route | None:
+        """The way that an MQPUT1 by these names took before, if it is the same still; None when one must be opened."""
+        if self._known_at != self.changes:
+            self._known_at = self.changes
+            self._known_routes.clear()
+        route = self._known_routes.get((od.object_name, od.object_q_mgr_name))
+        if route is None or route.queue.deleted or route.queue.clearing or not _names_queue_alone(od):
+            return None
+        return route
+
+    def know_route(self, od: ObjectDescriptor, route: Route) -> None:
+        """Remember the way of an MQPUT1 until a definition changes. One that other members of a group may change is not
+        kept.
+        """
+        if not (route.remote or route.queue.shared) and _names_queue_alone(od):
+            self._known_routes[od.object_name, od.object_q_mgr_name] = route
 
     def structure(self, name: str) -> Structure:
         """The structure of this name, of which nothing need be known yet."""
@@ -154,7 +173,7 @@ class Objects:
         return [handle for handle in handles if handle.route is not None and handle.route.by_default]
 
     def opens_model(self, od: ObjectDescriptor) -> bool:
-        """Whether this is the name of a model queue, so that MQOPEN makes a dynamic queue first
+        """True if this is the name of a model queue, so that MQOPEN makes a dynamic queue first
         (`Manager.make_dynamic`).
         """
         here = od.object_q_mgr_name in ("", self.definition.name) and not od.records
@@ -179,7 +198,7 @@ class Objects:
             self._leaving[queue.name] = queue
 
     def keeps_name(self, name: str) -> bool:
-        """Whether a deleted queue still keeps this name from dynamic queues."""
+        """True if a deleted queue still keeps this name from dynamic queues."""
         left = self._leaving.get(name)
         return left is not None and _in_use(left)
 
@@ -192,6 +211,11 @@ class Objects:
             assert all(handle.route and handle.route.queue is queue for handle in queue.handles)
             assert queue.input_count == sum(handle.removes for handle in queue.handles)
             assert queue.output_count == sum(handle.puts for handle in queue.handles)
+
+
+def _names_queue_alone(od: ObjectDescriptor) -> bool:
+    """True if this is the name of a queue, and no more."""
+    return int(od.object_type) == _QUEUE and not (od.records or od.selection_string)
 
 
 def _in_use(queue: LocalQueue) -> bool:

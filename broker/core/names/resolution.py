@@ -50,8 +50,8 @@ class UnknownNameError(MQError):
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """Where a name leads. `path` holds names of queue definitions, the one that was named first and the local queue
-    last; for a model queue, its name alone.
+    """The queue that a name leads to. `path` holds names of queue definitions, the one that was named first and the
+    local queue last; for a model queue, its name alone.
 
     `remote`: the local queue is the transmission queue to `q_mgr_name`. `by_default`: it is the queue manager's default
     one. `by_alias`: ObjectQMgrName was a queue manager alias. `intra_group`: the transmission queue is that of
@@ -71,7 +71,7 @@ class Resolution:
 
 
 class _Reasons(NamedTuple):
-    """What can be wrong with the name of a transmission queue: nothing is there, not a local queue, not its usage."""
+    """The reasons for a bad name of a transmission queue: nothing is there, not a local queue, not its usage."""
 
     unknown: MQRC
     kind: MQRC
@@ -89,9 +89,9 @@ def resolve(
     q_mgr_name: str,
     group: SharingGroup | None = None,
 ) -> Resolution:
-    """Where these names lead on the queue manager with this definition, a member of `group` or of none. Raises
-    UNKNOWN_OBJECT_NAME (2085), UNKNOWN_REMOTE_Q_MGR (2087) and their kin (semantics 9.3); DB2_NOT_AVAILABLE (2342) for
-    a name that may be one of the group, which is away (queue-sharing 8).
+    """Return the resolution of these names on the queue manager with this definition, a member of `group` or of none.
+    Raises UNKNOWN_OBJECT_NAME (2085), UNKNOWN_REMOTE_Q_MGR (2087) and their kin (semantics 9.3); DB2_NOT_AVAILABLE
+    (2342) for a name that may be one of the group, which is away (queue-sharing 8).
     """
     return _Resolver(definitions, manager, group).resolve(object_name, q_mgr_name)
 
@@ -104,8 +104,8 @@ def conventional(definitions: Definitions, manager: Definition, q_mgr_name: str,
 
 
 def check_options(name: str, found: Resolution, options: int) -> None:
-    """Whether what the name leads to can be opened so (semantics 9.1, 9.4). Raises Q_TYPE_ERROR (2057),
-    OPTION_NOT_VALID_FOR_TYPE (2045).
+    """Check that what the name leads to can be opened with these options (semantics 9.1, 9.4). Raises Q_TYPE_ERROR
+    (2057), OPTION_NOT_VALID_FOR_TYPE (2045).
     """
     if found.model:
         raise MQError(MQRC.Q_TYPE_ERROR, f"{name} is a model queue, and this call makes no dynamic queue of it")
@@ -119,7 +119,7 @@ def check_options(name: str, found: Resolution, options: int) -> None:
 
 
 def unknown(definitions: Definitions, q_mgr_name: str, name: str, space: str = "QUEUE") -> str:
-    """Why there is no such object: it does not exist, or it does in upper case, as MQSC makes names without quotes."""
+    """Say why there is no such object: it does not exist, or only in upper case, as MQSC makes names without quotes."""
     what = "queue" if space == "QUEUE" else "process definition"
     found = name.upper() if (space, name.upper()) in definitions else ""
     return f"{q_mgr_name} has no {what} {name!r}" + (f": there is {found}; names are case-sensitive" if found else "")
@@ -239,8 +239,8 @@ class _Resolver:
         return Resolution((transmission,), name, q_mgr_name, remote=True, by_default=by_default)
 
     def _is_shared_here(self, name: str, q_mgr_name: str) -> bool:
-        """Whether the queue is one that this member shares with the one named, or that is the group's by its name, and
-        which is therefore opened here (queue-sharing 3).
+        """True if this member shares the queue with the one named, or the name is the group's, so that it is opened
+        here (queue-sharing 3).
         """
         found = self._find(name)
         if found is None or not found.shared:
@@ -248,8 +248,8 @@ class _Resolver:
         return q_mgr_name == self._group_name or (q_mgr_name in self._members and ignores_q_mgr_name(self._manager))
 
     def conventional(self, q_mgr_name: str, transmission: str) -> tuple[str, bool]:
-        """The transmission queue to another queue manager, this one or the one that is found, and whether that is the
-        default one.
+        """Return the transmission queue to another queue manager, this one or the one that is found, and True if it is
+        the default one.
         """
         if transmission:
             self._check_transmission(transmission, _NAMED)

@@ -115,6 +115,6 @@ class Route:
 
 
 def leads_elsewhere(before: Definition, after: Definition) -> bool:
-    """Whether a name that was resolved through the definition as it was may lead elsewhere now."""
+    """True if a name that was resolved through the definition `before` may lead elsewhere now."""
     directions = DIRECTIONS.get(before.kind, ())
     return any(before.attributes[keyword] != after.attributes[keyword] for keyword in directions)

@@ -1,4 +1,4 @@
-"""What a queue manager knows of the queue-sharing group that it is a member of, to find out where a name leads.
+"""The queue-sharing group of a queue manager, as far as name resolution needs it.
 
 A message for a queue of another member need not go by a channel: with IGQ(ENABLED) it waits on a queue that all members
 share, and the intra-group queuing agent of its destination takes it from there (queue-sharing 9).
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Definition
 
 TRANSMISSION_QUEUE: Final = "SYSTEM.QSG.TRANSMIT.QUEUE"
-"""Where messages from one member to another wait: one for the group, with QSGDISP(SHARED) and USAGE(XMITQ)."""
+"""The queue for messages from one member to another: one for the group, with QSGDISP(SHARED) and USAGE(XMITQ)."""
 
 IGQ_BYTES_MAX: Final = 64512
-"""What a message may have there, with its header (queue-sharing 9.4)."""
+"""The longest message there, with its header (queue-sharing 9.4)."""
 
 _HEADER: Final = MQXQH.SIZE
 _ENABLED: Final = 1  # IGQ
@@ -44,10 +44,10 @@ class SharingGroup:
 
 
 def uses_igq(manager: Definition) -> bool:
-    """Whether the queue manager with this definition has IGQ(ENABLED)."""
+    """True if the queue manager with this definition has IGQ(ENABLED)."""
     return manager.attributes.get("IGQ") == _ENABLED
 
 
 def ignores_q_mgr_name(manager: Definition) -> bool:
-    """Whether it has SQQMNAME(IGNORE): a shared queue is opened here, whichever member is named beside it."""
+    """True if it has SQQMNAME(IGNORE): a shared queue is opened here, whichever member is named beside it."""
     return manager.attributes.get("SQQMNAME") == _IGNORE

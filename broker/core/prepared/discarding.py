@@ -23,7 +23,7 @@ SLICE: Final = 5000
 
 
 def freeze(unit: PreparedUnit) -> Rows:
-    """What is to be written to discard the next slice of a unit, which is PREPARED."""
+    """Return the rows that discard the next slice of a unit, which is PREPARED."""
     unit.become(BACKING_OUT)
     rows = Rows(removals=[entry.number for entry in unit.entries[-SLICE:]])
     if len(unit.entries) <= SLICE:

@@ -79,13 +79,13 @@ class PrivateHalf:
         return sum(entry.length for entry in self.messages)
 
     def counts(self) -> dict[str, int]:
-        """How many there are, by the names of their queues."""
+        """Return the number of messages, by the names of their queues."""
         return Counter(entry.queue.name for entry in self.messages)
 
     # What the store keeps
 
     def prepared_rows(self, rows: Rows) -> Rows:
-        """What makes it durable, of the rows of its commit. It needs no room beyond that of the messages put."""
+        """Return the rows that make it durable, of those of its commit. It needs no more room than the messages put."""
         fields = {
             "since": self.since, "puts": self.puts, "gets": self.gets, "keys": self.keys, "freed": self.freed,
         }  # fmt: skip

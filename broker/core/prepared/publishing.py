@@ -69,14 +69,14 @@ class Publication:
 
     @property
     def already(self) -> bool:
-        """Whether this batch has been published. Raises SUBSCRIPTION_IN_USE (2429), UOW_COMMITTED (2408)."""
+        """True if this batch has been published. Raises SUBSCRIPTION_IN_USE (2429), UOW_COMMITTED (2408)."""
         if self._sink.is_published(self._batch, self._query):
             return True
         return self._sink.ledger is None and self._manager.sinks.remembers([winner.unit for winner in self._winners])
 
     @property
     def waits(self) -> bool:
-        """Whether a piece of one of its units is on its way to the store."""
+        """True if a piece of one of its units is on its way to the store."""
         found = (self._sink.units.get(winner.unit) for winner in self._winners)
         return any(unit is not None and unit.coming for unit in found)
 
@@ -130,7 +130,7 @@ class Publication:
         self.reports.reports = {}
 
     def freeze(self, now: float) -> Rows:
-        """The batch is decided: what is to be written."""
+        """Decide the batch. Return the rows to write."""
         manager, sink = self._manager, self._sink
         rows = Rows() if self.reports is None else manager.commit(self.reports)
         for unit in self.units:
@@ -150,7 +150,7 @@ class Publication:
 
     @property
     def messages(self) -> int:
-        """How many messages it publishes."""
+        """The number of messages that it publishes."""
         return sum(unit.rows for unit in self.units)
 
     def settle(self, moment: Moment, *, committed: bool) -> None:
@@ -179,7 +179,7 @@ class Publication:
 
     @property
     def shown(self) -> bool:
-        """Whether all its messages are on their queues."""
+        """True if all its messages are on their queues."""
         return self._shown == len(self.units)
 
     def show(self, moment: Moment) -> None:

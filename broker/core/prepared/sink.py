@@ -51,19 +51,19 @@ class Sink:
     # What is kept of it
 
     def row(self, ledger: Ledger, number: int) -> ObjectRow:
-        """What the store keeps of it."""
+        """Return its stored row, with this ledger."""
         attributes: bytes = msgpack.packb(ledger._asdict())
         return ObjectRow(SPACE, self.name, number, SPACE, attributes)
 
     def load(self, row: ObjectRow) -> None:
-        """What the store kept of it."""
+        """Load its stored row."""
         fields: dict[str, Any] = msgpack.unpackb(row.attributes)
         self.ledger, self.number = Ledger(**fields), row.number
 
     # Its rules
 
     def is_published(self, batch: int, query: str | None) -> bool:
-        """Whether this batch is the last that was published. Raises SUBSCRIPTION_IN_USE (2429) for a sink of another
+        """True if this batch is the last that was published. Raises SUBSCRIPTION_IN_USE (2429) for a sink of another
         query, UOW_COMMITTED (2408) for a batch before the last.
         """
         ledger = self.ledger

@@ -67,7 +67,7 @@ class Sinks:
         return chain(self.units.values(), self.of_group.values())
 
     def has(self, name: str, units: Sequence[UnitName] = ()) -> bool:
-        """Whether there is anything to know of a sink of this name, or of its units."""
+        """True if anything is known of a sink of this name, or of its units."""
         return name in self.by_name or self.remembers(units)
 
     def places_to_appear(self) -> list[int]:
@@ -75,7 +75,7 @@ class Sinks:
         return [unit.base + unit.shown for unit in self.units.values() if unit.base]
 
     def deciding(self, name: str) -> bool:
-        """Whether this sink is deciding a batch: what its ledger says may be another thing soon."""
+        """True if this sink is deciding a batch, so that its ledger may change soon."""
         sink = self.by_name.get(name)
         return sink is not None and sink.deciding
 
@@ -134,7 +134,7 @@ class Sinks:
             del self._remembered[name]
 
     def remembers(self, names: Sequence[UnitName]) -> bool:
-        """Whether a sink without a ledger has published just these lately."""
+        """True if a sink without a ledger has published just these lately."""
         return bool(names) and all(name in self._remembered for name in names)
 
     def orphans(self, before: float) -> list[PreparedUnit]:

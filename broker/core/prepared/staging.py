@@ -74,7 +74,7 @@ class Piece:
 
 
 class _Template:
-    """What messages with one descriptor, for one queue, have in common once one of them has passed all checks."""
+    """The fields that messages with one descriptor, for one queue, share once one of them has passed all checks."""
 
     __slots__ = ("handle", "length_max", "packed_md", "persistence", "priority", "queue", "rank")
 
@@ -205,7 +205,7 @@ class Staging:
 
     @property
     def checked(self) -> bool:
-        """Whether what the checks found still holds."""
+        """True if the findings of the checks still hold."""
         unit = self._unit
         if unit is None or self._changes != self._manager.objects.changes:
             return False
@@ -214,7 +214,7 @@ class Staging:
     # Its way into the unit
 
     def freeze(self, now: float) -> Rows:
-        """The piece joins its unit: what is to be written. Raises Q_FULL (2053), SYNCPOINT_LIMIT_REACHED (2024),
+        """Let the piece join its unit. Return the rows to write. Raises Q_FULL (2053), SYNCPOINT_LIMIT_REACHED (2024),
         INCOMPLETE_GROUP (2241), Q_DELETED (2052), OBJECT_IN_USE (2042).
         """
         manager, piece, unit = self._manager, self._piece, self._unit
@@ -313,7 +313,7 @@ class Staging:
         return MQError(MQRC.Q_FULL, f"{queue.name} holds {queue.depth} messages, its MAXDEPTH is {queue.max_depth}")
 
     def _others(self, queue: MessageQueue) -> int:
-        """How many messages the other partitions of the batch have for a queue, counting one attempt of each."""
+        """Return the number of messages that the batch's other partitions have for a queue, by one attempt of each."""
         name = self._piece.name
         sink = self._sinks.by_name.get(name.sink)
         most: dict[int, int] = {}
@@ -340,7 +340,7 @@ def check_count(name: UnitName, count: int) -> None:
 
 
 def is_known(unit: PreparedUnit | None, first: int) -> bool:
-    """Whether a piece that begins with this index is in the unit already."""
+    """True if a piece that begins with this index is in the unit already."""
     if unit is None or unit.lacks or unit.state not in (PREPARING, PREPARED):
         return False
     return first < unit.rows

@@ -46,7 +46,7 @@ class UnitName(NamedTuple):
 
 
 class Mark(NamedTuple):
-    """How far the messages of a unit reached before a piece came: their number, and what is noted of them."""
+    """The extent of a unit before a piece came: the number of its messages, and the notes about them."""
 
     entries: int
     stored: int
@@ -94,7 +94,7 @@ class PreparedUnit:
     # What is kept of it
 
     def row(self) -> ObjectRow:
-        """What the store keeps of it beside its messages."""
+        """Return the stored row of the unit; its messages have rows of their own."""
         fields = {
             "name": self.name, "query": self.query, "since": self.since, "touched": self.touched, "rows": self.rows,
             "entries": len(self.entries), "closed": self.closed,
@@ -141,7 +141,7 @@ class PreparedUnit:
         return ids.stop == number and first + len(ids) == index
 
     def mark(self) -> Mark:
-        """How far its messages reach now."""
+        """Return the extent of its messages now."""
         last = self.stored[-1] if self.stored else None
         return Mark(len(self.entries), len(self.stored), last, len(self.nonpersistent), len(self.confirmed))
 
@@ -171,7 +171,7 @@ class PreparedUnit:
 
     @property
     def messages(self) -> int:
-        """How many messages it has, on whatever queue manager they are."""
+        """The number of its messages, on whatever queue manager they are."""
         return sum(self.counts.values())
 
     def left(self) -> list[PreparedEntry]:

@@ -49,7 +49,7 @@ class BrowseMarks:
 
     @property
     def oldest(self) -> float | None:
-        """When the co-operating set made the oldest of its marks."""
+        """The instant of the oldest mark of the co-operating set."""
         return next(iter(self._made.values()), None)
 
     def drop_old(self, before: float) -> list[Entry]:

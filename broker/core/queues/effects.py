@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Move(NamedTuple):
-    """How a destructive get moved its handle among groups and segments: `last_get` of its position."""
+    """A move of a handle among groups and segments by a destructive get, as `last_get` of its position."""
 
     handle: Handle
     before: Position
@@ -51,13 +51,13 @@ class Grant:
 
     @property
     def length(self) -> int:
-        """How many bytes the message has."""
+        """The number of bytes of the message."""
         entries = self.entries
         return entries[0].length if len(entries) == 1 else sum(entry.length for entry in entries)
 
 
 class Effects:
-    """What the steps of the core let happen outside, gathered until the engine carries it out (`Manager.drain`).
+    """The effects of the core's steps, gathered until the engine carries them out (`Manager.drain`).
 
     `grants` are for gets that waited, `ended` are waits that end with a reason. `expired` messages are off their queues
     and to be removed from the store, with a report where they ask for one. `triggered` trigger messages and `generated`

@@ -138,7 +138,7 @@ class LogicalMessage:
                 return
 
     def _reach(self) -> int:
-        """Where the next piece of the walk would begin."""
+        """Return the offset at which the next piece of the walk would begin."""
         if not self._walk:
             return 0
         offset = self._walk[-1]
@@ -251,7 +251,7 @@ class Groups:
         return () if group is None else group.keys.after(key)
 
     def count(self, group_id: bytes) -> int:
-        """How many messages of a group there are."""
+        """Return the number of messages of a group."""
         group = self._groups.get(group_id)
         return 0 if group is None else len(group.keys)
 
@@ -280,7 +280,7 @@ class Groups:
         )
 
     def size(self, entry: Entry) -> int:
-        """How many messages the group of an entry has, whole or not; 1 for a message in none."""
+        """Return the number of messages in the group of an entry, whole or not; 1 for a message in none."""
         group = self._groups.get(entry.group_id) if entry.msg_flags & IN_PARTS else None
         return 1 if group is None else len(group.keys)
 
@@ -293,7 +293,7 @@ class Groups:
         return [entry.key, *(() if last else message.run(entry.offset, entry.span))]
 
     def whole_from(self, entry: Entry) -> bool:
-        """Whether the logical message of an available entry is complete and begins with just this entry: of several
+        """True if the logical message of an available entry is complete and begins with just this entry: of several
         segments with offset 0 the first in queue order is used.
         """
         if not entry.msg_flags & SEGMENTS:
@@ -302,13 +302,13 @@ class Groups:
         return message.complete and message.first() == entry.key
 
     def message_complete(self, entry: Entry) -> bool:
-        """Whether all segments of the logical message of an available entry are available."""
+        """True if all segments of the logical message of an available entry are available."""
         if not entry.msg_flags & SEGMENTS:
             return True
         return self._groups[entry.group_id].messages[entry.msg_seq_number].complete
 
     def group_complete(self, entry: Entry) -> bool:
-        """Whether the whole group of an available entry is; for a message in no group, the whole message."""
+        """True if the whole group of an available entry is available; for a message in no group, the whole message."""
         if not entry.msg_flags & GROUPED:
             return self.message_complete(entry)
         return self._groups[entry.group_id].complete

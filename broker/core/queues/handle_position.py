@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class HandlePosition(NamedTuple):
-    """Where a handle stands."""
+    """The position of a handle among the messages of its queue."""
 
     last_put: Position = CLOSED
     last_get: Position = CLOSED

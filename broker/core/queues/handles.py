@@ -26,6 +26,7 @@ _BROWSE = MQOO.BROWSE.value
 _SAVE = MQOO.SAVE_ALL_CONTEXT.value
 FOR_CO_OP = MQOO.CO_OP.value
 _OUTPUT = MQOO.OUTPUT.value
+_PUT1S_MAX = 256
 
 
 class Hconn:
@@ -39,18 +40,28 @@ class Hconn:
         self.tag: bytes | None = None  # that programs which may not run beside it have too
         self.handles: dict[int, Handle] = {}
         self.unit: Unit | None = None
+        self.put1s: dict[Route, LastCalls] = {}  # what MQPUT1s have left, by their ways
         self.in_lists = 0  # destinations of open distribution lists, but for one of each list
         self._hobj = 0
 
     @property
     def handle_count(self) -> int:
-        """How many handles count towards MAXHANDS: each destination of a distribution list is one."""
+        """The number of handles that count towards MAXHANDS: each destination of a distribution list is one."""
         return len(self.handles) + self.in_lists
 
     def enter(self, unit: Unit, now: float) -> None:
         """A call under syncpoint belongs to `unit`, which it begins if there was none."""
         if self.unit is None:
             self.unit, unit.owner, unit.since = unit, self, now
+
+    def last_put1(self, route: Route) -> LastCalls:
+        """Return the record of the last MQPUT1 by this way, for the next."""
+        found = self.put1s.get(route)
+        if found is None:
+            if len(self.put1s) >= _PUT1S_MAX:
+                self.put1s.clear()
+            found = self.put1s[route] = LastCalls()
+        return found
 
     def add(self, handle: Handle) -> None:
         """Give an object handle its number."""
@@ -84,8 +95,8 @@ CO_OPERATING = Marker(None)
 
 
 class LastCalls:
-    """The caches of a handle: what its last calls found out and the next like them need not find out again. How a call
-    ends never depends on them, only how much work it is.
+    """The caches of a handle, or of the MQPUT1s that a connection makes by one way: what its last calls found out and
+    the next like them need not find out again. How a call ends never depends on them, only how much work it is.
 
     `template` and `put_md` belong to the puts. A put that is made and is not like the last clears `template`, and sets
     it if it is of the plainest kind itself (`put_template.leaves_template`, which alone reads and sets `put_md`). Only
@@ -128,9 +139,13 @@ class Handle:
         self.selector: Selector | None = None  # only messages of which this is true are there for it
         self.position = AT_REST
         self.marked: set[Entry] = set()
-        self.marker = Marker(self)
         self.waiting: dict[Waiter, None] = {}
         self.last_calls = LastCalls()
+
+    @property
+    def marker(self) -> Marker:
+        """The owner of its browse marks."""
+        return Marker(self)
 
     def usable_queue(self) -> LocalQueue:
         """Its queue; raises HOBJ_ERROR (2019), Q_DELETED (2052), OBJECT_CHANGED (2041)."""
@@ -162,7 +177,7 @@ class Handle:
 
     @property
     def removes(self) -> bool:
-        """Whether it is open for destructive gets."""
+        """True if it is open for destructive gets."""
         return bool(self.options & REMOVING)
 
     @property

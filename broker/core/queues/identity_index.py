@@ -61,7 +61,7 @@ class IdentityIndex:
         return held.after(key)
 
     def count(self, identity: bytes) -> int:
-        """How many messages carry `identity`."""
+        """Return the number of messages that carry `identity`."""
         held = self._keys.get(identity)
         return 0 if held is None else 1 if isinstance(held, int) else len(held)
 

@@ -1,4 +1,4 @@
-"""The keys of puts, by which a second put of the same is told (handlers rule 4).
+"""The keys of puts: they tell a repeated put from a new one (handlers rule 4).
 
 A key is kept as a keyed hash of 16 bytes, with the message that was put with it first: its *holder*. It is forgotten
 when its window is over, or, where it has none, when its holder has gone from the queue. A unit of work that puts with a
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.core.queues.unit import Unit
 
 KEYS_MAX: Final = 1_000_000
-"""How many keys a queue manager keeps, unless it is told otherwise."""
+"""The number of keys that a queue manager keeps, unless it is told otherwise."""
 
 _FIELDS: Final = Struct("<Qd8s")
 _DROPPED_AT_ONCE: Final = 8  # with each put that has a key, of those whose time is over
@@ -33,8 +33,8 @@ _STALE_MAX: Final = 1000
 
 
 class Holder(NamedTuple):
-    """Who has put with a key first: `id` and the given MsgId (else b"") of the message, the digest of its data, and
-    when the key is forgotten (seconds since 1970; 0: when the message has gone).
+    """The first put with a key: `id` and the given MsgId (else b"") of the message, the digest of its data, and when
+    the key is forgotten (seconds since 1970; 0: when the message has gone).
     """
 
     id: int
@@ -52,13 +52,13 @@ class Holder(NamedTuple):
 
 
 def digest_of(data: bytes) -> bytes:
-    """What tells the data of one message from that of another."""
+    """Return a digest that tells the data of one message from that of another."""
     return blake2b(data, digest_size=8).digest()
 
 
 class KeyCount:
-    """What the keys of all queues of a queue manager have in common: how many there are and may be, and the secret of
-    their hashes. `freed` are keys that were forgotten with their messages, and are to be forgotten by the store too.
+    """The part that the keys of all queues of a queue manager share: their number, its maximum, and the secret of their
+    hashes. `freed` are keys that were forgotten with their messages, and are to be forgotten by the store too.
     """
 
     __slots__ = ("count", "freed", "maximum", "secret")
@@ -104,7 +104,7 @@ class Keys:
         return len(self._held) + len(self._pending)
 
     def find(self, hashed: bytes, now: float) -> Holder | None:
-        """Who has the key, but for units of work that have not ended."""
+        """Return the holder of the key, units of work that have not ended aside."""
         packed = self._held.get(hashed)
         if packed is None:
             return None
@@ -152,7 +152,7 @@ class Keys:
         self._by_holder[holder.id] = hashed
 
     def row(self, hashed: bytes) -> KeyRow:
-        """What the store keeps of a key that a unit of work puts with."""
+        """Return the stored row of a key that a unit of work puts with."""
         _, _, holder = self._pending[hashed]
         return KeyRow(self._number, hashed, holder.id, holder.msg_id, holder.digest, holder.until)
 
@@ -183,7 +183,7 @@ class Keys:
         self._times = Wheel()
 
     def load(self, row: KeyRow, now: float, *, on_queue: bool) -> bool:
-        """A key as the store kept it; whether it still counts. `on_queue`: its holder is there."""
+        """Load a stored key. False if it counts no longer. `on_queue`: its holder is there."""
         if (row.until and row.until <= now) or not (row.until or on_queue):
             return False
         self._of_all.count += 1

@@ -59,7 +59,7 @@ class OwnLocks:
 
 
 def unlock(handle: Handle, to_offer: list[Entry]) -> bool:
-    """Release the lock of a handle; whether there was one. What becomes free is added to `to_offer`."""
+    """Release the lock of a handle. True if there was one. What becomes free is added to `to_offer`."""
     locked = handle.position.locked
     if not locked:
         return False

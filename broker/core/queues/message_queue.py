@@ -64,7 +64,7 @@ class MessageQueue(Protocol):
     # What its attributes mean for a message that is put
 
     def room(self) -> int:
-        """How many more messages it may hold: none, or fewer than none, when it is full."""
+        """Return the number of messages for which it has room: 0 or less when it is full."""
 
     def check_room(self) -> None:
         """Raise Q_FULL (2053)."""
@@ -140,18 +140,18 @@ class MessageQueue(Protocol):
         """A put with a delay is committed, or a message that was got goes back and must wait."""
 
     def fall_due(self, entry: Entry) -> None:
-        """What a message waits for has come: it is available at its place."""
+        """Make a delayed message available at its place: its instant has come."""
 
     # How many messages there are
 
     @property
     def message_count(self) -> int:
-        """How many messages are on it that somebody may be given now or later: not the damaged and the claimed ones."""
+        """The number of messages that somebody may be given now or later: not the damaged and the claimed ones."""
 
     def count_available(self, priority: int) -> int:
-        """How many available messages there are of this effective priority or higher."""
+        """Return the number of available messages of this effective priority or higher."""
 
     def qualifying(self) -> int:
-        """How many messages count for triggering: committed or not, of effective priority TRIGMPRI or more, and not
-        damaged.
+        """Return the number of messages that count for triggering: committed or not, of effective priority TRIGMPRI or
+        more, and not damaged.
         """

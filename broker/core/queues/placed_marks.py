@@ -30,7 +30,7 @@ class PlacedMarks(BrowseMarks):
 
     @property
     def places(self) -> Collection[int]:
-        """Where messages are, or were, that somebody has marked."""
+        """The places of messages, present or gone, that somebody has marked."""
         return self._stand_ins.keys()
 
     def show_on(self, entries: Iterable[Entry]) -> None:

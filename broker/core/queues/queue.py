@@ -85,7 +85,7 @@ class LocalQueue(LocalQueueAttributes):
     # What its attributes mean for a message that is put
 
     def room(self) -> int:
-        """How many more messages it may hold: none, or fewer than none after MAXDEPTH was lowered, when it is full."""
+        """Return the number of messages for which it has room: 0 or less when it is full, or MAXDEPTH was lowered."""
         return self.max_depth - self.depth
 
     def check_room(self) -> None:
@@ -300,7 +300,7 @@ class LocalQueue(LocalQueueAttributes):
         self.shelf.postpone(entry)
 
     def fall_due(self, entry: Entry) -> None:
-        """What a message waits for has come, or it is to be removed or got: it is available at its place."""
+        """Make a delayed message available at its place: its instant has come, or it is to be removed or got."""
         assert entry.state == WAITING
         self.shelf.fall_due(entry)
         self.depths[rank_of(entry.key)] += 1
@@ -339,7 +339,7 @@ class LocalQueue(LocalQueueAttributes):
             self.offer_later(shelf.entries[each] for each in changed)  # the next in the same place counts now
 
     def offer_later(self, entries: Iterable[Entry]) -> None:
-        """Those who wait are to be offered these messages, which something has hidden from them."""
+        """Offer the getters that wait, at the next `drain`, these messages, which were hidden from them."""
         self._effects.to_offer += entries
 
     def _forget(self, entry: Entry) -> None:
@@ -357,20 +357,20 @@ class LocalQueue(LocalQueueAttributes):
 
     @property
     def message_count(self) -> int:
-        """How many messages are on it that somebody may be given now, or when a unit of work ends: not the damaged, the
-        claimed and the waiting ones.
+        """The number of messages that somebody may be given now, or when a unit of work ends: not the damaged, the
+        claimed and the delayed ones.
         """
         shelf = self.shelf
         waiting = sum(key not in shelf.damaged for key in shelf.waiting) if shelf.damaged else len(shelf.waiting)
         return len(shelf.entries) - len(shelf.damaged) - self.claimed - waiting
 
     def count_available(self, priority: int) -> int:
-        """How many available messages there are of this effective priority or higher."""
+        """Return the number of available messages of this effective priority or higher."""
         return self.shelf.available.count_below(order_key(priority - 1, 0))
 
     def qualifying(self) -> int:
-        """How many messages count for triggering: committed or not, of effective priority TRIGMPRI or more, and not
-        damaged.
+        """Return the number of messages that count for triggering: committed or not, of effective priority TRIGMPRI or
+        more, and not damaged.
         """
         return sum(self.depths[self.trigger_priority :])
 

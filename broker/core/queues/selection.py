@@ -97,7 +97,7 @@ class Request:
 
     @property
     def narrow(self) -> bool:
-        """Whether it asks for a message that cannot be found by MsgId or CorrelId alone."""
+        """True if it asks for a message that cannot be found by MsgId or CorrelId alone."""
         return not (
             self.group_id is None
             and self.msg_seq_number is None
@@ -108,11 +108,11 @@ class Request:
         )
 
     def asks_as(self, other: Request) -> bool:
-        """Whether the two may be given the same messages."""
+        """True if the two may be given the same messages."""
         return _question(self) == _question(other)
 
     def accepts_anything(self) -> bool:
-        """Whether no field of a message matters, nor what is on the queue with it: then the first will do."""
+        """True if no field of a message matters, nor what is on the queue with it: then the first will do."""
         return (
             self.msg_id is None
             and self.correl_id is None
@@ -124,7 +124,7 @@ class Request:
         )
 
     def matches(self, entry: Entry) -> bool:
-        """Whether the fields of `entry` are those that the get looks for."""
+        """True if the fields of `entry` are those that the get looks for."""
         return (
             (self.msg_id is None or entry.msg_id == self.msg_id)
             and (self.correl_id is None or entry.correl_id == self.correl_id)
@@ -137,11 +137,11 @@ class Request:
         )
 
     def accepts(self, entry: Entry, shelf: Shelf) -> bool:
-        """Whether the get may be given this available message."""
+        """True if the get may be given this available message."""
         return self.anything or (self.suits(entry, shelf) and (self.selector is None or self.selector.matches(entry)))
 
     def suits(self, entry: Entry, shelf: Shelf) -> bool:
-        """Whether it may, if its selector is true of the message."""
+        """True if the get may be given it, the selector aside."""
         return (
             self.matches(entry)
             and (not (self.start or self.whole) or shelf.admits(entry, self.start, self.whole))
@@ -156,7 +156,7 @@ _question = attrgetter(
 
 
 def unmarked(entry: Entry, markers: Iterable[Marker]) -> bool:
-    """Whether none of these has marked the message."""
+    """True if none of these has marked the message."""
     return not entry.marks or not any(marker.handle in entry.marks for marker in markers)
 
 

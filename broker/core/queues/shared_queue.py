@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 
 class Lag(NamedTuple):
-    """What is available on queues, for a consumer: how many messages, of how many bytes, and when the oldest was put
-    (wall clock; 0 when there is none). On queues of a queue manager's own, what is uncommitted at the moment counts in
-    the bytes too.
+    """The available messages of queues, for a consumer: their number and bytes, and when the oldest was put (wall
+    clock; 0 when there is none). On queues of a queue manager's own, what is uncommitted at the moment counts in the
+    bytes too.
     """
 
     messages: int
@@ -40,12 +40,12 @@ class Lag(NamedTuple):
     since: float
 
     def age(self, now: float) -> float:
-        """How many seconds ago the oldest was put; 0 when there is none."""
+        """Return the age of the oldest in seconds; 0 when there is none."""
         return max(0.0, now - self.since) if self.since else 0.0
 
 
 class Noted:
-    """What steps of the core have done to messages of a shared queue outside any unit of work: to be written."""
+    """The unwritten changes that steps of the core made to messages of a shared queue outside any unit of work."""
 
     __slots__ = ("uncovered", "unlocked")
 
@@ -94,7 +94,7 @@ class SharedQueue(LocalQueue):
             self.shelf = before
 
     def take_noted(self) -> Noted:
-        """What has been noted since the last time."""
+        """Return the changes noted since the last call."""
         noted, self.noted = self.noted, Noted()
         return noted
 
@@ -192,8 +192,8 @@ class SharedQueue(LocalQueue):
         self._leave(entry)
 
     def offer_later(self, entries: Iterable[Entry]) -> None:
-        """Those who wait look for themselves, when the database tells of something new; or when this is noted, which
-        the database does not know.
+        """Note that messages are available which the database does not tell of: getters that wait look for the others
+        themselves.
         """
         self.noted.uncovered = True
 

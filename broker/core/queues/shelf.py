@@ -283,7 +283,7 @@ class Shelf:
         return None
 
     def admits(self, entry: Entry, start: int, whole: int) -> bool:
-        """Whether a get may start with this available message, and as much is available with it as it must be."""
+        """True if a get may start with this available message, and as much is available with it as it must be."""
         if not starts(entry, start) or (whole == WHOLE_GROUP and not self.groups.group_complete(entry)):
             return False
         if whole == PART:
@@ -361,7 +361,7 @@ class Shelf:
         )
 
     def _count_of(self, request: Request) -> int:
-        """How many messages the fields of a request lead to, at most."""
+        """Return the largest number of messages that the fields of a request can lead to."""
         if request.msg_id is not None:
             return self.by_msg_id.count(request.msg_id) + 1
         if request.correl_id is not None:
@@ -393,7 +393,7 @@ class Shelf:
     # What is expired of it
 
     def is_overdue(self, now: float) -> bool:
-        """Whether the time of an available message, or of a damaged one, is up."""
+        """True if the time of an available message, or of a damaged one, is up."""
         first = self.expiring.first()
         return first is not None and first[0] <= now
 

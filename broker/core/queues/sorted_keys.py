@@ -117,7 +117,7 @@ class SortedKeys(Generic[K]):
         return self._lasts[-1] if self._lasts else None
 
     def count_below(self, key: K) -> int:
-        """How many keys are lower than `key`."""
+        """Return the number of keys lower than `key`."""
         where = bisect_left(self._lasts, key)
         whole = sum(map(len, self._chunks[:where]))
         return whole + (bisect_left(self._chunks[where], key) if where < len(self._chunks) else 0)

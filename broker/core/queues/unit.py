@@ -40,7 +40,7 @@ TRANSITIONS = {
 
 
 class SharedPart:
-    """What a unit of work has to do with shared queues.
+    """The part of a unit of work that is on shared queues.
 
     `id` names it in the database, from the first call there; None: it is an implicit unit, or has not got that far.
     `placed` and `taken` are its messages on shared queues that no transaction has written yet. `late` are reports that
@@ -171,5 +171,5 @@ class Unit:
 
 
 def _private(entries: Iterable[Entry]) -> list[Entry]:
-    """Those on queues whose messages this queue manager keeps itself."""
+    """Return the entries on queues whose messages this queue manager keeps itself."""
     return [entry for entry in entries if not entry.queue.shared]

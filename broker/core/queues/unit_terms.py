@@ -1,4 +1,4 @@
-"""What the puts of a unit of work have said beside the options of the MQI (handlers rules 3 and 4)."""
+"""The options of a unit's puts beyond those of the MQI (handlers rules 3 and 4)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class UnitTerms:
         self.cancels = [freed for freed in self.cancels if freed.holder is not entry]
 
     def add_rows(self, rows: Rows) -> None:
-        """What a commit writes of it."""
+        """Add the rows that its commit writes."""
         put = {id(key.keys): set[bytes]() for key in self.puts}
         for key in self.puts:
             put[id(key.keys)].add(key.hashed)

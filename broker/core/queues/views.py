@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
 
 ANY, MESSAGE_START, GROUP_START = range(3)
-"""Which items a get may start with: any, those with offset 0, or those with sequence number 1 and offset 0."""
+"""The items that a get may start with: any, those with offset 0, or those with sequence number 1 and offset 0."""
 
 PART, WHOLE_MESSAGE, WHOLE_GROUP = range(3)
-"""What must be available with them: nothing more, all of their logical message, or all of their group."""
+"""The items that must be available with them: no more, all of their logical message, or all of their group."""
 
 LOOKS_AT_ONCE: Final = 500
 """So many messages are judged within one call; more are looked at in steps."""
@@ -66,7 +66,7 @@ class View:
             self.keys.add(entry.key)
 
     def has_passed(self, key: int) -> bool:
-        """Whether a message with this key has been judged, or would be now."""
+        """True if a message with this key has been judged, or would be now."""
         return self.complete or key <= self._frontier
 
     def look(self, entries: dict[int, Entry], count: int) -> None:
@@ -96,5 +96,5 @@ class View:
 
 
 def starts(entry: Entry, where: int) -> bool:
-    """Whether a get that may start at `where` may start with this message."""
+    """True if a get that may start at `where` may start with this message."""
     return entry.offset == 0 and (entry.msg_seq_number == 1 or where == MESSAGE_START) if where else True

@@ -109,8 +109,8 @@ class Waiters:
             fifo.table.drop(fifo)
 
     def takers(self, entry: Entry, shelf: Shelf, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
-        """Those who may be given a message because of `entry`, and which, in the order in which they are to be served.
-        The message is on `shelf`, and so are all that they may be given.
+        """Yield the waiters that may be given a message because of `entry`, and which, in the order in which they are
+        to be served. The message is on `shelf`, and so are all that they may be given.
 
         Each is judged when the ones before it have been served. Nobody may come or leave meanwhile: the caller stops
         at the first that takes `entry` out of sight.
@@ -135,7 +135,7 @@ class Waiters:
 
 
 class Fifo:
-    """Those who ask the same, the first to come first. `value` and `question` say where in its table it stands."""
+    """The waiters with one request, first come, first served. `value` and `question`: its place in its table."""
 
     __slots__ = ("question", "table", "value", "waiters")
 
@@ -193,7 +193,7 @@ class _ServiceClass:
         self.wholes: dict[tuple[int, Names], _Table] = {}  # of those who want a whole group or logical message
 
     def fifo(self, request: Request, names: Names, value: object) -> Fifo:
-        """Where a request for these values of these fields stands."""
+        """Return the FIFO of a request for these values of these fields."""
         if request.whole:
             table = self.wholes.setdefault((request.whole, names), _Table(names))
         else:
@@ -271,7 +271,7 @@ def _in_fifo(fifo: Fifo, judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
 
 
 def _in_turn(fifos: list[Fifo], judge: Judge) -> Iterator[tuple[Waiter, Entry]]:
-    """Those in these fifos whom the judge gives something, in the order of their arrival."""
+    """Yield, in the order of their arrival, the waiters in these FIFOs to whom the judge gives something."""
     heads = [_Head(fifo) for fifo in fifos]
     heapify(heads)
     while heads:
@@ -297,7 +297,7 @@ class _Head:
         self.waiter = next(self._rest)
 
     def advance(self) -> bool:
-        """Go on to the next one; whether there is one."""
+        """Go on to the next one. True if there is one."""
         waiter = next(self._rest, None)
         if waiter is None:
             return False

@@ -1,4 +1,4 @@
-"""Which messages wait for an instant, and until when (handlers rules 2.2, 3.4, 3.5).
+"""The delayed messages of a queue manager, and their instants (handlers rules 2.2, 3.4, 3.5).
 
 Each WAITING message has one record here; when its instant has come it is handed out by `due`, once. What leaves that
 state before its time takes its record with it later: until then the record is *stale*. Invariant: there are as many
@@ -41,12 +41,12 @@ class Waits:
         self.taken: dict[Entry, bool] = {}  # got while it waited: whether its instant has come since
 
     def __len__(self) -> int:
-        """How many records there are."""
+        """Return the number of records."""
         return len(self._by_tick) + len(self._by_wall)
 
     @property
     def follows_wall(self) -> bool:
-        """Whether anything waits for an instant of the wall clock."""
+        """True if anything waits for an instant of the wall clock."""
         return len(self._by_wall) > 0
 
     def add(self, entry: Entry, due: float | None, moment: Moment) -> None:
@@ -75,11 +75,11 @@ class Waits:
         self.taken[entry] = False
 
     def give_back(self, entry: Entry) -> bool | None:
-        """It comes back: whether its instant has come meanwhile. None for a message that was not got so."""
+        """Take it back. True if its instant has come meanwhile; None if it was not got while it was delayed."""
         return self.taken.pop(entry, None)
 
     def remove(self, entries: Iterable[Entry]) -> None:
-        """Those of these messages that were got so do not."""
+        """Forget these messages, got while they were delayed: they do not come back."""
         for entry in entries:
             if self.taken.pop(entry, None) is False:
                 self.left(entry)
@@ -112,7 +112,7 @@ class Waits:
         return due
 
     def prepare(self, moment: Moment) -> bool:
-        """Take a step towards what is due soon; whether there was one."""
+        """Take a step towards what is due soon. True if there was one."""
         by_tick, by_wall = self._by_tick.cut(moment.tick), self._by_wall.cut(moment.wall)
         return by_tick or by_wall
 
@@ -120,7 +120,7 @@ class Waits:
 
     @property
     def littered(self) -> bool:
-        """Whether stale records are to be swept away."""
+        """True if stale records are to be swept away."""
         return self._stale_count > STALE_MAX and 2 * self._stale_count > len(self)
 
     def sweep(self) -> Iterator[None]:
@@ -129,7 +129,7 @@ class Waits:
         yield from self._by_wall.sweep(self._to_sweep)
 
     def _counts(self, entry: Entry, due: float) -> bool:
-        """Whether the record of a message with this instant is the one that counts; one that is stale is gone now."""
+        """True if a message's record with this instant is the one that counts; a stale one leaves the count."""
         if entry not in self._stale or self._counting.get(entry) == due:
             return True
         self._stale_count -= 1

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SORTED_SECONDS: Final = 2.0
-"""What is due so soon is sorted."""
+"""Instants so near are sorted."""
 
 CUT_AT_ONCE: Final = 200
 """So many things of a bucket are cut off in one step."""
@@ -103,7 +103,7 @@ class Wheel(Generic[T]):
         return popped
 
     def cut(self, now: float) -> bool:
-        """Cut the next part of a bucket up, if that is to be done by now; whether there was something to do."""
+        """Cut the next part of a bucket up, if it is time. True if there was something to do."""
         bucket = self._cut
         if bucket is None:
             if not self._marks or self._marks[0][0] > now:

@@ -29,7 +29,7 @@ LENGTH_MAX: Final = 10_240
 """The most characters in a selector (MQ_SELECTOR_LENGTH)."""
 
 DEPTH_MAX: Final = 100
-"""How deep conditions and expressions may be nested."""
+"""The depth to which conditions and expressions may be nested."""
 
 CONDITION, NUMBER, TEXT, ANY = range(4)
 _KINDS: Final = ("a condition", "a number", "a text", "anything")

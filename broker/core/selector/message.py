@@ -1,4 +1,4 @@
-"""What a selector sees of a message: its properties by name, its descriptor as `Root.MQMD.Field`.
+"""A message as selectors see it: its properties by name, its descriptor as `Root.MQMD.Field`.
 
 Identifiers and the accounting token are byte strings, to be compared with `0x...`. Of Expiry only -1 (unlimited) is to
 be seen, otherwise it is NULL: it runs down while the message waits.
@@ -71,7 +71,7 @@ class Selector:
         self._evaluate = node.evaluate
 
     def matches(self, entry: Entry) -> bool:
-        """Whether the condition is true of the message; neither false nor unknown will do."""
+        """True if the condition is true of the message; neither false nor unknown will do."""
         return self._evaluate(_Message(entry)) is True
 
     def __repr__(self) -> str:

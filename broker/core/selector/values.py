@@ -34,7 +34,7 @@ def truth(value: Value) -> bool | None:
 
 
 def is_number(value: Value) -> bool:
-    """Whether it is a number; a truth value is none."""
+    """True if it is a number; a truth value is none."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
@@ -107,7 +107,7 @@ def _escaped(characters: Iterator[str]) -> str:
 
 
 def like(pieces: list[re.Pattern[str]], value: Value) -> bool | None:
-    """Whether a text fits the pattern. Each piece is looked for once, leftmost first, so no text takes long."""
+    """True if the text fits the pattern. Each piece is looked for once, leftmost first, so no text takes long."""
     if value is None:
         return None
     if not isinstance(value, str):
@@ -125,5 +125,5 @@ def like(pieces: list[re.Pattern[str]], value: Value) -> bool | None:
 
 
 def _length(piece: re.Pattern[str]) -> int:
-    """How many characters a piece stands for: it has no repetitions."""
+    """Return the number of characters that a piece stands for: it has no repetitions."""
     return len(re.sub(r"\\(.)", r"\1", piece.pattern, flags=re.DOTALL))

@@ -123,7 +123,7 @@ class SyncConnection(Face[Connection]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """What `Connection` has besides, for a handler that was written for one."""
+            """Return another attribute of `Connection`, for a handler that was written for one."""
             if name.startswith("_") or not self._portal.awaitable:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
             return getattr(self._target, name)

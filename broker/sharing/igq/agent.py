@@ -79,7 +79,7 @@ class Agent:
             self._wake.set()
 
     def all_figures(self) -> dict[str, int | str]:
-        """What it does, and has done since its queue manager started."""
+        """Return its state, and its figures since its queue manager started."""
         return {"state": self.state, "attempts": self._retries.made, **self.figures.all()}
 
     # Its life

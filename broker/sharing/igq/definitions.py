@@ -1,4 +1,4 @@
-"""What members know of one another for intra-group queuing: the queue on which messages wait, and who there is."""
+"""The definitions that members share for intra-group queuing: the queue on which messages wait, and the members."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MEMBERS_CHANGED: Final = "@members"
-"""What the database tells the members of a group when there is one more. No name of a queue begins so."""
+"""The notification that the group has one more member. No name of a queue begins so."""
 
 _ATTRIBUTES: Final[dict[str, int | str]] = {
     "DESCR": "intra-group queuing",

@@ -36,7 +36,7 @@ NOT_OF_THE_MESSAGE: Final = frozenset(
         MQRC.STORAGE_NOT_AVAILABLE, MQRC.STORAGE_MEDIUM_FULL, MQRC.SYNCPOINT_LIMIT_REACHED,
     }
 )  # fmt: skip
-"""Why any message might not be put now: it is no fault of this one, nor of its destination, and passes."""
+"""The reasons why any message might not be put now: it is no fault of this one, nor of its destination, and passes."""
 
 
 class UndeliverableError(Exception):
@@ -44,7 +44,7 @@ class UndeliverableError(Exception):
 
 
 class Figures:
-    """What the agent has done since its queue manager started."""
+    """The figures of the agent since its queue manager started."""
 
     __slots__ = ("commits", "dead_letters", "delivered", "discarded", "reports")
 

@@ -1,4 +1,4 @@
-"""When intra-group queuing is tried again: first often, then for good and seldom (queue-sharing 9.8)."""
+"""The retries of intra-group queuing: first often, then for good and seldom (queue-sharing 9.8)."""
 
 from __future__ import annotations
 

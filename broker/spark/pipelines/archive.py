@@ -38,12 +38,12 @@ SETTINGS: Final = {
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
 }
-"""What a session must be set to: complete lists of files, queues named `12` that stay names, and one time for all."""
+"""The settings of a session: complete lists of files, queues named `12` that stay names, and one time for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where messages come from: a queue manager by `url` (`mq://127.0.0.1:1414`), or a data directory by `path`, for
+    """The source of messages: a queue manager by `url` (`mq://127.0.0.1:1414`), or a data directory by `path`, for
     which a daemon is started as long as it is read. `options` are further options of the source `mq`.
     """
 
@@ -59,8 +59,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archiving:
-    """How queues are archived: copied, or moved; by which consumer, where they are moved (None: `consumer_name`); and
-    whether to `follow`, which is to go on with what arrives.
+    """The way to archive queues: copied, or moved; by which consumer, where they are moved (None: `consumer_name`);
+    `follow`: go on with what arrives.
     """
 
     move: bool = False
@@ -70,7 +70,7 @@ class Archiving:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Archived:
-    """What a run has done: its messages and batches, and whether it came to its end or was stopped before."""
+    """The result of a run: its messages and batches; `stopped`: it was stopped before its end."""
 
     messages: int
     batches: int

@@ -89,7 +89,7 @@ def with_lengths(messages: DataFrame) -> DataFrame:
 
 
 def is_part() -> Column:
-    """Whether a row is in a group, or a segment."""
+    """True for a row in a group, or of a segment."""
     return sql.col("msg_flags").bitwiseAND(IN_PARTS) != 0
 
 
@@ -120,7 +120,7 @@ def judged(messages: DataFrame) -> DataFrame:
 
 
 def incomplete(messages: DataFrame) -> DataFrame:
-    """What no get is given (INCOMPLETE): a row for each group id of which parts are left."""
+    """Return a row for each group id of which parts are left that no get is given (INCOMPLETE)."""
     found = looked_at(messages.select(*JUDGED)).where("NOT complete").select(*JUDGED)
     return found.groupBy(*GROUP).applyInArrow(_left, INCOMPLETE)
 
@@ -257,7 +257,7 @@ def _left(table: pa.Table) -> pa.Table:
 
 
 def _outcome(table: pa.Table) -> Outcome:
-    """What becomes of the rows of a group id. The place of a part is its position, and its index in the table."""
+    """Return the outcome for rows of a group id. The place of a part is its position, and its index in the table."""
     columns = [table[name].to_pylist() for name in JUDGED[1:] if name != "put_timestamp"]
     return in_logical_order(
         Part(

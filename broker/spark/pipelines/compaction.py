@@ -31,11 +31,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 FILE_BYTES: Final = 128 * 1024 * 1024
-"""How large files are made. A file of half of it and more stays as it is."""
+"""The size of the files that are made. A file of half of it and more stays as it is."""
 
 
 class Compacted(NamedTuple):
-    """What a compaction has done: how many files there were and are, and how many that did not count were removed."""
+    """The result of a compaction: the numbers of files before and after, and of removed files that did not count."""
 
     before: int
     after: int

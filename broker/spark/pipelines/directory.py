@@ -35,7 +35,9 @@ VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What an archive is of: set by its first run, kept to by the others. `columns` are names with types of Spark."""
+    """The description of an archive: set by its first run, kept by the others. `columns` are names with types of
+    Spark.
+    """
 
     queues: tuple[str, ...]
     mode: str
@@ -65,7 +67,7 @@ class ArchiveDirectory:
 
     @property
     def description(self) -> Description | None:
-        """What the archive is of; None for a directory in which there is none yet."""
+        """The description of the archive; None for a directory in which there is none yet."""
         place = self._own / "archive.json"
         try:
             return Description.parsed(place.read_text("utf-8"))
@@ -98,7 +100,7 @@ class ArchiveDirectory:
             yield held
 
     def check(self) -> None:
-        """Whether a run may go on where the last one was. For who is `writing`. Raises PipelineError."""
+        """Check that a run may go on where the last one was. For who is `writing`. Raises PipelineError."""
         listed, offered, done = self.sink_log.latest(), _latest(self.checkpoint / "offsets"), self.done
         if listed > min(offered, done + 1):
             known = "none" if offered < 0 else f"those up to {offered}"

@@ -1,4 +1,4 @@
-"""What a pipeline raises."""
+"""Errors of pipelines."""
 
 from __future__ import annotations
 

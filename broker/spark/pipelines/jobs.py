@@ -1,4 +1,4 @@
-"""How far a long job of Spark's is, told while it runs."""
+"""Tell the progress of a long job of Spark's while it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far an archive is behind its queues: what is there and was not read yet."""
+"""The lag of an archive behind its queues: messages that are there and were not read yet."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LagOf:
 
 
 def _behind(line: Line, ranges: Sequence[QueueRange], offset: dict[str, Any]) -> list[QueueRange]:
-    """What of these ranges is behind an offset of a stream that browses."""
+    """Return the parts of these ranges behind an offset of a stream that browses."""
     found = []
     for each in ranges:
         after = max(offset.get("queues", {}).get(each.q_name, offset.get("behind", 0)), each.first)

@@ -36,7 +36,7 @@ STATE_STORE: Final = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     )
 }
-"""What a session must be set to."""
+"""The settings that a session must have."""
 
 WAIT_SECONDS: Final = 3600.0
 
@@ -108,7 +108,7 @@ def _alone(messages: DataFrame, out: StructType) -> DataFrame:
 
 
 class GroupProcessor(StatefulProcessor):
-    """What is done for each group id. `columns` are those of the messages, `wait_ms` how long a group may lack
+    """The processor of each group id. `columns` are those of the messages, `wait_ms` how long a group may lack
     something after the last of its parts.
     """
 
@@ -224,7 +224,7 @@ class _Held:
             self.rows.append(values)
 
     def take(self) -> Iterator[list[dict[str, Any]]]:
-        """What gets are given of the parts, which are not held any longer."""
+        """Yield the parts that each get is given; they are not held any longer."""
         rows = self.rows
         outcome = in_logical_order(_part(row, index) for index, row in enumerate(rows))
         begins: dict[int, int] = {}

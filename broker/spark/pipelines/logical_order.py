@@ -1,4 +1,4 @@
-"""Which logical messages the physical ones of a group id make, and what is missing (semantics 5.7, 6.1).
+"""Find the logical messages in the physical ones of a group id, and what is missing (semantics 5.7, 6.1).
 
 It is what gets with LOGICAL_ORDER, ALL_MSGS_AVAILABLE and COMPLETE_MSG would be given of these messages one after the
 other, until nothing is left that they may be given. A logical message is complete when a walk from offset 0, from the
@@ -43,8 +43,8 @@ class Part(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What one get is given: the parts of a logical message in the order of their data, and of which instance of the
-    group it is. An identifier that was used for two groups has two instances.
+    """The answer of one get: the parts of a logical message in the order of their data, and the instance of the group.
+    An identifier that was used for two groups has two instances.
     """
 
     instance: int
@@ -52,7 +52,7 @@ class Given(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of the parts of a group id: `left` were given to no get."""
+    """The outcome for the parts of a group id: `left` were given to no get."""
 
     given: list[Given]
     left: list[Part]
@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
 
 
 def in_logical_order(parts: Iterable[Part]) -> Outcome:
-    """What gets in logical order are given of all parts with one group id."""
+    """Return what gets in logical order are given of all parts with one group id."""
     once: dict[tuple[int, int, tuple[bytes, int]], Part] = {}
     duplicates = []
     for part in sorted(parts):
@@ -102,7 +102,7 @@ class _Shelf:
         return None
 
     def take_from(self, part: Part | None) -> list[list[Part]]:
-        """What gets are given from this part on to the end of its group, each taken off the shelf."""
+        """Return what gets are given from this part on to the end of its group, each taken off the shelf."""
         given = []
         while part is not None:
             run = [part]
@@ -115,7 +115,7 @@ class _Shelf:
         return given
 
     def _next(self, first: Part, last: Part) -> Part | None:
-        """What a handle that was given these as one message is given next; None behind the end."""
+        """Return the part that a handle gets after these, which were one message; None behind the end."""
         if last.flags & SEGMENTS == SEGMENT:
             return self._first(last.msg_seq_number, last.offset + last.span)
         if not first.flags & GROUPED or first.flags & LAST_MSG_IN_GROUP:
@@ -178,7 +178,7 @@ class SegmentGap(NamedTuple):
 
 
 class Lack(NamedTuple):
-    """What parts lack to be a group, or a logical message: sequence numbers, and bytes of those messages that are there
+    """The missing parts of a group, or a logical message: sequence numbers, and bytes of those messages that are there
     in part. `last` is the sequence number of the last message, if it is known.
     """
 
@@ -195,7 +195,7 @@ class Lack(NamedTuple):
 
 
 def lack(parts: Sequence[Part]) -> Lack:
-    """What is missing among parts that were left, as `explain` tells it of a queue that has just these."""
+    """Return what is missing among parts that were left, as `explain` tells it of a queue that has just these."""
     by_number: dict[int, list[Part]] = {}
     for part in sorted(parts, key=_by_offset):
         by_number.setdefault(part.msg_seq_number, []).append(part)

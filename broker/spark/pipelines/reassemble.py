@@ -44,8 +44,8 @@ _DONE: Final = "_SUCCESS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reassembled:
-    """What became of the physical messages of an archive: how many there were, of how many logical messages, how many
-    are of incomplete groups and of how many of these, and how many were there twice.
+    """The counts of a run: physical messages of the archive, logical messages made of them, messages of incomplete
+    groups, those groups, and duplicates.
     """
 
     physical: int
@@ -106,8 +106,8 @@ def reassemble_stream(
     stop: Stop | None = None,
     tell: Callable[[Batch], None] = lambda batch: None,
 ) -> int:
-    """Write the logical messages of queues as they come, to a directory that is new or this stream's own; how many
-    physical messages there were. Returns when all are there that were on the queues when it began; with `follow`, when
+    """Write the logical messages of queues as they come, to a directory that is new or this stream's own; return the
+    number of physical messages. Returns when all are there that were on the queues when it began; with `follow`, when
     it is told to `stop`. `tell` is told each batch with messages. Run again it goes on where it was.
 
     Raises PipelineError where the directory holds something else, and where the query failed.
@@ -135,7 +135,7 @@ def reassemble_stream(
 
 
 _READS: Final = 2
-"""How often each message of a stream is read, and counted by Spark: once for what is in groups, once for the others."""
+"""The times that each message of a stream is read and counted by Spark: for those in groups, and for the others."""
 
 
 def _of_one_read(batch: Batch) -> Batch:
@@ -175,7 +175,7 @@ class _Output:
         self.checkpoint = self.path / "_evermq" / "checkpoint"
 
     def check(self, archive: Path, *, overwrite: bool) -> None:
-        """Whether a table may be written here. Raises PipelineError."""
+        """Check that a table may be written here. Raises PipelineError."""
         if self.path == archive or archive in self.path.parents or self.path in archive.parents:
             raise PipelineError(
                 f"{self.path} and the archive in {archive} are one in the other: give another directory"
@@ -193,7 +193,7 @@ class _Output:
             (self.path / name / _DONE).unlink(missing_ok=True)
 
     def check_stream(self) -> None:
-        """Whether a stream may be written here, which is new or was begun here. Raises PipelineError."""
+        """Check that a stream may be written here, which is new or was begun here. Raises PipelineError."""
         self._check_names((MESSAGES, INCOMPLETE, "_evermq"))
         if not self.checkpoint.exists() and any((self.path / name).exists() for name in (MESSAGES, INCOMPLETE)):
             raise PipelineError(f"{self.path} has tables and no checkpoint of a stream: give another directory")

@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PLACE: Final = ("queue", "position", "msg_id")
-"""What tells the messages of an archive apart."""
+"""The columns that tell the messages of an archive apart."""
 
 _SEEN: Final = ("queue", "position", "msg_id", "group_id", "msg_flags", "instance", "part_length", "whole")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replayed:
-    """What a replay has put: `messages` of so many `bytes`, with so many `groups` among them; `left_out` were wanted
-    and are of groups that are not whole. `before` tells when the same was published already, and `since` how many
-    messages are wanted now that were not then: this key does not put them.
+    """The result of a replay: `messages` of so many `bytes` put, with so many `groups` among them; `left_out` were
+    wanted and are of groups that are not whole. `before` tells when the same was published already, and `since` how
+    many messages are wanted now that were not then: this key does not put them.
     """
 
     key: str
@@ -135,7 +135,7 @@ def _counted(key: str, found: DataFrame) -> Replayed:
 
 
 def _published_before(sink: Sink, replays: Replays, chosen: DataFrame, found: Replayed) -> Replayed | None:
-    """What a replay with this key does where there was one already; None where there was none."""
+    """Return the result of a replay with this key where there was one already; None where there was none."""
     key, known = found.key, replays.published(found.key)
     if sink.is_published():
         if known is None:  # the process that published it ended before it could say so
@@ -152,7 +152,7 @@ def _published_before(sink: Sink, replays: Replays, chosen: DataFrame, found: Re
 
 
 def _told(replays: Replays, target: Target, wanted: Wanted, found: Replayed) -> dict[str, Any]:
-    """What the audit message and the ledger tell of a replay."""
+    """Return what the audit message and the ledger tell of a replay."""
     return {
         "at": datetime.now(UTC).isoformat(),
         "user": getpass.getuser(),

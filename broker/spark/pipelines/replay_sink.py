@@ -1,4 +1,4 @@
-"""Where a replay goes: one write of the sink `mq`, with an audit message behind the others."""
+"""The sink of a replay: one write of the sink `mq`, with an audit message behind the others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _UTF_8: Final = 1208
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Where messages are put: a queue manager by `url`, or a data directory by `path`, for which a daemon is started
+    """The target of messages: a queue manager by `url`, or a data directory by `path`, for which a daemon is started
     meanwhile; `queue`, or each message's own. `audit` is the queue of the audit message, None for none. `options` are
     further options of the sink `mq`.
     """
@@ -58,7 +58,7 @@ class Sink:
             raise PipelineError(str(error)) from error
 
     def is_published(self) -> bool:
-        """Whether the queue manager knows of a replay with this key."""
+        """True if the queue manager knows of a replay with this key."""
 
         async def asked(connection: Connection) -> object:
             return await connection.sinks.ledger(self._options.sink)
@@ -69,7 +69,7 @@ class Sink:
             raise PipelineError(str(error)) from error
 
     def check_audit_queue(self) -> None:
-        """Whether the audit message can be put."""
+        """Check that the audit message can be put."""
         audit = self.target.audit
         if audit is None:
             return

@@ -1,5 +1,5 @@
-"""What was replayed from an archive, kept beside it. The queue manager's own ledger decides what is replayed: this one
-tells people, and knows of replays that the queue manager has forgotten.
+"""The ledger of replays from an archive, kept beside it. The queue manager's own ledger decides what is replayed: this
+one tells people, and knows of replays that the queue manager has forgotten.
 """
 
 from __future__ import annotations
@@ -45,15 +45,15 @@ class Replays:
         self._add(key, PUBLISHED, told)
 
     def published(self, key: str) -> datetime | None:
-        """When a replay was published; None for one that was not, as far as is known here."""
+        """Return when a replay was published; None for one that was not, as far as is known here."""
         return self._last(key, PUBLISHED)
 
     def begun(self, key: str) -> datetime | None:
-        """When a replay was begun last; None for one that never was."""
+        """Return when a replay was begun last; None for one that never was."""
         return self._last(key, BEGUN)
 
     def others(self, key: str, messages: DataFrame) -> int:
-        """How many messages are not among those of a replay."""
+        """Return the number of messages that are not among those of a replay."""
         if not (self._table(key) / "_SUCCESS").exists():
             return 0
         then = messages.sparkSession.read.parquet(str(self._table(key)))

@@ -1,4 +1,4 @@
-"""What an archive and live queues tell, as tables and a page: `evermq pipeline report`."""
+"""Report on an archive and live queues, as tables and a page: `evermq pipeline report`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _DEPTHS: Final = "depths"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reported:
-    """What a run has made: the page, and of how many messages on how many queues."""
+    """The result of a run: the page, and the numbers of messages and queues."""
 
     page: Path
     messages: int

@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS: Final = 0.5
 BATCH_SECONDS_MAX: Final = 20.0
-"""How long a query that is to stop may take to end the batch at which it is. A batch that is cut off runs again."""
+"""The time that a query that is to stop has to end its batch. A batch that is cut off runs again."""
 
 
 class Lag(NamedTuple):
-    """What was there to be read, behind a batch: messages and bytes."""
+    """The lag behind a batch: messages and bytes that could be read."""
 
     messages: int
     bytes: int
@@ -60,7 +60,7 @@ class Stop:
 
     @property
     def ordered(self) -> bool:
-        """Whether it was given."""
+        """True if it was given."""
         return self._ordered.is_set()
 
 
@@ -94,7 +94,7 @@ def followed(
 
 
 class _Told:
-    """What was told already: Spark keeps the last hundred batches."""
+    """The batches that were told already: Spark keeps the last hundred."""
 
     def __init__(self, tell: Callable[[Batch], None], lag: Callable[[list[Any]], Lag | None]) -> None:
         self.messages = 0

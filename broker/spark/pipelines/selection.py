@@ -1,4 +1,4 @@
-"""Which messages of an archive are put back: those that are wanted, each once, in whole groups or not at all."""
+"""Select the messages of an archive to put back: those that are wanted, each once, in whole groups or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _IDENTIFIERS: Final = ("msg_id", "correl_id", "group_id")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What must be so of a message: it was archived from one of these queues, put at or after `since` and before
+    """The conditions on a message: it was archived from one of these queues, put at or after `since` and before
     `until`, and has one of the identifiers given. What is empty or None is not asked for.
 
     A group, and a message of segments, goes by the put of its first part, so that of two periods that meet just one has
@@ -50,7 +50,7 @@ class Wanted:
         }
 
     def has_identifier(self) -> Column:
-        """Whether a row has one of the identifiers."""
+        """True for a row with one of the identifiers."""
         given = dict(zip(_IDENTIFIERS, (self.msg_ids, self.correl_ids, self.group_ids), strict=True))
         found = sql.expr("FALSE") if any(given.values()) else sql.expr("TRUE")
         for name, values in given.items():
@@ -59,7 +59,7 @@ class Wanted:
         return found
 
     def is_in_time(self, put: Column) -> Column:
-        """Whether a time of a put is in the period. One that is not known is in no period but all of time."""
+        """True for a put within the period. One that is not known is in no period but all of time."""
         found = sql.expr("TRUE")
         if self.since is not None:
             found &= put >= sql.lit(self.since)

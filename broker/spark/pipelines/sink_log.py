@@ -48,7 +48,7 @@ class SinkLog:
         return [DataFile(_below(each["path"]), int(each["size"])) for each in self._entries()]
 
     def is_elsewhere(self) -> bool:
-        """Whether the files are listed at another place: the archive was moved or copied since."""
+        """True if the files are listed at another place: the archive was moved or copied since."""
         here = self._archive.absolute().as_posix()
         return any(_local(each["path"]) != f"{here}/{_below(each['path'])}" for each in self._entries())
 
@@ -75,7 +75,7 @@ class SinkLog:
         sync_folder(self._folder)
 
     def _entries(self) -> list[dict[str, Any]]:
-        """What the lists say: the last complete one, and those after it."""
+        """Return the entries of the lists: the last complete one, and those after it."""
         lists = sorted(self._lists())
         begin = max((index for index, (_, path) in enumerate(lists) if path.suffix == _COMPLETE), default=0)
         return [entry for _, path in lists[begin:] for entry in _parsed(path)]

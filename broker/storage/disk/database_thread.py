@@ -25,8 +25,8 @@ STATEMENTS_MAX = 96
 """As many statements stay prepared."""
 
 BUSY_SECONDS = 0.1
-"""How long a statement waits for another program that has the database locked, and reads of bodies wait with it. Who
-needs the lock tries again later.
+"""The time that a statement waits for another program that has the database locked, and reads of bodies wait with
+it. Who needs the lock tries again later.
 """
 
 _T = TypeVar("_T")
@@ -107,7 +107,7 @@ class _Piece:
 
 
 def _run(future: Any, function: Callable[[], object]) -> None:
-    """What aiosqlite's thread does with a piece of work."""
+    """Run a piece of work on aiosqlite's thread, and settle its future on the loop."""
     tell = future.get_loop().call_soon_threadsafe
     try:
         result = function()
@@ -149,8 +149,8 @@ class _Left:
 
 
 class _Outcome:
-    """What aiosqlite's thread needs of a future, and no more: it calls `done` on the loop itself, where the callback of
-    a future costs another turn of the loop and wakes a task.
+    """The part of a future that aiosqlite's thread needs: it calls `done` on the loop itself, where the callback of a
+    future costs another turn of the loop and wakes a task.
     """
 
     __slots__ = ("_done", "_loop")

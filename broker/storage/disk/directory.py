@@ -34,7 +34,7 @@ class DataDirectory:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.made = False
-        """Whether `claim` has made the directory."""
+        """True if `claim` has made the directory."""
         self._lock: int | None = None
 
     def claim(self) -> None:
@@ -159,7 +159,7 @@ def _refused(path: str | os.PathLike[str], what: str) -> PermissionError:
 
 
 def _make(path: Path) -> bool:
-    """Make a directory, and its parents, so that they survive a power failure; whether it was missing."""
+    """Make a directory, and its parents, so that they survive a power failure. True if it was missing."""
     if path.is_dir():
         return False
     _make(path.parent)

@@ -1,4 +1,4 @@
-"""What the store needs of an operating system: one directory of files, and threads that may wait for the disk.
+"""The operating system as the store needs it: one directory of files, and threads that may wait for the disk.
 
 Everything that the log, the manifest and the start of a store do to files goes through here, and the snapshot's
 database is opened through here. So the same code runs on a real disk and, in the tests, on a simulated one that cuts
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 Content: TypeAlias = bytes | memoryview
-"""What was read of a file: not to be written to, and to be let go, for it may be long."""
+"""Bytes read from a file: not to be written to, and to be let go, for they may be long."""
 
 NO_ROOM: Final = (errno.ENOSPC, errno.EDQUOT)
 """The errors that say the disk is full, or as much of it as one may have."""
@@ -36,7 +36,7 @@ class DiskFile(Protocol):
 
     @property
     def way(self) -> str:
-        """How it is written: the name of the system calls, for people."""
+        """The name of the system calls that write it, for people."""
 
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:
         """Write whole blocks. When it returns the medium has them; when it raises OSError, nobody knows what it has."""
@@ -83,7 +83,7 @@ class DatabaseWorker(Protocol):
 
 
 class Identity(NamedTuple):
-    """What tells whether a name still leads to the file that it led to: `links` is 0 when it leads nowhere."""
+    """The identity of the file that a name leads to, to be compared later: `links` is 0 when it leads nowhere."""
 
     device: int
     inode: int
@@ -104,13 +104,13 @@ class Disk(Protocol):
 
     @property
     def made(self) -> bool:
-        """Whether `claim` has made the directory."""
+        """True if `claim` has made the directory."""
 
     def names(self) -> set[str]:
         """The names of all that is in the directory."""
 
     def identity(self, name: str) -> Identity | None:
-        """Which file a name leads to, or None; "" is the directory itself."""
+        """Return the identity of the file that a name leads to, or None; "" is the directory itself."""
 
     def held_lock(self) -> Identity | None:
         """The file that the lock is held on, or None."""
@@ -153,7 +153,7 @@ class Disk(Protocol):
         """
 
     def is_on_medium(self, name: str) -> bool:
-        """Whether the medium has all that the cache shows of a file; False also where the disk cannot tell. Not while a
+        """True if the medium has all that the cache shows of a file; False also where the disk cannot tell. Not while a
         database connection is to go on: as `drop_cache`.
         """
 
@@ -161,10 +161,10 @@ class Disk(Protocol):
         """Have a file that occupies `size` bytes of the disk; raises OSError when there is no room, and leaves none."""
 
     def boot(self) -> str:
-        """What identifies this start of the system: "" when nobody can tell."""
+        """Return the identifier of this start of the system: "" when nobody can tell."""
 
     def warnings(self) -> list[str]:
-        """Why the file system of the directory cannot be trusted, in words; none when it can."""
+        """Return the reasons why the file system of the directory cannot be trusted, in words; none when it can."""
 
     def connect(self, name: str) -> sqlite3.Connection:
         """A connection to the database of that name, on which every statement is a transaction unless one is begun."""

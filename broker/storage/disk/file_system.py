@@ -1,4 +1,4 @@
-"""Which file systems cannot be trusted with a queue manager's data, and why (log rule 10)."""
+"""File systems that cannot be trusted with a queue manager's data, and why (log rule 10)."""
 
 from __future__ import annotations
 
@@ -34,12 +34,14 @@ _STATFS_BYTES = 4096  # The structure has some 120; what matters is its first fi
 
 
 def warnings(path: Path) -> list[str]:
-    """Why the file system of a directory cannot be trusted, a sentence each; none when it can or nothing is known."""
+    """Return the reasons why a directory's file system cannot be trusted, a sentence each; none if it can, or if
+    unknown.
+    """
     return _sentences(path, _type(path))
 
 
 def refuses_full_sync(path: Path) -> str:
-    """What there is to say of a file system of macOS that does not pass a sync on to the drive."""
+    """Return the warning about a file system of macOS that does not pass a sync on to the drive."""
     return (
         f"{path} is on a file system that refuses F_FULLFSYNC, so what was acknowledged may still be in the drive's "
         "own cache when the power fails; move it to a disk of format APFS"
@@ -47,12 +49,12 @@ def refuses_full_sync(path: Path) -> str:
 
 
 def copies(path: Path) -> bool:
-    """Whether the file system of a directory writes a changed block to a new place."""
+    """True if the file system of a directory writes a changed block to a new place."""
     return _type(path) in _COPYING
 
 
 def sqlite_note(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> str | None:
-    """What there is to say of SQLite's version, or None."""
+    """Return the warning about SQLite's version, or None."""
     if version >= _SQLITE_SOUND:
         return None
     text, sound = (".".join(map(str, each)) for each in (version, _SQLITE_SOUND))

@@ -58,7 +58,7 @@ class SystemDisk:
 
     @property
     def made(self) -> bool:
-        """Whether `claim` has made the directory."""
+        """True if `claim` has made the directory."""
         return self._directory.made
 
     def names(self) -> set[str]:
@@ -66,7 +66,7 @@ class SystemDisk:
         return set(os.listdir(self.path))
 
     def identity(self, name: str) -> Identity | None:
-        """Which file a name leads to, or None; "" is the directory itself."""
+        """Return the identity of the file that a name leads to, or None; "" is the directory itself."""
         try:
             return _identity(os.stat(self.path / name))
         except (FileNotFoundError, NotADirectoryError):
@@ -78,7 +78,7 @@ class SystemDisk:
         return None if held is None else _identity(held)
 
     def warnings(self) -> list[str]:
-        """Why the file system of the directory cannot be trusted, in words; none when it can."""
+        """Return the reasons why the file system of the directory cannot be trusted, in words; none when it can."""
         found = file_system.warnings(self.path)
         if sys.platform == "darwin":
             with _opened(self.path / "lock", os.O_RDONLY) as fd:
@@ -87,7 +87,7 @@ class SystemDisk:
         return found
 
     def boot(self) -> str:
-        """What identifies this start of the system: "" when nobody can tell."""
+        """Return the identifier of this start of the system: "" when nobody can tell."""
         with suppress(OSError, subprocess.SubprocessError):
             if sys.platform == "darwin":
                 command = ["/usr/sbin/sysctl", "-n", "kern.bootsessionuuid"]
@@ -181,7 +181,7 @@ class SystemDisk:
             ways.forget(fd)
 
     def is_on_medium(self, name: str) -> bool:
-        """Whether the medium has all that the cache shows of a file; False also where the disk cannot tell. Not while a
+        """True if the medium has all that the cache shows of a file; False also where the disk cannot tell. Not while a
         database connection is to go on: as `drop_cache`.
         """
         block_bytes = max(4096, mmap.PAGESIZE)
@@ -251,7 +251,7 @@ def _write_in_place(fd: int) -> None:
 
 
 def _takes(fd: int, size: int) -> bool:
-    """Whether a file open with O_DIRECT takes a block of `size` behind its first."""
+    """True if a file open with O_DIRECT takes a block of `size` behind its first."""
     try:
         return os.pwritev(fd, [mmap.mmap(-1, size)], size) == size
     except OSError as error:

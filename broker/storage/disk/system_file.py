@@ -35,7 +35,7 @@ class SystemFile:
 
     @property
     def way(self) -> str:
-        """How it is written: the name of the system calls, for people."""
+        """The name of the system calls that write it, for people."""
         return self._way.name
 
     def write(self, offset: int, data: bytes | bytearray | memoryview) -> None:

@@ -44,7 +44,7 @@ class Way(Protocol):
         """Read whole blocks of what the medium has; short at the end of the file."""
 
     def size(self) -> int:
-        """How long the file is."""
+        """Return the length of the file."""
 
     def close(self) -> None:
         """Let go; harmless when already closed."""
@@ -191,7 +191,7 @@ def _short(written: int, size: int) -> OSError:
 
 
 def _in_parts(fill: Callable[[int, memoryview], int], offset: int, size: int, end: int) -> memoryview:
-    """What `fill` reads from `offset` on, some at a time: `size` bytes, or what there is up to `end`.
+    """Return the bytes that `fill` reads from `offset` on, some at a time: `size` bytes, or fewer at `end`.
 
     It lies in memory of its own, whole pages that go back to the system with the last view of them. In that of the
     allocator a file of the log, once read, would have raised the size from which pieces do so, for good.

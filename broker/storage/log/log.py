@@ -45,12 +45,12 @@ class Log:
 
     @property
     def way(self) -> str:
-        """How the files are written, for people."""
+        """The name of the system calls that write the files, for people."""
         return self._files[self._file].way
 
     @property
     def capacity_bytes(self) -> int:
-        """How long all files are together."""
+        """The length of all files together."""
         return len(self._files) * self._blocks * self._block_bytes
 
     def rewrite(self, chain: Chain) -> None:
@@ -76,7 +76,7 @@ class Log:
             self._files[file].write(block * self._block_bytes, bytes(self._block_bytes))
 
     def fits(self, payload_length: int) -> bool:
-        """Whether a record with so much payload fits a file at all."""
+        """True if a record with so much payload fits a file at all."""
         return blocks_of(payload_length, self._block_bytes) < self._blocks
 
     def turn(self) -> bool:

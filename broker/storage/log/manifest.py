@@ -58,7 +58,7 @@ class Manifest:
 
     @property
     def seed(self) -> int:
-        """Where every check begins: the CRC-32 of the key."""
+        """The first value of every check: the CRC-32 of the key."""
         return crc32(self.key)
 
     @property
@@ -94,7 +94,7 @@ def encode(manifest: Manifest) -> bytes:
 
 
 def decode(slot: bytes) -> Manifest | None:
-    """What a slot holds; None when it is not valid. Raises StoreUnusableError for one of a newer format."""
+    """Return the manifest in a slot; None when it is not valid. Raises StoreUnusableError for one of a newer format."""
     end = len(_MAGIC) + 4 + int.from_bytes(slot[8:12], "little")
     if (
         not slot.startswith(_MAGIC)
@@ -117,7 +117,7 @@ class Slot(NamedTuple):
 
     @property
     def doubtful(self) -> bool:
-        """Whether it is neither valid nor empty: its last write was cut short, or it is damaged."""
+        """True if it is neither valid nor empty: its last write was cut short, or it is damaged."""
         return self.manifest is None and any(self.content)
 
 

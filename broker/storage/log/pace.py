@@ -1,4 +1,4 @@
-"""When a record may be written on the event loop: while the disk answers faster than a thread could be asked.
+"""Decide if a record may be written on the event loop: while the disk answers faster than a thread could be asked.
 
 It saves two changes of thread a batch, and holds the loop for as long as the disk takes. So it stops at once when the
 disk becomes slow, and long records never go this way (log rule 4.6).
@@ -18,7 +18,7 @@ _SMOOTHING: Final = 1 / 8
 
 
 class Pace:
-    """How fast recent writes were, in seconds. Without `adaptive` every record goes to the thread."""
+    """The pace of recent writes, in seconds. Without `adaptive` every record goes to the thread."""
 
     def __init__(self, *, adaptive: bool) -> None:
         self._adaptive = adaptive
@@ -26,7 +26,7 @@ class Pace:
         self._paused_until = 0.0
 
     def inline(self, size: int, now: float) -> bool:
-        """Whether a record of `size` bytes may be written on the loop at the moment `now`."""
+        """True if a record of `size` bytes may be written on the loop at the moment `now`."""
         return self._adaptive and self._mean < _FAST and size <= INLINE_BYTES_MAX and now >= self._paused_until
 
     def took(self, seconds: float, now: float) -> None:

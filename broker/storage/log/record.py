@@ -42,7 +42,7 @@ _FILE_HEADER: Final = struct.Struct("<8sH16sIIQ")  # magic, format, instance, fi
 
 
 class Place(NamedTuple):
-    """Where a record begins: the number of its file, and of its first block in there."""
+    """The place at which a record begins: the number of its file, and of its first block in there."""
 
     file: int
     block: int
@@ -59,7 +59,7 @@ class Record(NamedTuple):
 
 
 def blocks_of(payload_length: int, block_bytes: int) -> int:
-    """How many blocks a record with so much payload takes."""
+    """Return the number of blocks that a record with so much payload takes."""
     return -(-(HEADER_BYTES + payload_length) // block_bytes)
 
 
@@ -105,7 +105,7 @@ class FileHeader(NamedTuple):
 
 
 def read_file_header(content: Content) -> FileHeader | None:
-    """What the first block of a log file says, unchecked; None when it is none."""
+    """Return the header in the first block of a log file, unchecked; None when it is none."""
     if len(content) < _FILE_HEADER.size + _CHECK.size:
         return None
     magic, form, instance, file, block_bytes, file_bytes = _FILE_HEADER.unpack_from(content)

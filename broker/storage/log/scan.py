@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Chain(NamedTuple):
-    """What follows the snapshot: its records without a gap, the last number, and records beyond a gap."""
+    """The log after the snapshot: its records without a gap, the last number, and records beyond a gap."""
 
     records: list[Record]
     end: int
@@ -25,7 +25,7 @@ class Chain(NamedTuple):
 
     @property
     def next_place(self) -> Place:
-        """Where the next record goes: behind the last of the chain; without one, to the beginning of the first file."""
+        """The place of the next record: behind the last of the chain; without one, the beginning of the first file."""
         if not self.records:
             return Place(0, 1)
         last = self.records[-1]

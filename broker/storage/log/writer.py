@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 
 class Keeper(Protocol):
-    """Who keeps the snapshot, as the writer sees it."""
+    """The keeper of the snapshot, as the writer sees it."""
 
     full: bool
-    """What grows is refused."""
+    """True while rows that need more room are refused."""
 
     crowded: bool
     """So much has gathered that a carry-over has to come before the next batch."""
@@ -76,7 +76,7 @@ class Writer:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is on its way, and nothing waits."""
+        """True if nothing is on its way, and nothing waits."""
         return not (self._busy or self._queue)
 
     def submit(self, rows: Rows, done: Done) -> bool:

@@ -86,7 +86,9 @@ class CarryOver:
             self._worker.submit(step, partial(self._next, steps, ended))
 
     def _broken_off(self, error: Exception, ended: Done) -> None:
-        """What found no room, or the database locked, before the commit leaves everything as it was before (b)."""
+        """End a failed carry-over; where it found no room, or the database locked, undo it unless it has committed
+        (b).
+        """
         if isinstance(error, StoreFullError | StoreBusyError) and not self.committed:
             self._worker.submit(self._undo, lambda failed: self._end(ended, failed or error))
         else:

@@ -24,9 +24,9 @@ TALLY_MAX: Final = 2**64
 
 
 class Tally(NamedTuple):
-    """What a snapshot holds: all up to the record `number` of the log, which was of `generation`. Counts of rows, and
-    the sums of their checks mod 2^64: an older page in the middle of newer ones is told by them. Among the objects are
-    the keys of puts.
+    """The contents of a snapshot: all up to the record `number` of the log, which was of `generation`. Counts of rows,
+    and the sums of their checks mod 2^64: an older page in the middle of newer ones is told by them. Among the objects
+    are the keys of puts.
     """
 
     number: int = 0
@@ -82,7 +82,7 @@ class Checks:
         return crc32(b"".join((fields, row.key, row.msg_id, row.digest)), self._seed)
 
     def message(self, row: MessageRow) -> int:
-        """What the row of a message adds to the sum."""
+        """Return the share of a message's row in the sum."""
         head = self.head(row.id, row.queue, row.rank, row.persistent, row.length, row.descriptor)
         return head + self.counters(
             row.id, row.backout_count, row.hardened, row.holder, row.sequence, row.place, row.handling
@@ -98,7 +98,7 @@ class Checks:
 
     @staticmethod
     def sealed(value: bytes) -> tuple[bytes, int]:
-        """What the check in a state row covers, and the check."""
+        """Return the part of a state row that its check covers, and the check."""
         return value[:-4], int.from_bytes(value[-4:], "little")
 
     def unseal(self, value: bytes) -> tuple[bytes, Tally] | None:

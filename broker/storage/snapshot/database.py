@@ -41,7 +41,7 @@ _message_row: Callable[[tuple[object, ...]], MessageRow] = partial(tuple.__new__
 
 
 class Room(NamedTuple):
-    """How large a database is, and how much of it can be written to without a larger file, in bytes."""
+    """The size of a database, and how much of it can be written to without a larger file, in bytes."""
 
     total: int
     free: int
@@ -164,7 +164,9 @@ class Snapshot:
         return found, [id for id in ids if id not in found]
 
     def _read_some(self, db: sqlite3.Connection, sql: str, ids: Sequence[int]) -> dict[int, bytes]:
-        """Where a page cannot be read, that may be the data of one message: the others are read one by one."""
+        """Return the data of these messages. Where a page cannot be read, read them one by one: it may be the fault of
+        one.
+        """
         try:
             rows = db.execute(sql, ids)
             return {id: data for id, data, check in rows if self._is_whole(id, data, check)}

@@ -1,4 +1,4 @@
-"""What the batches since the snapshot leave, in memory: what a carry-over has to write.
+"""The changes of the batches since the snapshot, in memory: a carry-over writes them.
 
 A message that came and went between two carry-overs leaves nothing. It assumes of every message that it has not met
 that the snapshot has it.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.storage.store import KeyRow, ObjectRow, Rows, Run
 
 Counters: TypeAlias = "tuple[int, int, int, int, int, bytes]"
-"""What may change in the row of a message: backout_count, hardened, holder, sequence, place, handling."""
+"""The changeable fields in the row of a message: backout_count, hardened, holder, sequence, place, handling."""
 
 _FREE: Final = (0, 0)
 
@@ -55,8 +55,8 @@ class Delta:
 
     @property
     def changes(self) -> int:
-        """How many changes of rows in the snapshot there are, at most. One that is held or placed, and a key, counts a
-        third: only the page of its row changes, and none of its data.
+        """The number of changed rows in the snapshot, at most. One that is held or placed, and a key, counts a third:
+        only the page of its row changes, and none of its data.
         """
         return len(self.removals) + len(self.counters) + (self.held_later + len(self.keys)) // 3
 
@@ -74,7 +74,7 @@ class Delta:
         return row
 
     def counted(self, id: int, before: Counters) -> Counters:
-        """What this leaves of what may change in a row of the snapshot, or in one of `inserts`, where it is so."""
+        """Return the counters of a row of the snapshot, or of `inserts`, after these changes; they were `before`."""
         backout_count, hardened, holder, sequence, place, handling = before
         change = self.counters.get(id)
         if change is not None:

@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 
 
 def inserts_of(rows: Sequence[MessageRow], checks: Checks) -> tuple[list[Statement], int]:
-    """What writes new messages, in order, and what they add to the sum of all checks."""
+    """Return the statements that write new messages, in order, and what they add to the sum of all checks."""
     messages: list[tuple[object, ...]] = []
     bodies: list[tuple[object, ...]] = []
     total = 0

@@ -1,4 +1,4 @@
-"""What older releases have left (log rule 7.9).
+"""Read the stores of older releases (log rule 7.9).
 
 A store of version 1, whose one database was journal and snapshot at once: its rows are copied. A snapshot of version 2
 or 3: it gets the columns and the table that it lacks, in their place.
@@ -40,7 +40,7 @@ _HIGH_WATER: Final = "SELECT coalesce(max(value), 0) FROM meta WHERE name = 'hig
 
 
 def is_old(disk: Disk, name: str) -> bool:
-    """Whether a database is a whole store of version 1; raises StoreUnusableError when it is none of ours."""
+    """True if a database is a whole store of version 1; raises StoreUnusableError when it is none of ours."""
     path = disk.path / name
     found = disk.identity(name)
     if found is not None and not found.size:

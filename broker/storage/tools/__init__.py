@@ -1,4 +1,4 @@
-"""What an administrator does with a store: copy it, look whether it is whole, and go on with what is left of it.
+"""Tools of an administrator for a store: copy it, check that it is whole, and go on with what is left of it.
 
 - `backup` a copy of a store, while the queue manager runs or when it is stopped.
 - `verify` every byte of a stopped store or a backup is looked at, and none is changed.

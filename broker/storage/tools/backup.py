@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 class Source(Protocol):
-    """What a backup needs of the upkeep of the store that is copied."""
+    """The upkeep of the store that is copied, as a backup needs it."""
 
     database: DatabaseWorker
     lent: bool
@@ -94,7 +94,7 @@ class Backup:
 
     @property
     def broken_off(self) -> bool:
-        """Whether it will not be made any more, and only has to end."""
+        """True if it will not be made any more, and only has to end."""
         return self._stopped
 
     def break_off(self) -> None:

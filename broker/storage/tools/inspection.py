@@ -159,7 +159,7 @@ class Inspection:
             self.notes.append("the last stop was not orderly")
 
     def _slots(self) -> list[manifests.Slot]:
-        """What the manifest has; none when it is missing or cannot be read. Raises StoreUnusableError."""
+        """Return the slots of the manifest; none when it is missing or cannot be read. Raises StoreUnusableError."""
         path = self.disk.path / manifests.FILE
         names = self.disk.names()
         if manifests.FILE in names:

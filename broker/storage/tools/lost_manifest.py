@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def rebuilt(disk: Disk) -> Manifest:
-    """What the manifest has said, as far as the other files tell: not how far the log reaches, and not the name. Raises
+    """Return the manifest that the other files tell of: not how far the log reaches, and not the name. Raises
     StoreUnusableError when too little is left of them.
     """
     names = sorted(disk.names())

@@ -52,8 +52,8 @@ def old_store(disk: Disk) -> OldStore | None:
 
 
 def placeholder_note(disk: Disk) -> str:
-    """What is odd about the file beside a newer store; "" where it is as it should be, or not there: a start makes it.
-    It holds nothing, so no oddity of it is damage.
+    """Return what is odd about the file beside a newer store; "" where it is as it should be, or not there: a start
+    makes it. It holds nothing, so no oddity of it is damage.
     """
     found = disk.identity(OLD_FILE)
     if found is None:

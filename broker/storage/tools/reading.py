@@ -145,7 +145,7 @@ class Database:
         return rows[0][0] if rows and isinstance(rows[0][0], bytes) else None
 
     def faults(self) -> list[str]:
-        """What SQLite finds wrong with the pages, a line each."""
+        """Return the faults that SQLite finds in the pages, a line each."""
         rows = self._rows("PRAGMA integrity_check", ())
         if rows is None:
             return [f"SQLite cannot read all of it: {self._error}"]
@@ -153,7 +153,7 @@ class Database:
         return [line for line in lines if line != "ok" and not line.startswith("***")]
 
     def size(self) -> int:
-        """How many bytes all pages take, those in the write-ahead log too; 0 when nobody can tell."""
+        """Return the number of bytes of all pages, those in the write-ahead log too; 0 when nobody can tell."""
         rows = self._rows("PRAGMA page_count", ())
         return rows[0][0] * PAGE_BYTES if rows else 0
 
@@ -277,7 +277,7 @@ class Database:
         return rows
 
     def _rows(self, sql: str, parameters: Sequence[object]) -> list[Any] | None:
-        """What a statement finds; None where the database is damaged."""
+        """Return the rows of a statement; None where the database is damaged."""
         try:
             return self._db.execute(sql, parameters).fetchall()
         except sqlite3.Error as error:

@@ -36,7 +36,8 @@ _NEW: Final = ".new"
 
 
 class Recovery(NamedTuple):
-    """What a recovery has kept, or would keep. Without `findings` there was nothing to recover, and nothing was done.
+    """The outcome of a recovery, made or only tried. Without `findings` there was nothing to recover, and nothing was
+    done.
 
     `missing` are the numbers of batches that are lost, as ranges; `lost` tells messages and definitions that are;
     `snapshot_lost`: the whole database is, and with it whatever the log does not have. `folder` has what was replaced.

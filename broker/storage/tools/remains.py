@@ -1,4 +1,4 @@
-"""What is left of a damaged store, put together: the messages and definitions that a recovery keeps.
+"""The remains of a damaged store, put together: the messages and definitions that a recovery keeps.
 
 It is the messages of the snapshot whose checks hold, and then the effect of all valid records above it, by number,
 whatever is missing between them: so a message whose get was in a lost batch is back. Where the snapshot is damaged, or
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Remains:
-    """What is left of a store that was inspected to its end. `queue_attributes` are those of a local queue, packed, for
+    """The remains of a store that was inspected to its end. `queue_attributes` are those of a local queue, packed, for
     queues whose definitions are lost.
 
     `last` is the highest number that the store is known to have given a batch, `missing` the batches that are lost, as
@@ -124,7 +124,7 @@ class Remains:
 
     @property
     def _may_lack_objects(self) -> bool:
-        """Whether a definition may be lost."""
+        """True if a definition may be lost."""
         return bool(self._inspection.lost_objects or self._inspection.database is None or self.missing)
 
     def _told(self, each: FoundMessage) -> str:

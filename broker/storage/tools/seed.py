@@ -51,7 +51,7 @@ def key_of(seed: int) -> bytes:
 
 @cache
 def _tables() -> tuple[list[int], list[int]]:
-    """What a byte does to a CRC, and which byte has done it, by the highest byte that this leaves."""
+    """Return the change that each byte makes to a CRC, and the byte by the highest byte of its change."""
     table = []
     for byte in range(256):
         crc = byte

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Verdict(NamedTuple):
-    """What is wrong with a store, a line each: none when it is whole. `notes` are what a crash may leave, and no
-    damage; `messages` and `definitions` are those that a start finds, in the snapshot and in the log; `batches` is the
-    number that the log reaches, 0 in a store of version 1, which has none.
+    """The verdict on a store: its faults, a line each, none when it is whole. `notes` are what a crash may leave, and
+    no damage; `messages` and `definitions` are those that a start finds, in the snapshot and in the log; `batches` is
+    the number that the log reaches, 0 in a store of version 1, which has none.
     """
 
     findings: list[str]
@@ -42,7 +42,7 @@ def verify(disk: Disk) -> Verdict:
 
 
 def verdict(inspection: Inspection) -> Verdict:
-    """What an inspection that has come to its end has found."""
+    """Return the verdict of an inspection that has come to its end."""
     return Verdict(
         inspection.findings,
         inspection.notes,

@@ -1,4 +1,4 @@
-"""What the scenarios of resumable groups start with."""
+"""Fixtures of the scenarios of resumable groups."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(params=FORMS)
 def form(request: pytest.FixtureRequest) -> Form:
-    """How the status is kept."""
+    """Return the form of the status."""
     form: Form = request.param
     return form
 

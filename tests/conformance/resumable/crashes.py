@@ -93,7 +93,7 @@ def is_one_group(messages: Sequence[Message], bodies: Sequence[bytes]) -> None:
 
 
 async def put_rest(putter: GroupPutter, bodies: Sequence[bytes] = NINE) -> None:
-    """What a program does, new or restarted: put what is not there yet."""
+    """Put what is not there yet, as a program does, new or restarted."""
     for number in range(putter.resumed_at + 1, len(bodies) + 1):
         await putter.put(bodies[number - 1], last=number == len(bodies))
 

@@ -72,7 +72,7 @@ def row(q_name: str, md: MessageDescriptor, data: bytes) -> StagedRow:
 
 
 def values(entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
-    """What the messages are; a GroupId that the queue manager made is told by the message that has it first."""
+    """Return the fields of the messages; for a GroupId made by the queue manager, the message that has it first."""
     groups: dict[bytes, int] = {}
     return [
         (
@@ -86,7 +86,7 @@ def values(entries: Sequence[Entry]) -> list[tuple[Any, ...]]:
 
 
 def staged(given: Given, options: int) -> tuple[list[tuple[Any, ...]], str]:
-    """What the messages have come to when they are staged, or why they are refused."""
+    """Return the messages after they were staged, or the reason why they are refused."""
     made = world()
     rows = [row(*each) for each in given]
     piece = Piece(Hconn("program"), UnitName("S", 0, 0, bytes(16)), None, 0, rows, options, last=False)
@@ -100,7 +100,7 @@ def staged(given: Given, options: int) -> tuple[list[tuple[Any, ...]], str]:
 
 
 def put(given: Given, options: int) -> tuple[list[tuple[Any, ...]], str]:
-    """What the messages have come to when they are put under syncpoint, or why the first is refused that is."""
+    """Return the messages after they were put under syncpoint, or the reason why the first is refused that is."""
     made = world()
     program = made.connect("program")
     handles = {name: program.open(name, MQOO.OUTPUT) for name in ("Q", "S", "X", "A")}

@@ -37,7 +37,7 @@ def entry(queue: LocalQueue, number: int, persistence: int, group: int, asking: 
 
 
 def noted(unit: PreparedUnit) -> tuple[object, ...]:
-    """What is noted of its messages, but for the ends of groups, which may be stale."""
+    """Return the notes about its messages, but for the ends of groups, which may be stale."""
     return unit.entries, unit.bytes, unit.counts, unit.stored, unit.nonpersistent, unit.confirmed
 
 

@@ -60,7 +60,7 @@ _UNHEARD: Final = MQRC.CONNECTION_BROKEN, MQRC.Q_MGR_STOPPING, MQRC.CF_NOT_AVAIL
 
 
 class Tag(TypedDict, total=False):
-    """How one connects with a connection tag."""
+    """The connection tag of a client."""
 
     options: int
     conn_tag: bytes
@@ -322,7 +322,7 @@ class Clerk(Client):
 
 
 def _outcome(settled: Settled) -> Outcome:
-    """What a worker knows of a delivery that has ended."""
+    """Return what a worker knows of a delivery that has ended."""
     if settled.reason in (MQRC.OUTCOME_PENDING, MQRC.HOBJ_ERROR):
         return Outcome.UNKNOWN
     return Outcome.COMMITTED if settled.became == Became.GONE else Outcome.BACKED_OUT
@@ -347,7 +347,7 @@ async def drain(addresses: list[str], queue: str) -> list[Key]:
 
 
 async def browsed(address: str, queue: str) -> list[bytes]:
-    """What is on a private queue of a member."""
+    """Return the messages on a private queue of a member."""
     found: list[bytes] = []
     async with connect(f"mq://{address}") as connection, connection.open(queue, MQOO.BROWSE) as handle:
         with suppress(MQError):  # NO_MSG_AVAILABLE, in the end

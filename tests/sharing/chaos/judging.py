@@ -1,4 +1,4 @@
-"""What is left of a group when everything is healed, as another user of the database sees it, against the ledger."""
+"""Judge a group when everything is healed, as another user of the database sees it, against the ledger."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ async def watch(group: GroupDatabase) -> None:
 
 
 async def judge(group: GroupDatabase, members: list[Member], ledger: Ledger) -> list[str]:
-    """What is wrong. All members serve, and no program is connected. In the end all members have ended."""
+    """Return what is wrong. All members serve, and no program is connected. In the end all members have ended."""
     wrong = await _settled(group)
     marked = {member.name: await marks(member.address) for member in members}
     there: dict[str, list[Key]] = {queue: [] for queue in SHARED_QUEUES}

@@ -1,4 +1,4 @@
-"""What programs have done, and what they were told: against what is there in the end.
+"""The ledger of what programs have done, and what they were told: against what is there in the end.
 
 A unit of work puts messages on shared queues, and one that is mixed puts a mark on a private queue of its member too.
 Each message has a key; it may be moved from queue to queue under syncpoint, and is consumed in the end. A nonpersistent
@@ -22,8 +22,8 @@ _IN_ORDER: Final = ("IN", "LINE", "ALONE", "GROUPS")
 
 
 class Key(NamedTuple):
-    """What a message is known by: who put it, in which of its units, which of its messages; its priority, and its
-    persistence (MQPER_PERSISTENT is 1).
+    """The key of a message: who put it, in which of its units, which of its messages; its priority, and its persistence
+    (MQPER_PERSISTENT is 1).
     """
 
     producer: str
@@ -42,7 +42,7 @@ class Key(NamedTuple):
 
 
 class Outcome(Enum):
-    """What a program was told of the end of a unit of work."""
+    """The outcome of a unit of work that a program was told."""
 
     COMMITTED = "committed"
     BACKED_OUT = "backed out"
@@ -63,10 +63,10 @@ class Put:
 
 @dataclass
 class Ledger:
-    """What all programs were told. `complaints` are what cannot be; `in_turn` is what was consumed of LINE, by one
-    program at a time: for each unit of work its number, drawn from `turns` before the first get, since programs may
-    hear late of a commit; `unheard` are gets outside syncpoint of which a program has not heard what they got, by
-    reason code; `given` is what the database has given to such gets.
+    """The ledger of what all programs were told. `complaints` are what cannot be; `in_turn` is what was consumed of
+    LINE, by one program at a time: for each unit of work its number, drawn from `turns` before the first get, since
+    programs may hear late of a commit; `unheard` are gets outside syncpoint of which a program has not heard what they
+    got, by reason code; `given` is what the database has given to such gets.
     """
 
     puts: dict[tuple[str, int], Put] = field(default_factory=dict)
@@ -123,8 +123,8 @@ class Ledger:
             self.complaints.append(f"{key} was consumed twice")
 
     def judge(self, there: dict[str, list[Key]], marks: dict[str, list[tuple[str, int]]]) -> list[str]:
-        """What is wrong: `there` are the messages on each shared queue, in order; `marks` the units whose marks are on
-        each member's private queue.
+        """Return what is wrong: `there` are the messages on each shared queue, in order; `marks` the units whose marks
+        are on each member's private queue.
         """
         wrong = list(self.complaints)
         places: dict[Key, list[str]] = {}
@@ -170,13 +170,13 @@ class Ledger:
         )
 
     def _existed(self, key: Key, unit: Put, there: bool) -> bool | None:
-        """Whether a message was put; None where one is not there that may have been consumed, or gone with a crash."""
+        """True if a message was put; None where one is not there that may have been consumed, or gone with a crash."""
         if there or self.consumed.get(key) is Outcome.COMMITTED:
             return True
         return None if key in self.consumed or (unit.crashed and not key.persistence) else False
 
     def _was_seen(self, key: Key) -> bool:
-        """Whether a message could be got before its producer put the next: one of whose end nobody heard may have come
+        """True if a message could be got before its producer put the next: one of whose end nobody heard may have come
         late.
         """
         unit = self.puts.get((key.producer, key.unit))

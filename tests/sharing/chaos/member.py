@@ -60,7 +60,7 @@ class Steps:
 
 
 def name_of(statement: str) -> str:
-    """What the steps call a statement."""
+    """Return the name of a statement in the steps."""
     called = _CALLED.match(statement)
     return called[1] if called else statement.split(None, 1)[0].rstrip(";").upper()
 

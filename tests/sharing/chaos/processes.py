@@ -44,7 +44,7 @@ class Member:
 
     @property
     def serves(self) -> bool:
-        """Whether programs may find it: it has been started, and nobody has stopped or ended it."""
+        """True if programs may find it: it has been started, and nobody has stopped or ended it."""
         return bool(self.address) and self.process is not None and self.process.returncode is None and not self.stopped
 
     async def start(self, step: str = "") -> None:
@@ -69,7 +69,7 @@ class Member:
         self.address = line.decode().strip()
 
     def log(self) -> str:
-        """What it has written on its standard error, in all its lives."""
+        """Return what it has written on its standard error, in all its lives."""
         return (self.data.parent / f"{self.name}.log").read_text("utf-8", "replace")
 
     async def kill(self) -> None:

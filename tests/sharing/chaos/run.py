@@ -31,8 +31,8 @@ _WRITERS: Final = 2
 
 @dataclass
 class Chosen:
-    """What kind of run it is to be. `clients` is how many there are for each member; `clocks` how far apart those of
-    the members are, in seconds; `pause`, how long programs rest between two steps.
+    """The kind of run. `clients` is how many there are for each member; `clocks` how far apart those of the members
+    are, in seconds; `pause`, how long programs rest between two steps.
     """
 
     members: int = 3
@@ -45,7 +45,7 @@ class Chosen:
 
 @dataclass
 class Result:
-    """How it went: what is wrong, and the figures."""
+    """The result: what is wrong, and the figures."""
 
     wrong: list[str]
     happened: Counter[str]

@@ -1,4 +1,4 @@
-"""What happens to a group while programs work: to its members, to their sessions, to the database."""
+"""Trouble for a group while programs work: to its members, to their sessions, to the database."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ class Trouble:
             await self._terminate(self._random.choice(by_purpose[purpose]))
 
     async def _lose_answers(self) -> None:
-        """What the database answers does not arrive: each member's line is cut for answers of another kind."""
+        """Lose answers of the database: each member's line is cut for answers of another kind."""
         kinds = self._random.sample((b"COMMIT", b"SELECT", b""), k=3)
         for line, kind in zip(self._lines, kinds, strict=False):
             line.to_client = lambda piece, kind=kind: None if kind in piece else piece

@@ -49,7 +49,7 @@ class ReleasedGroup(GroupDatabase):
 
 
 async def make(session: asyncpg.Connection, schema: str, version: int) -> None:
-    """What the first member of an older release does in the database."""
+    """Do in the database what the first member of an older release does."""
     async with session.transaction():
         await session.execute(f"CREATE SCHEMA {schema}")
         await session.execute(f"SET LOCAL search_path TO {schema}")

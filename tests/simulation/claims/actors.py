@@ -29,7 +29,7 @@ REPEATS = 4
 
 
 class World(Protocol):
-    """What actors need of the schedule."""
+    """The schedule, as actors need it."""
 
     random: Random
     records: Records
@@ -68,7 +68,7 @@ class Actor:
 
     @property
     def ready(self) -> bool:
-        """Whether it can take a step: the call that it waits for is answered."""
+        """True if it can take a step: the call that it waits for is answered."""
         return not self.over and (self._awaited is None or self._awaited.done())
 
     def step(self) -> None:

@@ -34,7 +34,7 @@ async def give_up(actor: Actor, supervisor: Supervisor, others: Iterable[Actor] 
 
 
 async def _resolve(actor: Actor, consumer: str, state: ConsumerState) -> None:
-    """What is in an output counts as done."""
+    """Resolve a consumer: what is in an output counts as done."""
     records = actor.world.records
     highest = max(query.highest for query in records.queries if query.consumer == consumer)
     unsure = state.pinned > max(state.acknowledged, highest)
@@ -48,7 +48,7 @@ async def _resolve(actor: Actor, consumer: str, state: ConsumerState) -> None:
 
 
 async def _look(actor: Actor, consumer: str) -> ConsumerState | None:
-    """What is kept of a consumer, asked until it is answered; None where it has never come to be."""
+    """Return what is kept of a consumer, asked until it is answered; None where it has never come to be."""
     while True:
         try:
             state: ConsumerState = await actor.ask("consumer", consumer, ())
@@ -63,7 +63,7 @@ async def _look(actor: Actor, consumer: str) -> ConsumerState | None:
 
 
 async def _command(actor: Actor, text: str) -> bool:
-    """Whether a command was carried out, and not refused."""
+    """Return True if a command was carried out, and not refused."""
     try:
         (reply,) = await actor.ask("mqsc", text)
     except MQError as error:

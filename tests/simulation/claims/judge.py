@@ -52,7 +52,7 @@ class Judge:
         return f"archives {archives}, taken {taken}, left {self._left[name]}"
 
     def _may_be_gone(self, sent: Sent) -> bool:
-        """Whether a restart has ended it, or a commit of the rival whose answer was lost, as a whole."""
+        """True if a restart has ended it, or a commit of the rival whose answer was lost, as a whole."""
         if not sent.persistent:
             return sent.life < self._life or any(sent.name in each.names for each in self._doubtful())
         return any(sent.name in each.names and self._happened(each) for each in self._doubtful())
@@ -61,7 +61,7 @@ class Judge:
         return (taking for taking in self._records.taken if taking.committed is None)
 
     def _happened(self, taking: Taking) -> bool:
-        """Whether this commit may have happened: none of its messages is anywhere else."""
+        """True if this commit may have happened: none of its messages is anywhere else."""
         return not any(self._found[name] for name in taking.names)
 
     def _forgive_copies(self) -> None:

@@ -1,7 +1,7 @@
 """Ways to take one rule of claims and prepared units out of the queue manager, by name: schedules must find each.
 
 A mutation changes the code that runs; all other rules are left as they are. `RULES` says which rule of
-`docs/claims.md` each is about.
+`docs/rules/claims.md` each is about.
 """
 
 from __future__ import annotations

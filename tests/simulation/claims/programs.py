@@ -1,4 +1,4 @@
-"""Those who use the queues beside the consumers: producers, and a rival who gets."""
+"""The users of the queues beside the consumers: producers, and a rival who gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What the actors did and were told: the producers' ledger, the rival's, and the checkpoints and outputs of queries.
+"""The records of what the actors did and were told: the producers' ledger, the rival's, and the checkpoints and outputs
+of queries.
 
 It is kept outside the queue manager, and knows nothing of the inside. Whatever contradicts it is a `Violation`.
 """
@@ -40,7 +41,7 @@ class Sent:
 
     @property
     def order(self) -> int:
-        """Where it stands among the messages of its producer."""
+        """Its place among the messages of its producer."""
         return int(self.name.partition(".")[2])
 
 
@@ -53,7 +54,7 @@ class Row(NamedTuple):
 
 
 class Offset(NamedTuple):
-    """What Spark keeps of a position."""
+    """A position, as Spark keeps it."""
 
     consumer: str
     lineage: str
@@ -148,14 +149,14 @@ class Records:
         return made
 
     def replaced(self, consumer: str, own: Registration) -> bool:
-        """Whether somebody else has become the reader since for certain."""
+        """True if somebody else has become the reader since for certain."""
         return any(
             each.by != own.by and not each.refused and each.begun > own.ended and each.ended < self.now
             for each in self.registrations[consumer]
         )
 
     def superseded(self, consumer: str, own: Registration) -> bool:
-        """Whether anybody else may have become the reader since."""
+        """True if anybody else may have become the reader since."""
         return any(
             each.by != own.by and not each.refused and each.ended > own.begun for each in self.registrations[consumer]
         )

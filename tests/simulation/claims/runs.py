@@ -23,7 +23,7 @@ SLICE_LENGTH = 2
 
 
 class Result(NamedTuple):
-    """What schedules came to: figures, and what was found at which seed."""
+    """The result of schedules: figures, and what was found at which seed."""
 
     figures: Counter[str]
     found: list[tuple[int, str]]

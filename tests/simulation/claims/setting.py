@@ -1,4 +1,4 @@
-"""What every schedule begins with: the queues, the configurations, and a disk with the definitions on it."""
+"""The beginning of every schedule: the queues, the configurations, and a disk with the definitions on it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CONFIGS = tuple(replace(each, limits=replace(each.limits, prepared_age=PREPARED_
 
 @cache
 def formatted() -> tuple[Rows, ...]:
-    """What a new disk has on it: the definitions, as a queue manager wrote them."""
+    """Return what a new disk has on it: the definitions, as a queue manager wrote them."""
     store = FaultStore(MemoryStore())
 
     async def define() -> None:
@@ -48,5 +48,5 @@ def formatted() -> tuple[Rows, ...]:
 
 
 def _is_wanted(row: ObjectRow) -> bool:
-    """Whether a schedule needs it: default queues would make each start longer, and no more."""
+    """True if a schedule needs it: default queues would make each start longer, and no more."""
     return row.space != "QUEUE" or row.name in (*QUEUES, OUT)

@@ -43,7 +43,7 @@ class SinkQuery:
 
 
 class _Job:
-    """What the driver knows of the tasks of a batch."""
+    """The tasks of a batch, as the driver knows them."""
 
     def __init__(self, now: float) -> None:
         self.begun = now
@@ -158,7 +158,7 @@ class _Task:
 
 
 class SinkSupervisor:
-    """Who runs the query until it is done, or the sink is another query's."""
+    """The supervisor that runs the query until it is done, or the sink is another query's."""
 
     def __init__(self, query: SinkQuery) -> None:
         self.query = query
@@ -186,7 +186,7 @@ def attempt_of(actor: Actor, _: int) -> bytes:
 
 
 def persistent(name: str) -> bool:
-    """Whether a row is written as a persistent message."""
+    """True if a row is written as a persistent message."""
     return not name.endswith("2")
 
 

@@ -212,7 +212,7 @@ class Driver:
 
 
 class Supervisor:
-    """Who runs a query again and again: kills its drivers, or forgets them while they live."""
+    """The supervisor that runs a query again and again: kills its drivers, or forgets them while they live."""
 
     def __init__(self, records: Records, query: Query, q_names: Sequence[str]) -> None:
         self.query = query
@@ -252,5 +252,5 @@ def _parts(actor: Actor, start: int, end: int, cuts: Sequence[int]) -> list[tupl
 
 
 def _state(query: Query) -> tuple[int, int]:
-    """How far a checkpoint has come."""
+    """Return how far a checkpoint has come."""
     return max(query.offsets, default=-1), max(query.commits, default=-1)

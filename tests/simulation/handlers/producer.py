@@ -1,4 +1,4 @@
-"""Who puts: one message after the other, some with a delay, a key, or a value to order by."""
+"""The producer: it puts one message after the other, some with a delay, a key, or a value to order by."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Producer:
 
     @property
     def busy(self) -> bool:
-        """Whether a put is under way."""
+        """True if a put is under way."""
         return self._putting is not None and not self._putting.done()
 
     def put(self) -> None:

@@ -1,5 +1,5 @@
-"""What producers and workers were told, kept outside of the queue manager: whether what comes next may be, and whether
-the end is one that all of it allows.
+"""The records of what producers and workers were told, kept outside of the queue manager: they tell if what comes next
+may be, and if the end is one that all of it allows.
 
 A message is known by its name, which is its body. At the end a persistent message whose put was answered is in one
 place: among what handlers have put, if its handler returned, or on the dead-letter queue. Where a call was never
@@ -24,7 +24,7 @@ class Violation(AssertionError):
 
 
 class Put(Enum):
-    """What is known of a put."""
+    """The knowledge about a put."""
 
     MADE = "made"
     UNKNOWN = "unknown"
@@ -32,7 +32,7 @@ class Put(Enum):
 
 
 class End(Enum):
-    """What is known of the end of a message: that it has one, and which."""
+    """The knowledge about the end of a message: that it has one, and which."""
 
     NONE = "none"
     DONE = "done"
@@ -159,7 +159,7 @@ class Records:
     # The end
 
     def check_end(self, out: list[str], dead: list[str]) -> None:
-        """What all that was put came to."""
+        """Check what all that was put came to."""
         places: dict[str, list[End]] = {}
         for names, end in ((out, End.DONE), (dead, End.DEAD)):
             for name in names:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Result(NamedTuple):
-    """What schedules came to: figures, and what was found at which seed."""
+    """The result of schedules: figures, and what was found at which seed."""
 
     figures: Counter[str]
     found: list[tuple[int, str]]

@@ -158,7 +158,7 @@ class Schedule:
         await self._try(alter)
 
     async def _try(self, work: Callable[[], Awaitable[None]]) -> bool:
-        """Whether it could be done: the queue manager may end meanwhile."""
+        """Return True if it could be done: the queue manager may end meanwhile."""
         life = self._life
         task = asyncio.ensure_future(work())
         for _ in range(PATIENCE):

@@ -1,4 +1,4 @@
-"""What every schedule begins with: the queues, how they are served, and a disk with the definitions on it."""
+"""The beginning of every schedule: the queues, how they are served, and a disk with the definitions on it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DEFINE QLOCAL({OUT})
 
 
 def terms_drawn(random: Random) -> HandlingTerms:
-    """How the queue is served in one schedule."""
+    """Draw the terms on which the queue is served in one schedule."""
     return HandlingTerms(
         handler="simulation:handler",
         attempts=random.choice((1, 2, 3, 4)),
@@ -46,7 +46,7 @@ def terms_drawn(random: Random) -> HandlingTerms:
 
 @cache
 def formatted() -> tuple[Rows, ...]:
-    """What a new disk has on it: the definitions, as a queue manager wrote them."""
+    """Return what a new disk has on it: the definitions, as a queue manager wrote them."""
     store = FaultStore(MemoryStore())
 
     async def define() -> None:

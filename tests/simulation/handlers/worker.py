@@ -49,17 +49,17 @@ class Worker:
 
     @property
     def idle(self) -> list[Delivered]:
-        """What it has in its hands and does nothing with yet."""
+        """The deliveries that it has in its hands and does nothing with yet."""
         return [each for id, each in self.handled.items() if id not in self._busy]
 
     @property
     def waits(self) -> bool:
-        """Whether it has nothing to do but to wait for deliveries."""
+        """True if it has nothing to do but to wait for deliveries."""
         return self._take is not None and not self._take.done() and not self.handled and not self._busy
 
     @property
     def takes(self) -> bool:
-        """Whether it waits for deliveries, or has got some that nobody has heeded yet."""
+        """True if it waits for deliveries, or has got some that nobody has heeded yet."""
         return self._take is not None
 
     def look(self) -> None:
@@ -123,7 +123,7 @@ class Worker:
 
     @staticmethod
     def _may(record: Record, outcome: Outcome, settlement: Settlement) -> bool:
-        """What the settlement may come to from now on; whether it charges an attempt."""
+        """Note what the settlement may come to from now on; return True if it charges an attempt."""
         charges = outcome in (Outcome.FAILED, Outcome.REJECTED) or (outcome is Outcome.LATER and settlement.counted)
         if outcome is Outcome.DONE:
             record.maybe.add(End.DONE)

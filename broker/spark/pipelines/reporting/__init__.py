@@ -1,1 +1,1 @@
-"""What a report is made of: `tables` by Spark, `depths` at each run, `axes` and `charts` as SVG, and the `page`."""
+"""The parts of a report: `tables` by Spark, `depths` at each run, `axes` and `charts` as SVG, and the `page`."""

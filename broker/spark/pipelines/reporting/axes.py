@@ -73,7 +73,7 @@ def time_ticks(first: float, last: float, count: int = 7) -> list[Tick]:
 
 
 def time_words(first: float, last: float) -> str:
-    """What to write below an axis of times: the day, where all are of one."""
+    """Return the text below an axis of times: the day, where all are of one."""
     begin, end = (datetime.fromtimestamp(each, UTC) for each in (first, last))
     days = f"{begin:%Y-%m-%d}" if begin.date() == end.date() else f"{begin:%Y-%m-%d} to {end:%Y-%m-%d}"
     return f"time of put (UTC), {days}"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 COLOURS: Final = 8
-"""How many series have a colour of their own."""
+"""The number of series that have a colour of their own."""
 
 _WIDTH: Final = 760
 _HEIGHT: Final = 270
@@ -34,7 +34,7 @@ _ROW: Final = 28
 
 
 class Series(NamedTuple):
-    """What is drawn in one colour: its name, and its points."""
+    """A series of points in one colour, and its name."""
 
     name: str
     points: Sequence[tuple[float, float]]
@@ -42,7 +42,7 @@ class Series(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """Where a chart with two axes has its plot."""
+    """The frame of a chart with two axes: the place of its plot."""
 
     x: Scale
     y: Scale

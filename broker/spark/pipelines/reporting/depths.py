@@ -1,4 +1,4 @@
-"""How deep queues are at each run of a report: a table of observations, to which each run adds."""
+"""The depths of queues at each run of a report: a table of observations, to which each run adds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from broker.spark.pipelines.archive import Source
 
 SCHEMA: Final = "observed TIMESTAMP, queue STRING, depth BIGINT, oldest_seconds DOUBLE"
-"""When, which queue, how many messages a get would find on it, and how long ago the first of them was put."""
+"""The time of an observation, the queue, the messages that a get would find on it, and the age of the first."""
 
 
 def observe(
@@ -62,5 +62,5 @@ def _seen(folder: Path) -> set[str]:
 
 
 def _means(pattern: str, name: str) -> bool:
-    """Whether a name or generic name means a queue."""
+    """True if a name or generic name stands for a queue."""
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

@@ -28,8 +28,8 @@ _FEW_POWERS: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
-    """What a page tells: the path of the archive, whether its messages were moved there, when the report was made, and
-    the rows of its tables. Times in them are seconds since 1970.
+    """The contents of a page: the path of the archive, whether its messages were moved there, when the report was made,
+    and the rows of its tables. Times in them are seconds since 1970.
     """
 
     archive: str
@@ -115,8 +115,8 @@ def _sizes(told: Told) -> Iterator[str]:
 
 
 def size_bins(found: Sequence[tuple[int, int]]) -> list[int]:
-    """Where the bars of a histogram begin, of the sizes that were found: in quarters of the way from one power of two
-    to the next where there are few, else at the powers.
+    """Return the lower ends of a histogram's bars for these sizes: in quarters of the way from one power of two to the
+    next where there are few, else at the powers.
     """
     bins, last = [min(size for size, _ in found)], max(size for size, _ in found)
     quarters = last < bins[0] * _FEW_POWERS

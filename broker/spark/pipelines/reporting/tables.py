@@ -24,7 +24,7 @@ _MONTH: Final = 2_592_000
 
 
 def bucket_seconds(span: float) -> float:
-    """How long the buckets of a time are, so that there are at most BUCKETS_MAX of them."""
+    """Return the length of buckets of time of which at most BUCKETS_MAX cover the span."""
     fitting = (each for each in _BUCKET_SECONDS if span / each <= BUCKETS_MAX)
     return float(next(fitting, None) or _MONTH * max(1, -(-span // (_MONTH * BUCKETS_MAX))))
 
@@ -61,8 +61,8 @@ def arrivals(messages: DataFrame, seconds: float) -> DataFrame:
 
 
 def sizes(messages: DataFrame) -> DataFrame:
-    """How many messages have how many bytes, from `size_from` on and below `size_below`: a quarter of the way from one
-    power of two to the next.
+    """Count the messages by size, from `size_from` on and below `size_below`: a quarter of the way from one power of
+    two to the next.
     """
     width = "greatest(1L, CAST(pow(2, floor(log2(greatest(data_length, 1))) - 2) AS BIGINT))"
     return (
@@ -76,14 +76,14 @@ def sizes(messages: DataFrame) -> DataFrame:
 
 
 def backouts(messages: DataFrame) -> DataFrame:
-    """How many messages were backed out how often."""
+    """Count the messages by how often they were backed out."""
     return (
         messages.groupBy("queue", "backout_count").agg(*_columns(messages="count(*)")).orderBy("queue", "backout_count")
     )
 
 
 def time_on_queue(messages: DataFrame) -> DataFrame:
-    """How long moved messages were on their queue, in seconds: from their put until the batch that took them began."""
+    """Return the time of moved messages on their queue, in seconds: from the put until their batch began."""
     return _with_percentiles(_times(messages), {name: name for name in PERCENTILES}).orderBy("queue")
 
 

@@ -1,0 +1,296 @@
+"""The verbs that a program calls the queue manager with: a row for each.
+
+A row is all that the wire knows of a call. The client packs its arguments by it (`Row.items`), the queue manager reads
+them and makes the call on a port (`start`); the answer goes back by `Row.result`. The method of the port, which is in
+`broker.interface.port`, forwards the arguments in the order of the row.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from broker.interface.claims import ConsumerState, Publication, Registration, Staged, UnitName, Wanted
+from broker.interface.handling import Serving
+from broker.mqi.checks import PADDING
+from broker.mqi.errors import MQError
+from broker.mqi.handling import NO_TERMS
+from broker.mqi.names import NAME_LENGTH
+from broker.mqi.reasons import MQRC
+from broker.wire import arguments, claims, results
+from broker.wire.arguments import DATA, HANDLE
+from broker.wire.fields import (
+    LABEL_MAX,
+    LONG_MAX,
+    LONG_MIN,
+    SENT,
+    Field,
+    flag,
+    identifier,
+    integer,
+    list_of,
+    name,
+    read,
+)
+from broker.wire.frames import Frame, Verb, WireError
+from broker.wire.handling import handling_terms, put_terms, settle
+from broker.wire.results import COLUMNS, CUTS, NAME, NUMBER, Result, record
+from broker.wire.structures import (
+    descriptor,
+    get_options,
+    object_descriptor,
+    object_fields,
+    packed_descriptor,
+    packed_get_options,
+    packed_put_options,
+    put_options,
+    sendable,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from broker.interface.port import Call, Port
+    from broker.wire.arguments import Earlier
+
+_TAKE_MAX: Final = 10_000
+_UUID_MAX: Final = 64
+_QUERY_MAX: Final = 1024
+
+
+class Kind(Enum):
+    """Whom a call needs while it is under way."""
+
+    CALL = auto()
+    """Nobody: it has its effect, whoever waits for the answer."""
+
+    READ = auto()
+    """Somebody who waits for the answer: without them it is broken off."""
+
+    WAIT = auto()
+    """As READ, and perhaps another call, which ends its wait."""
+
+    RECEIVE = auto()
+    """As WAIT, and what it brings is the queue manager's until the client says TAKEN."""
+
+
+class _Form(NamedTuple):
+    """A length that a frame may have: the fields in it, the names of the arguments, and a field for each item."""
+
+    fields: tuple[Field, ...]
+    names: tuple[str, ...]
+    items: tuple[Field, ...]
+
+
+def _form(fields: Sequence[Field]) -> _Form:
+    items = [part for each in fields for part in each.parts or (each,)]
+    return _Form(tuple(fields), tuple([each.name for each in fields]), tuple(items))
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """A call: its verb, the port's method, its arguments in the order of the frame, and its result."""
+
+    verb: Verb
+    name: str
+    fields: tuple[Field, ...]
+    result: Result
+    kind: Kind = Kind.CALL
+    by_hand: Callable[[Port, Frame, Earlier], Call[Any]] | None = None
+    """Makes the call of a frame that no fields can tell."""
+
+    join: Callable[[dict[str, Any]], None] | None = None
+    """Completes an argument that needs another one."""
+
+    right: str = ""
+    """The right that its program needs; no call has one yet."""
+
+    forms: dict[int, _Form] = field(init=False)
+    """By the number of items that a frame may have."""
+
+    plain: bool = field(init=False)
+    """The arguments are the items of the frame."""
+
+    def __post_init__(self) -> None:
+        shorter = [each for each in self.fields if each.default is SENT]
+        self.forms = {3 + len(form.items): form for form in map(_form, (self.fields, shorter))}
+        self.plain = shorter == list(self.fields) and not any(each.pack or each.parts for each in self.fields)
+
+    def arguments(self, frame: Frame) -> dict[str, Any]:
+        """Return the arguments in a frame, by their names. Raises WireError or MQError."""
+        form = self.forms.get(len(frame))
+        if form is None:
+            raise WireError(f"{self.verb.name} has {len(frame)} items, not {min(self.forms)}")
+        found = dict(zip(form.names, read(form.fields, frame, 3), strict=True))
+        if self.join is not None:
+            self.join(found)
+        return found
+
+    def items(self, values: Sequence[Any]) -> list[Any]:
+        """Return the items of a frame for these arguments, in the order of the row. Raises TypeError."""
+        items: list[Any] = []
+        for each, value in zip(self.fields, values, strict=True):
+            if each.default is SENT or value != each.default:
+                item = value if each.pack is None else each.pack(value)
+                items += item if each.parts else (item,)
+        return items
+
+    def sendable(self, items: Sequence[Any]) -> list[Any]:
+        """Return the items of a frame that could not be packed; what a program has chosen as something that can."""
+        fields = self.forms[3 + len(items)].items
+        return [item if each.reason is None else sendable(item) for each, item in zip(fields, items, strict=True)]
+
+
+def start(port: Port, frame: Frame, earlier: Earlier) -> Call[Any]:
+    """Make the call that a frame asks for. `earlier` finds the PUT_MANY of a number, for one that comes after it.
+
+    Raises WireError, or MQError for what is wrong with an argument.
+    """
+    row = BY_VERB[frame[0]]
+    if row.by_hand is not None:
+        return row.by_hand(port, frame, earlier)
+    make: Callable[..., Call[Any]] = getattr(port, row.name)
+    match frame:
+        case [_, _, _] if not row.fields:
+            return make()
+    return make(**row.arguments(frame))
+
+
+def result(verb: int, frame: Frame) -> Any:
+    """Return what a call with this verb returns, from its ANSWER. Raises WireError."""
+    try:
+        return BY_VERB[verb].result.read(frame[3:])
+    except (TypeError, ValueError, struct.error) as error:
+        raise WireError(f"the answer to {Verb(verb).name} makes no sense: {error}") from error
+
+
+# Arguments
+
+
+def _settings(pairs: list[Any]) -> dict[int, int | str]:
+    """The attributes of a SET, whose selectors are to be keys of a dictionary."""
+    if any(type(pair) is not list or len(pair) != 2 for pair in pairs):
+        raise MQError(MQRC.SELECTOR_ERROR, "the values must be pairs of a selector and an integer or a text")
+    _check_selectors([selector for selector, _ in pairs])
+    return dict(pairs)
+
+
+def _unpadded(value: str) -> str:
+    return value.rstrip(PADDING)
+
+
+_check_selectors: Final = list_of(Field("selector", int, "a selector", MQRC.SELECTOR_ERROR, LONG_MIN, LONG_MAX))
+
+_Q_MGR_NAME: Final = Field(
+    "q_mgr_name", str, "the name of the queue manager", MQRC.Q_MGR_NAME_ERROR, high=NAME_LENGTH, make=_unpadded
+)
+_APPL_NAME: Final = Field("appl_name", str, "the name of the application", high=LABEL_MAX)
+_USER: Final = Field("user", str, "the name of the user", high=LABEL_MAX)
+
+_OD: Final = Field("descriptor", make=object_descriptor, pack=object_fields)
+_MD: Final = Field("md", make=descriptor, pack=packed_descriptor)
+_PMO: Final = Field("options", make=put_options, pack=packed_put_options)
+_GMO: Final = Field("options", make=get_options, pack=packed_get_options)
+_OPTIONS: Final = Field("options", int, "the options", low=LONG_MIN, high=LONG_MAX)
+_PUT_TERMS: Final = Field("terms", make=put_terms, default=NO_TERMS)
+_SELECTORS: Final = Field("selectors", list, "the selectors", MQRC.SELECTOR_ERROR, pack=list)
+_SETTINGS: Final = Field("values", list, "the values", MQRC.SELECTOR_ERROR, make=_settings, pack=results.pairs)
+_CHECK: Final = replace(flag("check", "whether the first failure ends the script"), default=False)
+_SCRIPT: Final = Field("text", str, "the text of MQSC", None)
+_TAG: Final = Field("tag", bytes, "the tag of SERIALIZE", None)
+
+_Q_NAME: Final = name("q_name", "the name of the queue")
+_Q_NAMES: Final = Field(
+    "q_names", list, "the names of queues", MQRC.OBJECT_NAME_ERROR, make=list_of(_Q_NAME), pack=list
+)
+_MSG_ID: Final = identifier("msg_id", MQRC.MSG_ID_ERROR)
+_IDS: Final = _MSG_ID, identifier("correl_id", MQRC.CORREL_ID_ERROR), identifier("group_id", MQRC.GROUP_ID_ERROR)
+_WANTED: Final = Field("wanted", make=Wanted, parts=_IDS)
+_ANY_IDS: Final = Field("msg_id"), Field("correl_id"), Field("group_id")
+
+_UUID: Final = Field("uuid", str, "the uuid of the consumer", MQRC.NO_SUBSCRIPTION, high=_UUID_MAX)
+_READER: Final = _UUID, Field("generation", int, "the generation")
+_LINEAGE: Final = Field("lineage", str, "the lineage", high=_UUID_MAX)
+_START: Final = Field("start", int, "the start")
+_END: Final = Field("end", int, "the end")
+_CHECKPOINT: Final = tuple([replace(each, optional=True) for each in (_LINEAGE, _START, _END)])
+_SEQUENCES: Final = Field("after", int, "the sequence"), Field("last", int, "the sequence")
+_ARRIVALS: Final = Field("after", int, "the arrival number"), Field("last", int, "the arrival number")
+_BEFORE: Final = Field("before", int, "the arrival number", optional=True)
+_LIMITS: Final = Field("messages", int, "the number of messages"), Field("size", int, "the number of bytes")
+_WHOLE: Final = flag("whole", "whether to claim whole groups")
+
+_SINK: Final = name("sink", "the name of the sink")
+_BATCH: Final = Field("batch", int, "the batch")
+_PARTITION: Final = Field("partition", int, "the partition")
+_ATTEMPT: Final = Field("attempt", bytes, "the attempt", low=claims.ATTEMPT_BYTES, high=claims.ATTEMPT_BYTES)
+_UNIT: Final = Field("unit", make=UnitName, parts=(_SINK, _BATCH, _PARTITION, _ATTEMPT))
+_SINKS: Final = Field("sinks", list, "the names of sinks", MQRC.OBJECT_NAME_ERROR, make=list_of(_SINK))
+_UNITS: Final = Field("units", make=claims.units, pack=claims.packed_units, parts=(_SINKS, Field("units")))
+_WINNERS: Final = Field("winners", pack=claims.packed_winners)
+_QUERY: Final = Field("query", str, "the query", high=_QUERY_MAX, optional=True)
+_PIECE: Final = Field("first", int, "the first index"), _OPTIONS, flag("last", "whether this piece is the last")
+
+_SERVICE: Final = Field("service", int, "the service")
+_TAKER: Final = integer("taker", "the conversation")
+_DELIVERY: Final = Field("delivery", int, "the delivery")
+_DELIVERIES: Final = Field("count", int, "the number of deliveries", low=1, make=partial(min, _TAKE_MAX))
+_LEASES: Final = Field("limit", int, "the limit", low=LONG_MIN, high=LONG_MAX, make=partial(min, _TAKE_MAX))
+
+
+# Calls
+
+
+ROWS: Final = (
+    Row(Verb.CONNECT, "connect", (_Q_MGR_NAME, _APPL_NAME, _USER), NAME),
+    Row(Verb.DISCONNECT, "disconnect", (flag("commit", "whether to commit"),), NUMBER),
+    Row(Verb.OPEN, "open", (_OD, Field("options")), results.OPENED),
+    Row(Verb.CLOSE, "close", (HANDLE, Field("options")), NUMBER),
+    Row(Verb.PUT, "put", (), results.PLACED, by_hand=arguments.put),
+    Row(Verb.PUT1, "put1", (_OD, _MD, _PMO, _PUT_TERMS, DATA), results.PLACED_ONCE),
+    Row(Verb.GET, "get", (), results.DELIVERY, Kind.RECEIVE, by_hand=arguments.get),
+    Row(Verb.BEGIN, "begin", (), NUMBER),
+    Row(Verb.COMMIT, "commit", (), NUMBER),
+    Row(Verb.BACKOUT, "backout", (), NUMBER),
+    Row(Verb.INQUIRE, "inquire", (HANDLE, _SELECTORS), results.ATTRIBUTES),
+    Row(Verb.SET, "set", (HANDLE, _SETTINGS), NUMBER),
+    Row(Verb.MQSC, "mqsc", (_CHECK, _SCRIPT), results.REPLIES),
+    Row(Verb.STATUS, "status", (), results.FIGURES),
+    Row(Verb.TRIGGER_PENDING, "trigger_pending", (), results.PENDING),
+    Row(Verb.TRIGGER_WAIT, "trigger_wait", (integer("posts", "the number of posts"),), NUMBER, Kind.WAIT),
+    Row(Verb.TRIGGER_TAKE, "trigger_take", (_Q_NAME, _LEASES), results.LEASES),
+    Row(Verb.TRIGGER_SWEEP, "trigger_sweep", (), NUMBER),
+    Row(Verb.PUT_MANY, "put_many", (), results.PLACED_MANY, by_hand=arguments.put_many),
+    Row(Verb.GET_MANY, "get_many", (HANDLE, _MD, _GMO, Field("count")), results.DELIVERIES, Kind.RECEIVE),
+    Row(Verb.EXPLAIN, "explain", (Field("q_name"), *_ANY_IDS), results.EXPLANATION),
+    Row(Verb.BACKUP, "backup", (Field("path"),), NUMBER, Kind.READ),
+    Row(Verb.CONSUMER, "consumer", (name("name", "the name of the consumer"), _Q_NAMES), record(ConsumerState)),
+    Row(Verb.REGISTER, "register", (_UUID, *_CHECKPOINT, flag("resume", "whether to resume")), record(Registration)),
+    Row(Verb.CLAIM, "claim", (*_READER, _START, *_LIMITS, _BEFORE, _WHOLE), NUMBER),
+    Row(Verb.PIN, "pin", (*_READER, _LINEAGE, _START, _END), CUTS),
+    Row(Verb.READ_CLAIMED, "read_claimed", (*_READER, *_SEQUENCES), COLUMNS, Kind.READ),
+    Row(Verb.ACKNOWLEDGE, "acknowledge", (*_READER, Field("to", int, "the sequence")), NUMBER),
+    Row(Verb.RELEASE, "release", _READER, NUMBER),
+    Row(Verb.QUEUE_RANGES, "queue_ranges", (_Q_NAMES,), results.RANGES, Kind.READ),
+    Row(Verb.BROWSE_RANGE, "browse_range", (_Q_NAME, *_ARRIVALS, _WANTED), COLUMNS, Kind.READ),
+    Row(Verb.BROWSE_CUTS, "browse_cuts", (_Q_NAME, *_ARRIVALS, *_LIMITS), CUTS, Kind.READ),
+    Row(Verb.SINK, "sink", (name("name", "the name of the sink"),), results.LEDGER),
+    Row(Verb.STAGE, "stage", (_UNIT, _QUERY, *_PIECE, replace(DATA, name="rows")), record(Staged)),
+    Row(Verb.PUBLISH, "publish", (_SINK, _BATCH, _QUERY, _WINNERS), record(Publication), join=claims.name_winners),
+    Row(Verb.DISCARD, "discard", (_UNITS,), NUMBER),
+    Row(Verb.RELEASE_WAITING, "release_waiting", (_Q_NAME, _MSG_ID), NUMBER),
+    Row(Verb.SERVE, "serve", (_Q_NAME, Field("terms", make=handling_terms)), record(Serving)),
+    Row(Verb.STOP_SERVING, "stop_serving", (_SERVICE,), NUMBER),
+    Row(Verb.TAKE, "take_deliveries", (_SERVICE, _DELIVERIES), results.TAKEN, Kind.RECEIVE),
+    Row(Verb.SETTLE, "settle_deliveries", (), results.SETTLED, by_hand=settle),
+    Row(Verb.DELIVERY_CONNECT, "delivery_connection", (_TAKER, _DELIVERY, _APPL_NAME), results.PORT),
+    Row(Verb.SERIALIZE, "serialize", (_OPTIONS, _TAG), NUMBER),
+)
+
+BY_NAME: Final = {row.name: row for row in ROWS}
+BY_VERB: Final[dict[int, Row]] = {row.verb: row for row in ROWS}
+STARTED: Final = BY_VERB.keys() - {Verb.CONNECT, Verb.DELIVERY_CONNECT}
+"""The verbs that `start` makes a call of; the others open a conversation."""
