@@ -29,9 +29,9 @@ class GroupCommands:
     """The commands of one member."""
 
     def __init__(self, member: GroupMember) -> None:
-        self._member = member
+        self._database = member.database
         self.orders = Orders(member)
-        self._peer_units = PeerUnits(member)
+        self._peer_units = PeerUnits(member.database)
         self._moving = Moving(member)
         self._structures = Structures(member)
 
@@ -42,7 +42,7 @@ class GroupCommands:
         if isinstance(request, PeerUnitsRequest | ResolvePeerUnitRequest):
             return await self._peer_units.carry_out(request)
         if isinstance(request, MembersRequest):
-            return await displayed(self._member, request)
+            return await displayed(self._database, request)
         if isinstance(request, MoveRequest):
             return [await self._moving.carry_out(request)]
         return [await self._structures.carry_out(request)]

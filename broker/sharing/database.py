@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import anyio
 import asyncpg
@@ -28,7 +28,6 @@ from broker.sharing.sessions import CONNECT_SECONDS, RECOVERY, Figures, Lane, La
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
-    from broker.sharing.group import QueueSharingGroup
 
 __all__ = ["LOST", "Database", "OutcomeUnknownError", "Session", "column", "meaning"]
 
@@ -102,10 +101,26 @@ class _NotMadeError(Exception):
     """The transaction was not made, for no fault of its own."""
 
 
+class GroupAddress(Protocol):
+    """Where the database of a group is, and how long a lease lasts there (`QueueSharingGroup`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dsn(self) -> str: ...
+
+    @property
+    def schema(self) -> str: ...
+
+    @property
+    def lease(self) -> float: ...
+
+
 class Database:
     """The database of a group, as one member works on it. `epoch` is that of the member's present life."""
 
-    def __init__(self, group: QueueSharingGroup, member: str) -> None:
+    def __init__(self, group: GroupAddress, member: str) -> None:
         self.member = member
         self.figures = Figures()
         self.over: Callable[[str], None] = _not_told
