@@ -14,7 +14,7 @@ from broker.cli.program import CannotRunError, SomeFailedError
 from broker.cli.status import table
 from broker.cli.terminal import say
 from broker.config import load
-from broker.engine.shared_desk import GroupError
+from broker.engine.shared_queues import GroupError
 from broker.sharing.group import NEEDS_EXTRA, QueueSharingGroup
 
 if TYPE_CHECKING:

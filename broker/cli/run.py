@@ -14,7 +14,7 @@ from broker import StoreUnusableError
 from broker.cli import current_folder, logs, streams
 from broker.cli.program import CannotRunError
 from broker.config import load
-from broker.engine.shared_desk import GroupError
+from broker.engine.shared_queues import GroupError
 from broker.server import StartError, daemon
 from broker.server.errors import StoreLostError
 from broker.storage import StoreFailedError

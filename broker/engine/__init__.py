@@ -36,7 +36,7 @@ What is where, in the order in which a call meets it:
     staged_rows     messages that were given as columns
     pending_unit    a unit on its way to the store
     journal         when a message is durable, visible, acknowledged: the numbered rules
-    shared_desk     what is asked of a queue-sharing group
+    shared_queues   what is asked of a queue-sharing group
     outbox          what the queue manager puts of its own accord
     answers         how calls are answered
     mistakes        exceptions that are none of MQ's

@@ -5,19 +5,19 @@ that rows are durable, that bodies are in memory, that the queue-sharing group h
 from __future__ import annotations
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Self, TypeVar
 
 from broker.storage.store import StoreFullError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Hashable, Sequence
+    from collections.abc import Callable, Generator, Hashable, Sequence
 
     from broker.core.message.entry import Entry
     from broker.core.message.rows import Rows
     from broker.core.names.definitions import Change
     from broker.engine.bodies import Bodies
     from broker.engine.journal import Journal
-    from broker.engine.shared_desk import SharedDesk
+    from broker.engine.shared_queues import GroupWork, SharedQueues
     from broker.storage.store import Done
 
 T = TypeVar("T")
@@ -124,25 +124,25 @@ class Fetched(Look[T]):
 class Asked(Look[T]):
     """Some work of the queue-sharing group is done, called `what`: what it comes to."""
 
-    __slots__ = ("_desk", "_what", "_work")
+    __slots__ = ("_member", "_what", "_work")
 
-    def __init__(self, desk: SharedDesk, what: str, work: Callable[[], Coroutine[Any, Any, T]]) -> None:
-        self._desk = desk
+    def __init__(self, member: SharedQueues, what: str, work: GroupWork[T]) -> None:
+        self._member = member
         self._what = what
         self._work = work
 
     def begin(self, done: Done) -> None:
-        self._desk.ask(self._ask, self._what, done)
+        self._member.ask(self._ask, self._what, done)
 
     async def _ask(self) -> None:
         self.answer = await self._work()
 
 
-def refreshed(desk: SharedDesk, *, held: bool = False) -> Asked[None]:
+def refreshed(member: SharedQueues, *, held: bool = False) -> Asked[None]:
     """Bring up to date what is known of the shared queues, as far as the database can be reached. `held`: also the
     claims of their messages, and the lag of consumers.
     """
-    return Asked(desk, "the reading of depths", lambda: desk.refresh(held=held, lag=held))
+    return Asked(member, "the reading of depths", lambda: member.refresh(held=held, lag=held))
 
 
 class FifoLock(Look[None]):

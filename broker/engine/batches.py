@@ -21,7 +21,7 @@ from broker.core.queues.views import Search
 from broker.engine.answers import answer_written, fail, placed
 from broker.engine.calls import GettingCall
 from broker.engine.mistakes import mistake
-from broker.engine.shared_desk import PutStep
+from broker.engine.shared_queues import PutStep
 from broker.interface.port import GET_MANY_MAX, Call, Delivery, Placed, PlacedMany, behind_stopped
 from broker.mqi import checks
 from broker.mqi.errors import MQError
@@ -82,7 +82,7 @@ def put_many(
     if route.queue.shared:
         messages = _Read(messages)
         make = partial(_put_all, conversation, batch, handle, messages, options)
-        conversation.context.desk.put(conversation, call, PutStep(make, options, handle))
+        conversation.context.member.puts.put(conversation, call, PutStep(make, options, handle))
         return
     result, implicit = _put_all(conversation, batch, handle, messages, options)
     if implicit is None:
@@ -198,7 +198,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
         if queue.shared:
             assert isinstance(queue, SharedQueue)
             arguments = self._md, self._options, self._count
-            self._conversation.context.desk.get_many(self._conversation, self, self._handle, queue, arguments)
+            self._conversation.context.member.gets.get_many(self._conversation, self, self._handle, queue, arguments)
             return
         found = self._next()
         self.form = self._conversation.form(self._md, self._options, None)
@@ -278,7 +278,7 @@ class GetManyCall(GettingCall[list[Delivery]]):
         if left > 0 and self._same_unit():
             assert isinstance(queue, SharedQueue)
             arguments = self._md, self._options, left
-            self._conversation.context.desk.get_many(self._conversation, self, self._handle, queue, arguments)
+            self._conversation.context.member.gets.get_many(self._conversation, self, self._handle, queue, arguments)
         else:
             self._collect()
 

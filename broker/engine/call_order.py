@@ -200,7 +200,7 @@ class CallOrder:
         if unit.owner is not None:
             on_disk = [entry for entry in unit.gets if entry.data is None] or on_disk
         if not on_disk and unit.shared is not None:
-            self._context.desk.commit(self, unit, then)
+            self._context.member.units.commit(self, unit, then)
             return
         if not on_disk:
             moment = self._context.moment() if unit.reports else None
@@ -208,7 +208,7 @@ class CallOrder:
             if unit.shared is None:
                 self._settle(unit, rows, then, committed=True)
             else:  # by a report that it causes
-                self._context.desk.commit(self, unit, then, rows)
+                self._context.member.units.commit(self, unit, then, rows)
             return
         go_on = self.hold()
 
@@ -255,7 +255,7 @@ class CallOrder:
         the same: that needs none.
         """
         if unit.shared is not None:
-            self._context.desk.back_out(self, unit, then)
+            self._context.member.units.back_out(self, unit, then)
             return
         self._settle(unit, self._context.core.backout(unit), then, committed=False)
 
@@ -334,8 +334,8 @@ class CallOrder:
                 self._looked_up, self._unread = False, None
             go_on()
 
-        desk = self._context.desk
-        desk.ask(desk.look_up, "the reading of shared definitions", known)
+        member = self._context.member
+        member.ask(member.repository.look_up, "the reading of shared definitions", known)
 
     def _make(self, call: Call[Any], make: Callable[..., None], arguments: tuple[Any, ...]) -> None:
         try:

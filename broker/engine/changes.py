@@ -26,8 +26,8 @@ class Changes:
     def make(self, change: Change, then: Done) -> None:
         """Make a change of definitions durable, apply it, then call `then`."""
         sharing = self._context.sharing
-        if sharing is not None and sharing.owns(change):
-            sharing.change(change, then)
+        if sharing is not None and sharing.repository.owns(change):
+            sharing.repository.change(change, then)
         elif isinstance(change, Clear):
             self._clear(self._core.objects.queues[change.name], partial(self._apply, change, then))
         elif isinstance(change, Delete) and change.space == "QUEUE" and change.name in self._core.objects.queues:
@@ -48,7 +48,7 @@ class Changes:
             if isinstance(change, Define) and change.definition.kind == "QMGR":
                 self._context.mark_expiry.rearm()
                 if self._context.sharing is not None:
-                    self._context.sharing.altered()
+                    self._context.sharing.agent.altered()
         except Exception as wrong:
             return mistake(wrong, "a change of definitions")
         return None

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from broker.engine.context import EngineContext
     from broker.engine.manager import QueueManager
     from broker.engine.room import Room
-    from broker.engine.shared_desk import SharedClaims
+    from broker.engine.shared_queues import SharedClaims
     from broker.interface.claims import ConsumerState, Cut, QueueRange, Registration, Wanted
 
 
@@ -156,8 +156,8 @@ class ClaimCalls:
     def _browse_range(self, call: Call[bytes], q_name: str, within: tuple[int, int], wanted: Wanted) -> None:
         queue, (after, last) = self._queue_read(q_name), ranges.within(within)
         if queue.shared:
-            claims, longest = self.context.desk.claims, self.room.frame_bytes
-            self.context.desk.answer(
+            claims, longest = self.context.member.claims, self.room.frame_bytes
+            self.context.member.answer(
                 self.call_order, call, lambda: claims.browse_range(queue.name, after, last, wanted, longest)
             )
         else:
@@ -167,8 +167,8 @@ class ClaimCalls:
         messages, size = ranges.number(most[0], 1), ranges.number(most[1], 1)
         queue, (after, last) = self._queue_read(q_name), ranges.within(within)
         if queue.shared:
-            claims = self.context.desk.claims
-            self.context.desk.answer(
+            claims = self.context.member.claims
+            self.context.member.answer(
                 self.call_order, call, lambda: claims.browse_cuts(queue.name, after, last, messages, size)
             )
         else:

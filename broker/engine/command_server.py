@@ -105,7 +105,7 @@ class CommandServer:
         sharing = self._context.sharing
         if sharing is not None:
             with suppress(MQError):
-                await Asked(sharing, "the reading of shared definitions", sharing.look_up)
+                await Asked(sharing, "the reading of shared definitions", sharing.repository.look_up)
 
     async def _command(self, text: str, call: ScriptCall, warned: set[str], *, here: bool = False) -> bool:
         """Run one command; whether it did its work. `here`: it is not sent on."""
@@ -156,7 +156,7 @@ class CommandServer:
             return False
         replies: Sequence[CommandReply]
         try:
-            replies = await Asked(sharing, "a command", partial(sharing.carry_out, request))
+            replies = await Asked(sharing, "a command", partial(sharing.commands.carry_out, request))
         except _REFUSALS as error:
             replies = [refusal_of(error) or _failed(error)]
         for reply in replies:

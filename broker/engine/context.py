@@ -12,7 +12,7 @@ from broker.core.moment import Moment
 from broker.core.prepared import half as private_halves
 from broker.engine.answers import nobody
 from broker.engine.bodies import tell_damage
-from broker.engine.deliveries import DeliveryDesk
+from broker.engine.deliveries import DeliveryService
 from broker.engine.jobs import Jobs
 from broker.engine.mark_expiry import MarkExpiry
 from broker.engine.mistakes import mistake
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.engine.bodies import Bodies
     from broker.engine.call_order import CallOrder
     from broker.engine.journal import Journal
-    from broker.engine.shared_desk import SharedDesk
+    from broker.engine.shared_queues import SharedQueues
     from broker.engine.slices import Slices
     from broker.mqi.errors import MQError
     from broker.storage.store import DataDamagedError
@@ -48,11 +48,22 @@ class EngineContext:
     """
 
     __slots__ = (
-        "_ended_waits", "bodies", "clock", "core", "deliveries", "jobs", "journal", "loop", "mark_expiry", "monitors",
-        "outbox", "releases", "sharing", "slices", "switch_offs",
+        "_ended_waits", "bodies", "clock", "core", "deliveries", "jobs", "journal", "loop", "mark_expiry", "member",
+        "monitors", "outbox", "releases", "sharing", "slices", "switch_offs",
     )  # fmt: skip
 
-    def __init__(self, core: Manager, clock: Clock, journal: Journal, bodies: Bodies, slices: Slices) -> None:
+    member: SharedQueues
+    """As `sharing`, for what is about a shared queue: there is none without."""
+
+    def __init__(
+        self,
+        core: Manager,
+        clock: Clock,
+        journal: Journal,
+        bodies: Bodies,
+        slices: Slices,
+        sharing: SharedQueues | None,
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.core = core
         self.clock = clock
@@ -63,10 +74,12 @@ class EngineContext:
         self.monitors = Monitors(core.triggers)
         self.mark_expiry = MarkExpiry(self)
         self.jobs = Jobs(self)
-        self.deliveries = DeliveryDesk(self)
+        self.deliveries = DeliveryService(self)
         self.releases = Releases(self)
         self.switch_offs = SwitchOffs(self)
-        self.sharing: SharedDesk | None = None  # of a queue manager in a queue-sharing group
+        self.sharing = sharing  # None in no queue-sharing group
+        if sharing is not None:
+            self.member = sharing
         self._ended_waits: deque[tuple[Waiter, int]] = deque()  # gets that are to be told of it
 
     def moment(self) -> Moment:
@@ -105,12 +118,6 @@ class EngineContext:
             waiter.owner.spoiled(mistake(error, "a get"))
         self.perform()
 
-    @property
-    def desk(self) -> SharedDesk:
-        """The member's part in its group; without it there are no shared queues."""
-        assert self.sharing is not None
-        return self.sharing
-
     def set_aside(self, entry: Entry, error: DataDamagedError) -> MQError:
         """A get or browse has found the data of a message damaged: nobody is given it from now on. What to answer
         (semantics 5.10).
@@ -132,7 +139,7 @@ class EngineContext:
             if effects.postponed:
                 self.releases.keep(effects.postponed)
             if effects.to_judge:
-                self.desk.judge(effects.to_judge)
+                self.member.triggering.judge(effects.to_judge)
             posted = posted or effects.posted
         if self.core.keys.freed:
             self._free_keys()

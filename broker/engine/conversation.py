@@ -33,7 +33,7 @@ from broker.engine.leases import Leases
 from broker.engine.objects import inquire
 from broker.engine.room import BOUNDLESS
 from broker.engine.scripts import ScriptCall
-from broker.engine.shared_desk import PutStep
+from broker.engine.shared_queues import PutStep
 from broker.engine.sink_calls import SinkCalls
 from broker.engine.unit_of_work import UnitOfWork
 from broker.interface.port import (
@@ -251,7 +251,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         if self.core.objects.opens_model(descriptor):
             self.call_order.change(call, slow_calls.open_model(self, call, descriptor, options))
         elif self.context.sharing is not None and self.core.opens_shared(descriptor, options):
-            self.context.sharing.open(self, call, descriptor, options)
+            self.context.sharing.handles.open(self, call, descriptor, options)
         else:
             handle = self.core.open(self.hconn, descriptor, options, self.manager.clock.monotonic())
             call.set_result(opened(handle, self.core.name))
@@ -273,7 +273,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         if dynamic.close_deletes(handle, options):
             self.call_order.change(call, slow_calls.delete_dynamic(self, handle, options))
         elif handle.queue is not None and handle.queue.shared:
-            self.context.desk.close(self, call, handle, options)
+            self.context.member.handles.close(self, call, handle)
         elif len(handle.waiting) > WAITS_AT_ONCE:
             self.call_order.change(call, slow_calls.close_with_waits(self, handle))
         else:
@@ -282,7 +282,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
     def close_handle(self, handle: Handle) -> int:
         reason = self.core.close(self.hconn, handle.hobj, self.manager.clock.monotonic())
         if handle.queue is not None and handle.queue.shared:
-            self.context.desk.closed(handle)
+            self.context.member.handles.closed(handle)
         self.context.perform()
         return reason
 
@@ -354,7 +354,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         if put.route.group is not None:
             put = placing.on_its_way(self.core, put)
         if put.route.queue.shared:
-            self.context.desk.put(self, call, PutStep(partial(self._step, put), put.pmo, put.handle, put))
+            self.context.member.puts.put(self, call, PutStep(partial(self._step, put), put.pmo, put.handle, put))
             return
         try:
             entry, unit, reason = self.core.put(put, self.context.moment())
@@ -378,7 +378,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
     def _distribute(self, call: Call[Placed], list_put: ListPut) -> None:
         """Put a message to a distribution list."""
         if any(each.queue is not None and each.queue.shared for each in list_put.destinations.opened):
-            self.context.desk.put(self, call, PutStep(partial(self._list_step, list_put), list_put.pmo))
+            self.context.member.puts.put(self, call, PutStep(partial(self._list_step, list_put), list_put.pmo))
         else:
             self._placed(call, *self._list_step(list_put))
 
@@ -454,7 +454,7 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         handle, queue = self.hconn.queue(hobj)
         if queue.shared:
             assert isinstance(queue, SharedQueue)
-            self.context.desk.get(self, call, handle, queue, (md, options, max_length, waiting))
+            self.context.member.gets.get(self, call, handle, queue, (md, options, max_length, waiting))
             return
         found = self.core.get(handle, queue, md, options, max_length, self.manager.clock.time(), waiting=waiting)
         if not (md is None and max_length is None) or options.options & _CONVERT:
@@ -505,7 +505,8 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         )
         route = self.core.objects.destination(q_name, "")
         if route.queue.shared:
-            self.context.desk.answer(self.call_order, call, partial(self.context.desk.explain, route, wanted))
+            member = self.context.member
+            member.answer(self.call_order, call, partial(member.explaining.explain, route, wanted))
             return
         steps = slow_calls.explanation(self, route, wanted)
         self.call_order.look(call, steps, _LOOKED_AT_BYTES * len(route.queue.shelf.entries))

@@ -5,7 +5,7 @@ consumer or the sink that it is about (claims rules 2.4 and 3.10).
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from uuid import UUID
 
 from broker.commands import errors
@@ -18,14 +18,12 @@ from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     from broker.commands.requests import Decision
     from broker.core.claims.consumer import Consumer
     from broker.core.prepared.half import PrivateHalf
     from broker.engine.claim_jobs import ClaimJobs
     from broker.engine.context import EngineContext
-    from broker.engine.shared_desk import SharedDesk
+    from broker.engine.shared_queues import GroupWork, SharedQueues
     from broker.engine.sink_jobs import SinkJobs
     from broker.mqi.replies import CommandReply
 
@@ -58,7 +56,7 @@ class Decisions:
             if consumer is not None:
                 return await self._resolve_own(consumer, decision)
             if sharing is not None:
-                return await Asked(sharing, "a decision about a consumer", partial(sharing.resolve, decision))
+                return await Asked(sharing, "a decision about a consumer", partial(sharing.claims.resolve, decision))
         except MQError as refused:
             if refused.reason == MQRC.SUBSCRIPTION_IN_USE:
                 raise errors.in_use(refused.detail) from None
@@ -109,7 +107,7 @@ class Decisions:
             raise errors.in_use(f"unit {half.id} is being committed")
         sharing = self._context.sharing
         if sharing is not None:
-            sharing.resolved(half.id, committed=commit)
+            sharing.units.resolved(half.id, committed=commit)
         rows = self._core.halves.decide(self._core, half, committed=commit)
 
         def settle(_: Exception | None) -> None:
@@ -130,7 +128,7 @@ class Decisions:
         return count
 
 
-async def _about_sink(sharing: SharedDesk, work: Callable[[], Coroutine[Any, Any, int]], name: str) -> int:
+async def _about_sink(sharing: SharedQueues, work: GroupWork[int], name: str) -> int:
     """Decide about a sink of the group, or a unit of one, named so: how many messages are removed."""
     try:
         return await Asked(sharing, "a decision about a sink", work)

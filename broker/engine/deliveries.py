@@ -51,13 +51,13 @@ _SOONEST: Final = 1e-6  # seconds: a timer may come a little early for the clock
 class TakeCall(ReceivingCall[Taken]):
     """Somebody waits for deliveries. Cancelled or abandoned, what it has been given goes back at once."""
 
-    def __init__(self, desk: DeliveryDesk, conversation: Conversation, service: int) -> None:
+    def __init__(self, delivery_service: DeliveryService, conversation: Conversation, service: int) -> None:
         super().__init__()
         self.conversation = conversation
         self.service = service
         self.taker: Taker | None = None
         self.handed: list[Delivery] = []
-        self._desk = desk
+        self._delivery_service = delivery_service
 
     def cancel(self, msg: object = None) -> bool:
         """Stop waiting at once."""
@@ -83,12 +83,14 @@ class TakeCall(ReceivingCall[Taken]):
     def _give_back(self) -> None:
         taker, self.taker = self.taker, None
         handed, self.handed = self.handed, []
-        self._desk.untold(self)
-        self._desk.abandon(taker, handed)
+        self._delivery_service.untold(self)
+        self._delivery_service.abandon(taker, handed)
 
 
-class DeliveryDesk:
-    """Hands out the deliveries of a queue manager, and takes them back."""
+class DeliveryService:
+    """Hands out the deliveries of a queue manager to those who serve its queues (`broker.core.deliveries.service`), and
+    takes them back.
+    """
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
@@ -155,7 +157,7 @@ class DeliveryDesk:
                     if service.queue.deleted:
                         self._end_takers(service.takers, MQRC.Q_DELETED)
                     else:
-                        self._context.desk.deliveries.hand_out(service)
+                        self._context.member.deliveries.hand_out(service)
                 self._tell_held()
                 self._context.perform()
         finally:
@@ -323,7 +325,7 @@ class DeliveryDesk:
             def ended(ending: Ending, error: Exception | None) -> None:
                 self._step_ended(ending, heard[id(ending)], ending.steps[0], error)
 
-            self._context.desk.deliveries.commit([ending for ending, _ in shared], ended)
+            self._context.member.deliveries.commit([ending for ending, _ in shared], ended)
 
     def _remove_together(self, together: list[tuple[Ending, Callable[[Settled], None]]], rows: Rows) -> None:
         """Ends that only remove messages: one submission, and each settles by itself."""
@@ -419,7 +421,7 @@ class DeliveryDesk:
     def _carry_out(self, ending: Ending, then: Callable[[Settled], None]) -> None:
         """Make the steps of an end durable, and settle each."""
         if any(step.shared for step in ending.steps):
-            self._context.desk.deliveries.end(ending, partial(self._step_ended, ending, then))
+            self._context.member.deliveries.end(ending, partial(self._step_ended, ending, then))
             return
         for step in list(ending.steps):
             written = partial(self._step_written, ending, step, then)

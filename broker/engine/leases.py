@@ -48,7 +48,7 @@ class Leases:
             await PAUSE
         sharing = self._context.sharing
         if sharing is not None:
-            made += await Asked(sharing, "a look for missing starts", sharing.sweep)
+            made += await Asked(sharing, "a look for missing starts", sharing.triggering.sweep)
         self._context.perform()
         return made
 
@@ -66,7 +66,7 @@ class Leases:
                 shared[queue] += 1
         self._context.perform()
         if shared:
-            self._context.desk.given_back(shared)
+            self._context.member.triggering.given_back(shared)
 
     def give_back_unclaimed(self, leases: Sequence[Lease]) -> None:
         """Nobody took the answer with these."""

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
-    from broker.engine.shared_desk import SharedDesk
+    from broker.engine.shared_queues import SharedQueues
     from broker.engine.slices import Work
 
 
@@ -44,7 +44,7 @@ def disconnect(conversation: Conversation, call: Call[int], commit: bool) -> Non
     _leave(conversation, MQRC.HCONN_ERROR, left)
 
 
-def _when_gone(conversation: Conversation, sharing: SharedDesk | None, call: Call[int]) -> Call[int]:
+def _when_gone(conversation: Conversation, sharing: SharedQueues | None, call: Call[int]) -> Call[int]:
     """A call whose outcome answers the one given, when the connection's tag is free and the group knows that its
     handles are closed.
     """
@@ -60,7 +60,7 @@ def _when_gone(conversation: Conversation, sharing: SharedDesk | None, call: Cal
             call.set_exception(error)
 
     def release(_: object) -> None:
-        tags.release(conversation, answer if sharing is None else partial(sharing.when_left, answer))
+        tags.release(conversation, answer if sharing is None else partial(sharing.handles.when_closed, answer))
 
     ended.add_done_callback(release)
     return ended

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from broker.core.names.definitions import Change, Definition
     from broker.core.queues.unit import Unit
     from broker.engine.monitors import Monitors
-    from broker.engine.shared_desk import Group
+    from broker.engine.shared_queues import Group
     from broker.interface.blocking import SyncConnection
     from broker.storage.store import Store
 
@@ -89,7 +89,7 @@ class QueueManager:
         self.config = config
         self.clock = clock
         self.name = config.queue_manager.name
-        self.sharing = None if group is None else group.desk(self)
+        self.sharing = None if group is None else group.member(self)
         self._group = group
         self._store = store
         self.random_bits: Callable[[int], int] = randbits
@@ -401,8 +401,7 @@ class QueueManager:
         )
         self.bodies = Bodies(self.config.limits.body_bytes, self.journal)
         self.slices = Slices(self.clock)
-        self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices)
-        self.context.sharing = self.sharing
+        self.context = EngineContext(self.core, self.clock, self.journal, self.bodies, self.slices, self.sharing)
         self.context.deliveries.marks_awaited_below = self.core.ids.last + 1
         self.monitors = self.context.monitors
         self.claims = ClaimJobs(self.context, self.random_bits)

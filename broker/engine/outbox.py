@@ -122,7 +122,7 @@ class Outbox:
             self._submit(unit, rows, then)
         else:
             self._context.settle(unit, committed=False)
-            self._context.desk.send(make, partial(self._submit, then=then))
+            self._context.member.puts.send(make, partial(self._submit, then=then))
 
     def _submit(self, unit: Unit, rows: Rows, then: Callable[[], None]) -> None:
         """Settle a frozen unit when it is durable, at once if it writes nothing."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from broker.engine.call_order import CallOrder
     from broker.engine.context import EngineContext
     from broker.engine.manager import QueueManager
-    from broker.engine.shared_desk import SharedDesk
+    from broker.engine.shared_queues import SharedQueues
     from broker.interface import claims
     from broker.interface.claims import Publication, Staged
 
@@ -59,9 +59,9 @@ class SinkCalls:
         return self.call_order.in_order(Call(), self._discard, units)
 
     def _sink(self, call: Call[tuple[str, int] | None], name: str) -> None:
-        name, desk = _name(name), self._elsewhere(name)
-        if desk is not None:
-            desk.answer(self.call_order, call, lambda: desk.sinks.ledger(name))
+        name, member = _name(name), self._elsewhere(name)
+        if member is not None:
+            member.answer(self.call_order, call, lambda: member.sinks.ledger(name))
         else:
             self.call_order.change(call, self.manager.sinks.ledger(name))
 
@@ -82,10 +82,10 @@ class SinkCalls:
         def take_apart() -> Piece:
             return Piece(self.hconn, name, query, first, staged_rows(rows), options, bool(last))
 
-        desk = self._elsewhere(name.sink, [name])
-        if desk is not None and self._is_shared(rows):
+        member = self._elsewhere(name.sink, [name])
+        if member is not None and self._is_shared(rows):
             piece = take_apart()
-            desk.answer(self.call_order, call, lambda: desk.sinks.stage(piece))
+            member.answer(self.call_order, call, lambda: member.sinks.stage(piece))
             return
         sinks = self.manager.sinks
         self.call_order.change(call, sinks.stage(take_apart, name, first, query), lock=sinks.lock(name))
@@ -96,9 +96,9 @@ class SinkCalls:
         _check_count(winners)
         sink, batch, query = _name(sink), number(batch), _query(query)
         named = [Winner(_unit(winner.unit), number(winner.rows)) for winner in winners]
-        desk = self._elsewhere(sink, [winner.unit for winner in named])
-        if desk is not None:
-            desk.answer(self.call_order, call, lambda: desk.sinks.publish(sink, batch, query, named))
+        member = self._elsewhere(sink, [winner.unit for winner in named])
+        if member is not None:
+            member.answer(self.call_order, call, lambda: member.sinks.publish(sink, batch, query, named))
             return
         sinks = self.manager.sinks
         self.call_order.change(call, sinks.publish(call, sink, batch, query, named), lock=sinks.lock(sink))
@@ -107,7 +107,7 @@ class SinkCalls:
         _check_count(units)
         self.call_order.change(call, self.manager.sinks.discard([_unit(each) for each in units]))
 
-    def _elsewhere(self, sink: str, units: Sequence[UnitName] = ()) -> SharedDesk | None:
+    def _elsewhere(self, sink: str, units: Sequence[UnitName] = ()) -> SharedQueues | None:
         """The group that knows of a sink, if anybody does: None where it is one of the queue manager's own."""
         return None if self.core.sinks.has(sink, units) else self.context.sharing
 

@@ -41,8 +41,8 @@ async def open_model(
     await Changed(define)
     handle = core.open_dynamic(hconn, descriptor, define.definition.name, options, clock.monotonic())
     if define.definition.shared:
-        desk = conversation.context.desk
-        await Asked(desk, "the opening of a shared queue", partial(desk.register, conversation, handle))
+        member = conversation.context.member
+        await Asked(member, "the opening of a shared queue", partial(member.handles.register, conversation, handle))
     if not conversation.broken and not call.done():
         return opened(handle, core.name)
     conversation.close_handle(handle)
@@ -88,7 +88,7 @@ async def set_attributes(conversation: Conversation, handle: Handle, values: Map
 
 async def inquire_shared(conversation: Conversation, handle: Handle, selectors: Sequence[int]) -> dict[int, int | str]:
     """MQINQ of the depth of a shared queue, which others change."""
-    await refreshed(conversation.context.desk)
+    await refreshed(conversation.context.member)
     return inquire(conversation.manager.catalog, handle, selectors)
 
 

@@ -65,7 +65,7 @@ def serialize(conversation: Conversation, call: Call[int], options: int, tag: by
     elif conversation.tag_use is not None:
         raise MQError(MQRC.OPTIONS_ERROR, "the connection has a tag already")
     elif conversation.context.sharing is not None:
-        conversation.context.sharing.take_tag(conversation, call, use)
+        conversation.context.sharing.tags.take(conversation, call, use)
     elif use.groupwide:
         raise MQError(
             MQRC.OPTIONS_ERROR,
@@ -117,7 +117,7 @@ def release(conversation: Conversation, then: Callable[[], None]) -> None:
     if use is None:
         then()
     elif conversation.context.sharing is not None:
-        conversation.context.sharing.release_tag(conversation.call_order, use, then)
+        conversation.context.sharing.tags.release(conversation.call_order, use, then)
     else:
         conversation.manager.tags.release(use)
         then()

@@ -22,7 +22,7 @@ import anyio
 
 from broker.commands.script import located
 from broker.engine import QueueManager
-from broker.engine.shared_desk import GroupError
+from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import CommandFailedError
 from broker.server.errors import StartError, StoreLostError
 from broker.server.server import Server

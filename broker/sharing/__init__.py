@@ -4,7 +4,8 @@
     schema          the tables and functions in the database (`sql`), and their version
     sessions, database
                     sessions and their lanes; transactions, how they become certain, and what errors mean to a program
-    desk            the shared calls of one member: what the engine asks for (`broker.engine.shared_desk`)
+    group_member    GroupMember: a queue manager in its group, with the parts that the engine asks for
+                    (`broker.engine.shared_queues`)
     repository, copies
                     definitions of the group, and what each member makes of those with QSGDISP(GROUP)
     handles         who has a shared queue open
@@ -32,9 +33,9 @@
                     the lives of a member in its group
     takeover, recovery
                     peers end what a member that has failed has left
-    structures, orders, moving
+    commands, structures, orders, moving
                     commands that the group carries out
-    members         who is a member, and how it stands
+    display_group   who is a member, and how it stands
     administration  a group as somebody sees it who is no member
     rows            messages as rows
 

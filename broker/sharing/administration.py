@@ -11,9 +11,9 @@ import asyncpg
 
 from broker.config import Config
 from broker.engine.manager import QueueManager
-from broker.engine.shared_desk import GroupError
+from broker.engine.shared_queues import GroupError
 from broker.sharing.database import LOST, Database
-from broker.sharing.members import ADMINISTRATOR, MEMBERS
+from broker.sharing.display_group import ADMINISTRATOR, MEMBERS
 from broker.sharing.schema import UnsuitableError, check_database, ensure, upgrade
 
 if TYPE_CHECKING:

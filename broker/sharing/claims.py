@@ -32,20 +32,21 @@ from broker.sharing.rows import ARRIVAL, COLUMNS, entry_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from broker.commands.requests import ResolveConsumerRequest
     from broker.core.claims.claiming import Limits
     from broker.core.message.entry import Entry
     from broker.interface.claims import ConsumerState
     from broker.sharing.database import Session
 
 
-class SharedClaims(Ranges):
+class GroupClaims(Ranges):
     """The calls about consumers of shared queues, and about these read by number, that are made to one member."""
 
     def takes(self, q_names: Sequence[str]) -> bool:
         """True if a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045) where some
         queues are shared and others are not (claims rule 2.1).
         """
-        shared = [queue.shared for queue in self._desk.core.consumers.queues_of(q_names)]
+        shared = [queue.shared for queue in self._member.core.consumers.queues_of(q_names)]
         if any(shared) and not all(shared):
             raise MQError(
                 MQRC.OPTION_NOT_VALID_FOR_TYPE,
@@ -54,12 +55,6 @@ class SharedClaims(Ranges):
         return any(shared)
 
     # A consumer and its readers
-
-    async def find(self, name: str) -> str | None:
-        """The uuid of the group's consumer of this name; None where there is none."""
-        async with self._database.look() as session:
-            found = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", name)
-        return None if found is None else found.hex
 
     async def consumer(self, name: str, q_names: Sequence[str]) -> ConsumerState:
         """Look the consumer up, or make it; other names of queues replace those that it had."""
@@ -164,7 +159,7 @@ class SharedClaims(Ranges):
 
     async def _choose(self, session: Session, consumer: Consumer, limits: Limits, taken: int, size: int) -> list[Entry]:
         """The messages of the next slice, chosen by the core from locked pages of all queues."""
-        core, now = self._desk.core, self._desk.manager.clock.time()
+        core, now = self._member.core, self._member.manager.clock.time()
         queues = [queue for queue in core.consumers.queues_of(consumer.q_names) if isinstance(queue, SharedQueue)]
         names = [queue.name for queue in queues]
         rows = await session.fetch("SELECT queue FROM handle WHERE queue = ANY ($1) AND exclusive", names)
@@ -213,7 +208,7 @@ class SharedClaims(Ranges):
                 [key for key, _ in numbered],
                 [sequence for _, sequence in numbered],
             )
-        now = self._desk.manager.clock.time()
+        now = self._member.manager.clock.time()
         await _change(session, consumer, **consumer.claimed(len(entries), entries[-1].queue.name, now))
 
     async def _claimed(
@@ -230,7 +225,7 @@ class SharedClaims(Ranges):
         )
         found = {}
         for row in rows:
-            queue = self._desk.shared(row["queue"])
+            queue = self._member.shared(row["queue"])
             if queue is not None:
                 found[row["claim_sequence"]] = entry = entry_of(queue, row)
                 entry.state = CLAIMED
@@ -247,7 +242,7 @@ class SharedClaims(Ranges):
         while first + len(there) in found:
             there.append(found[first + len(there)])
         some = fitting(there, longest)
-        return frame(some, self._desk.manager.clock.time(), first, keys=False)
+        return frame(some, self._member.manager.clock.time(), first, keys=False)
 
     # Their ends
 
@@ -291,7 +286,7 @@ class SharedClaims(Ranges):
         """Put the reports on delivery of these messages, as a unit of their own."""
         unit = Unit()
         unit.reports = dict.fromkeys(entries, reports.COD)
-        await self._desk.units.commit(unit)
+        await self._member.units.commit_unit(unit)
 
     async def release(self, uuid: str, generation: int | None) -> int:
         """The consumer gives all back that it has claimed: how many."""
@@ -305,16 +300,19 @@ class SharedClaims(Ranges):
 
         return await self._database.transact(work, _nothing)
 
-    async def resolve(self, uuid: str, *, commit: bool, pinned: bool) -> tuple[int, int]:
+    async def resolve(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
         """End all claims as an administrator decides: how many messages are removed, and how many are back. Raises
-        SUBSCRIPTION_IN_USE (2429).
+        NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
         """
 
         async def work(session: Session) -> tuple[int, int]:
-            consumer = await _locked(session, uuid)
-            changes = consumer.resolved(commit=commit, pinned=pinned)
+            uuid = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", decision.name)
+            if uuid is None:
+                raise MQError(MQRC.NO_SUBSCRIPTION, f"there is no consumer {decision.name}")
+            consumer = await _locked(session, uuid.hex)
+            changes = consumer.resolved(commit=decision.commit, pinned=decision.pinned)
             removed = 0
-            if commit:
+            if decision.commit:
                 removed = await session.fetchval("SELECT end_claims($1, $2, false)", uuid, consumer.pinned)
             returned = await session.fetchval("SELECT end_claims($1, $2, true)", uuid, consumer.next - 1)
             await _change(session, consumer, **changes, **consumer.emptied())

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from broker.core.names.definitions import Change
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -31,14 +31,14 @@ logger = logging.getLogger(__name__)
 class Copies:
     """The copies of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
         self._made: dict[tuple[str, str], int | str] = {}  # the versions of which there is a copy, or need be none
         self._names: set[tuple[str, str]] | None = None  # all that copies may have; None: not looked for yet
 
     def missing(self) -> Iterator[Change]:
         """Yield the changes after which there is a copy of each object, and none of others."""
-        objects = self._desk.core.objects
+        objects = self._member.core.objects
         if self._names is None:
             self._names = {key for key, own in objects.definitions.items() if own.disposition == COPY}
         self._names |= objects.group_definitions.keys()
@@ -59,7 +59,7 @@ class Copies:
     async def make_at_start(self) -> None:
         """Make what is missing before anybody connects."""
         missing = list(self.missing())
-        await self._desk.manager.define_at_start(missing, "copies of objects of the group")
+        await self._member.manager.define_at_start(missing, "copies of objects of the group")
         self._note(missing)
 
     async def make(self) -> None:
@@ -74,16 +74,16 @@ class Copies:
                 outcome.append(error)
                 made.set()
 
-            Changes(self._desk.context).make(change, then)
+            Changes(self._member.context).make(change, then)
             await made.wait()
             self._tell(change, outcome[0])
 
     def refresh(self, then: Callable[[], None] = lambda: None) -> None:
         """Make what is missing, when no other change is being made; then call `then`."""
-        if self._desk.stopping or next(self.missing(), None) is None:
+        if self._member.stopping or next(self.missing(), None) is None:
             then()
         else:
-            self._desk.context.jobs.run(Job(self._making(), Call(), then))
+            self._member.context.jobs.run(Job(self._making(), Call(), then))
 
     async def _making(self) -> None:
         for change in list(self.missing()):
@@ -109,7 +109,7 @@ class Copies:
 
     def _in_use(self, copy: Definition) -> bool:
         """True if a copy cannot be deleted, as it holds messages or is open."""
-        status = self._desk.manager.catalog.status(copy)
+        status = self._member.manager.catalog.status(copy)
         busy = bool(status.get("CURDEPTH") or status.get("HANDLES") or status.get("UNCOM"))
         if busy:
             logger.warning("copy of a deleted object of the group kept, it is in use name=%s", copy.name)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import anyio
 import asyncpg
@@ -26,9 +26,8 @@ from broker.sharing.schema import released
 from broker.sharing.sessions import CONNECT_SECONDS, RECOVERY, Figures, Lane, Lanes, Session, unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 
-    from broker.sharing.group import QueueSharingGroup
 
 __all__ = ["LOST", "Database", "OutcomeUnknownError", "Session", "column", "meaning"]
 
@@ -102,26 +101,38 @@ class _NotMadeError(Exception):
     """The transaction was not made, for no fault of its own."""
 
 
+class GroupAddress(Protocol):
+    """Where the database of a group is, and how long a lease lasts there (`QueueSharingGroup`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dsn(self) -> str: ...
+
+    @property
+    def schema(self) -> str: ...
+
+    @property
+    def lease(self) -> float: ...
+
+
 class Database:
     """The database of a group, as one member works on it. `epoch` is that of the member's present life."""
 
-    def __init__(self, group: QueueSharingGroup, member: str) -> None:
+    def __init__(self, group: GroupAddress, member: str) -> None:
         self.member = member
         self.figures = Figures()
         self.over: Callable[[str], None] = _not_told
         """Called, with the reason, when the fence says that this life of the member is over."""
         self.sql = released()
         """Of this member's release."""
-        self._epoch = 0
+        self.epoch = 0
         self._group = group
         self._times = LeaseTimes(group.lease)
         self._lanes = Lanes(lambda: self.session("calls"), self.figures)
         self._recovery = Lanes(lambda: self.session("calls"), self.figures, RECOVERY)
         self._flushes = Flushes(self.figures)
-
-    @property
-    def epoch(self) -> int:
-        return self._epoch
 
     @property
     def group_name(self) -> str:
@@ -135,7 +146,7 @@ class Database:
         """A life of the member begins: sessions say whose and of which life they are. There are none for calls yet."""
         self._lanes.shut("the queue manager has not recovered yet what it has left in its queue-sharing group")
         self._recovery.drop()
-        self._epoch = epoch
+        self.epoch = epoch
         self._recovery.open()
 
     async def open(self) -> None:
@@ -192,9 +203,9 @@ class Database:
 
     # Transactions
 
-    async def transact(
+    def transact(
         self, work: Callable[[Session], Awaitable[T]], restore: Callable[[], None], *, joining: bool = False
-    ) -> T:
+    ) -> Coroutine[Any, Any, T]:
         """Do `work` in one transaction behind the fence, and commit it. `restore` takes back what it has changed in
         memory when it was not committed, for whatever reason. `joining`: there are no sessions for calls yet.
 
@@ -224,9 +235,11 @@ class Database:
                 raise
             return result
 
-        return await self._make(in_transaction, restore, self._recovery if joining else self._lanes)
+        return self._make(in_transaction, restore, self._recovery if joining else self._lanes)
 
-    async def transact_at_once(self, work: Callable[[Lane], Awaitable[T]], restore: Callable[[], None]) -> T | None:
+    def transact_at_once(
+        self, work: Callable[[Lane], Awaitable[T]], restore: Callable[[], None]
+    ) -> Coroutine[Any, Any, T | None]:
         """As `transact`, for work that is one statement, whose function enters with the number of the lane (`enter` in
         the schema): a transaction by itself, in one round trip. It may say of its lane that it has done nothing that is
         `lasting`. None where it was made, and its result lost with the session.
@@ -240,15 +253,15 @@ class Database:
                     raise _MaybeMadeError(None) from error
                 raise
 
-        return await self._make(by_itself, restore, self._lanes)
+        return self._make(by_itself, restore, self._lanes)
 
     async def _make(self, make: Callable[[Lane], Awaitable[T]], restore: Callable[[], None], lanes: Lanes) -> T:
         self.figures.transactions += 1
-        life = self._epoch
+        life = self.epoch
         try:
             async with lanes.lend() as lane:
                 for attempt in range(1, ATTEMPTS + 1):
-                    if self._epoch != life:
+                    if self.epoch != life:
                         raise MQError(MQRC.CF_NOT_AVAILABLE, _OVER)
                     try:
                         return await self._attempt(lane, make)
@@ -306,11 +319,11 @@ class Database:
         its server may be at it still. Raises OutcomeUnknownError.
         """
         self.figures.unknown += 1
-        life = self._epoch
+        life = self.epoch
         lane.drop()
         until = anyio.current_time() + SETTLE_SECONDS
         while True:
-            if self._epoch != life:  # and with it all that is known of its transactions
+            if self.epoch != life:  # and with it all that is known of its transactions
                 raise OutcomeUnknownError(_OVER)
             try:
                 await lane.renew()
@@ -336,10 +349,10 @@ class Database:
         return await self._again(work, lasting=False)
 
     async def _again(self, work: Callable[[Session], Awaitable[T]], *, lasting: bool) -> T:
-        life = self._epoch
+        life = self.epoch
         async with self._lanes.lend() as lane:
             for _ in range(ATTEMPTS):
-                if self._epoch != life:  # what `work` says of itself is of a life that is over
+                if self.epoch != life:  # what `work` says of itself is of a life that is over
                     raise MQError(MQRC.CF_NOT_AVAILABLE, _OVER)
                 try:
                     found = await work(lane.session)

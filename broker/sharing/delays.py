@@ -17,7 +17,7 @@ from broker.sharing.database import OutcomeUnknownError
 
 if TYPE_CHECKING:
     from broker.clock import Timer
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
     from broker.sharing.sessions import Lane
 
 DELAYED: Final = "!delayed"
@@ -29,8 +29,8 @@ _AGAIN_SECONDS: Final = 1.0  # when the database was away
 class Delays:
     """The time that one member keeps."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
         self._timer: Timer | None = None
         self._at = float("inf")  # on the monotonic clock: when the timer runs out
         self._due = anyio.Event()
@@ -45,12 +45,12 @@ class Delays:
 
     async def run(self) -> None:
         """Release messages when their time has come, for as long as the member lives."""
-        self._desk.on_stop(self._stop)
+        self._member.on_stop(self._stop)
         self.look()
-        while not self._desk.stopping:
+        while not self._member.stopping:
             await self._due.wait()
             self._due = anyio.Event()
-            if not self._desk.stopping:
+            if not self._member.stopping:
                 await self._release()
 
     def _stop(self) -> None:
@@ -58,9 +58,9 @@ class Delays:
         self._due.set()
 
     def _look_in(self, seconds: float) -> None:
-        clock = self._desk.manager.clock
+        clock = self._member.manager.clock
         at = clock.monotonic() + seconds
-        if at >= self._at or self._desk.stopping:
+        if at >= self._at or self._member.stopping:
             return
         cancel_timer(self._timer)
         self._at = at
@@ -72,7 +72,7 @@ class Delays:
 
     async def _release(self) -> None:
         try:
-            rows = await self._desk.database.transact_at_once(_release, lambda: None)
+            rows = await self._member.database.transact_at_once(_release, lambda: None)
         except (MQError, OutcomeUnknownError):
             self._look_in(_AGAIN_SECONDS)
             return
@@ -81,10 +81,10 @@ class Delays:
             return
         try:
             for row in rows:
-                queue = None if row["q_name"] is None else self._desk.shared(row["q_name"])
+                queue = None if row["q_name"] is None else self._member.shared(row["q_name"])
                 if queue is not None:
-                    self._desk.triggering.count(queue, row["places"])
-            self._desk.context.perform()
+                    self._member.triggering.count(queue, row["places"])
+            self._member.context.perform()
         except Exception as error:
             mistake(error, "the release of messages")
         again = rows[-1]["again"]

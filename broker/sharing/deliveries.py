@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
     from broker.sharing.sessions import Lane
 
 _SPARE: Final = 8
@@ -67,22 +67,22 @@ _RETURN: Final = "SELECT return_deliveries($1, $2, $3, $4, $5, $6, $7, $8)"
 class Deliveries:
     """The deliveries of shared queues that one member hands out, and their ends."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
-        self._serving: Serving[Service] = Serving(desk, self._serve, "the deliveries of a shared queue")
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
+        self._serving: Serving[Service] = Serving(member, self._serve, "the deliveries of a shared queue")
 
     def stir(self, queue: SharedQueue) -> None:
         """There may be more messages on a queue than before."""
-        if self._desk.core.deliveries.stir(queue):
-            self._desk.context.deliveries.run()
+        if self._member.core.deliveries.stir(queue):
+            self._member.context.deliveries.run()
 
     def stir_all(self) -> None:
         """There may be more messages on all queues, or some are gone themselves."""
-        deliveries = self._desk.core.deliveries
+        deliveries = self._member.core.deliveries
         stirred = [each for each in deliveries.services() if each.queue.shared and deliveries.stir(each.queue)]
         if stirred:
-            self._desk.context.deliveries.run()
+            self._member.context.deliveries.run()
 
     # Taking
 
@@ -91,10 +91,10 @@ class Deliveries:
 
     async def _serve(self, service: Service) -> None:
         if service.takers:
-            await self._desk.repository.up_to_date(partial(self._hand_out, service))
+            await self._member.repository.up_to_date(partial(self._hand_out, service))
 
     async def _hand_out(self, service: Service) -> None:
-        queue, core = service.queue, self._desk.core
+        queue, core = service.queue, self._member.core
         handed: list[HandOut] = []
         units: list[UUID] = []
 
@@ -112,18 +112,18 @@ class Deliveries:
         except OutcomeUnknownError:
             restore()
             for id in units:
-                await self._desk.units.undo(id)
+                await self._member.units.undo(id)
             raise
         if not handed:
-            self._desk.context.deliveries.arm()
+            self._member.context.deliveries.arm()
             return
         taken = sum(len(delivery.entries) for delivery in _deliveries(handed))
         core.triggers.count(queue, max(0, queue.pending_starts - taken))
         for each in handed:
             for delivery in each.deliveries:
                 delivery.pending = 0
-            self._desk.context.deliveries.hand_over(each, self._desk.context.moment())
-        self._desk.context.perform()
+            self._member.context.deliveries.hand_over(each, self._member.context.moment())
+        self._member.context.perform()
         self.hand_out(service)  # there may be more for those who wait still
 
     async def _choose(self, session: Session, service: Service) -> list[HandOut]:
@@ -134,7 +134,7 @@ class Deliveries:
             return []
         wanted = sum(taker.count for taker in service.takers) * max(1, service.terms.batch) + _SPARE
         for length in (min(wanted, LOOKS_MAX), LOOKS_MAX):
-            moment = self._desk.context.moment()
+            moment = self._member.context.moment()
             entries, more = await first_messages(session, queue, moment.wall, length, groups=service.terms.groups)
             handed = self._chosen(service, entries, begun["busy"], moment)
             if handed or not more:
@@ -152,7 +152,7 @@ class Deliveries:
                 for _ in shelf.wholes().all_steps(shelf.entries):
                     pass
             try:
-                handed = self._desk.core.deliveries.hand_out(service, moment)
+                handed = self._member.core.deliveries.hand_out(service, moment)
             finally:
                 service.order = None
         for delivery in _deliveries(handed):
@@ -162,17 +162,17 @@ class Deliveries:
     # Ends
 
     def end(self, ending: Ending, ended: Callable[[Step, Exception | None], None]) -> None:
-        self._desk.manager.start_soon(self._end, ending, ended)
+        self._member.manager.start_soon(self._end, ending, ended)
 
     def commit(self, endings: Sequence[Ending], ended: Callable[[Ending, Exception | None], None]) -> None:
-        self._desk.manager.start_soon(self._commit, endings, ended)
+        self._member.manager.start_soon(self._commit, endings, ended)
 
     async def _commit(self, endings: Sequence[Ending], ended: Callable[[Ending, Exception | None], None]) -> None:
         try:
             with anyio.CancelScope(shield=True):
                 units = [ending.steps[0].unit for ending in endings]
                 try:
-                    errors = await self._desk.units.commit_deliveries(units)
+                    errors = await self._member.units.commit_deliveries(units)
                 except MQError:  # each as it can
                     for ending in endings:
                         await self._end(ending, partial(_ended, ended, ending))
@@ -193,7 +193,7 @@ class Deliveries:
                     if error is None or not step.shared:
                         error = await self._carry_out(ending, step)
                     else:
-                        self._desk.context.settle(step.unit, committed=False)
+                        self._member.context.settle(step.unit, committed=False)
                     contained(ended, step, error)
                 if unit is not None and all(step.unit is not unit for step in steps):
                     await self._undo(unit)
@@ -223,10 +223,10 @@ class Deliveries:
 
     async def _carry_out(self, ending: Ending, step: Step) -> Exception | None:
         """Make a step durable, and settle it; the error where it was backed out instead."""
-        units, unit = self._desk.units, step.unit
+        units, unit = self._member.units, step.unit
         try:
             if step.fate is Fate.COMMITTED:
-                await units.commit(unit, step.rows, undo=partial(self._refuse, ending, step))
+                await units.commit_unit(unit, step.rows, undo=partial(self._refuse, ending, step))
             elif step.fate is Fate.DEAD:
                 await self._bury(ending, step)
             elif step.fate is Fate.UNDONE or not step.entries[0].queue.shared:
@@ -234,7 +234,7 @@ class Deliveries:
                 await units.settle_backed_out(unit, step.rows)
             else:
                 await self._return(unit, step.entries)
-                self._desk.context.settle(unit, committed=False)
+                self._member.context.settle(unit, committed=False)
                 await self._discard_late(ending, step.entries)
         except (MQError, StoreFullError, StoreFailedError) as error:
             return error
@@ -251,19 +251,19 @@ class Deliveries:
 
             try:
                 await self._database.transact(
-                    lambda session: write_puts(self._desk, session, unit, joined=True), restore
+                    lambda session: write_puts(self._member, session, unit, joined=True), restore
                 )
             except (QueueFullError, OutcomeUnknownError, MQError) as error:
                 await self._refuse(ending, step)
-                self._desk.context.settle(unit, committed=False)
+                self._member.context.settle(unit, committed=False)
                 raise _refusal(error) from error
-        await self._desk.units.commit(unit, step.rows, undo=partial(self._refuse, ending, step))
+        await self._member.units.commit_unit(unit, step.rows, undo=partial(self._refuse, ending, step))
 
     async def _refuse(self, ending: Ending, step: Step) -> None:
         """A step that was to be committed was not, for want of room or of the database: its messages wait for a while,
         uncharged.
         """
-        self._desk.core.deliveries.refuse(step, ending, self._desk.context.moment())
+        self._member.core.deliveries.refuse(step, ending, self._member.context.moment())
         if step.entries and step.entries[0].queue.shared:
             await self._return(step.unit, step.entries)
         else:
@@ -274,7 +274,7 @@ class Deliveries:
         database is out of reach the unit is backed out when it is back.
         """
         assert unit.shared is not None
-        id, queue, now = unit.shared.id, entries[0].queue, self._desk.now()
+        id, queue, now = unit.shared.id, entries[0].queue, self._member.now()
         arguments = (
             id,
             queue.name,
@@ -296,19 +296,19 @@ class Deliveries:
         if depth is not None:
             queue.depth = depth
         assert id is not None
-        self._desk.units.outcomes.over(id)
+        self._member.units.outcomes.over(id)
 
     async def _discard_late(self, ending: Ending, entries: Sequence[Entry]) -> None:
         """The time of messages was up while a handler had them."""
-        now = self._desk.now()
+        now = self._member.now()
         if any(entry.deadline is not None and entry.expired(now) for entry in entries):
             with suppress(MQError, OutcomeUnknownError):  # it goes all the same, when somebody looks at the queue
-                await self._desk.expiry.discard(entries[0].queue)  # type: ignore[arg-type]  # it is shared
+                await self._member.expiry.discard(entries[0].queue)  # type: ignore[arg-type]  # it is shared
             ending.answer = ending.answer._replace(became=Became.EXPIRED)
 
     async def _undo(self, unit: Unit) -> None:
         if unit.shared is not None and unit.shared.id is not None:
-            await self._desk.units.undo(unit.shared.id)
+            await self._member.units.undo(unit.shared.id)
 
 
 async def _take(session: Session, queue: MessageQueue, deliveries: Sequence[Delivery]) -> list[UUID]:

@@ -15,7 +15,7 @@ from broker.sharing.rows import entry_of
 if TYPE_CHECKING:
     from broker.clock import Timer
     from broker.core.queues.shared_queue import SharedQueue
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 AT_ONCE: Final = 500
 """So many messages are discarded by one statement."""
@@ -31,9 +31,9 @@ _STILL_THERE: Final = "SELECT place FROM message WHERE queue = $1 AND place = AN
 class Expiry:
     """The discarding of expired messages by one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._timer: Timer | None = None
 
     async def discard(self, queue: SharedQueue) -> int:
@@ -41,39 +41,39 @@ class Expiry:
         found, discarded = AT_ONCE, 0
         while found == AT_ONCE:
             rows = await self._database.repeat(
-                _DISCARD, self._database.member, self._database.epoch, queue.name, self._desk.now(), AT_ONCE
+                _DISCARD, self._database.member, self._database.epoch, queue.name, self._member.now(), AT_ONCE
             )
             found = len(rows)
             discarded += found
             if rows:
                 queue.depth = rows[0]["new_depth"]
-                self._desk.core.effects.expired += [entry_of(queue, row) for row in rows]
-                self._desk.context.perform()
+                self._member.core.effects.expired += [entry_of(queue, row) for row in rows]
+                self._member.context.perform()
         return discarded
 
     def start(self) -> None:
         """Scan from now on, as long as the member lives."""
-        self._timer = self._desk.manager.clock.call_later(EXPIRY_SCAN_INTERVAL, self._begin)
+        self._timer = self._member.manager.clock.call_later(EXPIRY_SCAN_INTERVAL, self._begin)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
     def _begin(self) -> None:
-        if not self._desk.stopping:
-            self._desk.manager.start_soon(self._scan)
+        if not self._member.stopping:
+            self._member.manager.start_soon(self._scan)
             self.start()
 
     async def _scan(self) -> None:
         try:
             async with self._database.look() as session:
-                names = [row["name"] for row in await session.fetch(_OVERDUE, self._desk.now())]
+                names = [row["name"] for row in await session.fetch(_OVERDUE, self._member.now())]
             for name in names:
-                queue = self._desk.shared(name)
+                queue = self._member.shared(name)
                 if queue is not None:
                     await self.discard(queue)
             await self._forget_marks()
-            await self._desk.sinks.tidy()
+            await self._member.sinks.tidy()
         except MQError:
             return  # the next scan finds the same
         except Exception as error:
@@ -81,7 +81,7 @@ class Expiry:
 
     async def _forget_marks(self) -> None:
         """Browse marks go whose messages somebody has got."""
-        for queue in list(self._desk.shared_queues()):
+        for queue in list(self._member.shared_queues()):
             places = list(queue.browse_marks.places)
             if places:
                 async with self._database.look() as session:

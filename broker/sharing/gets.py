@@ -6,6 +6,7 @@ look first (`looks`). Either way what is found is an ordinary grant, and what be
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from broker.core.calls import getting
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from broker.engine.calls import GetCall
     from broker.engine.conversation import Conversation
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 _NO_MSG_LOCKED: Final = int(MQRC.NO_MSG_LOCKED)
 
@@ -32,13 +33,25 @@ _NO_MSG_LOCKED: Final = int(MQRC.NO_MSG_LOCKED)
 class Gets:
     """The gets of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self.rounds = Rounds(desk)
-        self.looks = Looks(desk)
-        self._locks = desk.locks
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self.rounds = Rounds(member)
+        self.looks = Looks(member)
+        self._locks = member.locks
 
-    async def get(
+    def get(
+        self,
+        conversation: Conversation,
+        call: GetCall,
+        handle: Handle,
+        queue: SharedQueue,
+        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int | None, bool],
+    ) -> None:
+        queue.structure.check(queue.name)
+        work = partial(self._get, conversation, call, handle, queue, arguments)
+        self._member.make(conversation.call_order, call, work)
+
+    async def _get(
         self,
         conversation: Conversation,
         call: GetCall,
@@ -48,8 +61,8 @@ class Gets:
     ) -> None:
         """Make one get: answer it, or let it wait."""
         md, options, max_length, waiting = arguments
-        now = self._desk.now()
-        request = getting.request_for(self._desk.core, handle, md, options, max_length, now, waiting=waiting)
+        now = self._member.now()
+        request = getting.request_for(self._member.core, handle, md, options, max_length, now, waiting=waiting)
         if request.unlock:
             answer = Grant([], 0 if handle.position.locked else _NO_MSG_LOCKED)
             call.granted(await self._locks.release(queue, handle, answer))
@@ -81,7 +94,7 @@ class Gets:
             asker.grants.append(grant)
         if queue.noted.uncovered:
             queue.noted.uncovered = False
-            self._desk.waits.watch(queue)
+            self._member.waits.watch(queue)
 
     def _wait(self, asker: Asker, queue: SharedQueue, options: GetMessageOptions) -> None:
         if asker.gone:  # the connection has ended meanwhile, and with it the waits that it had
@@ -89,9 +102,21 @@ class Gets:
         if not asker.request.may_wait:
             raise getting.nothing_found(queue)
         asker.conversation.wait(asker.call, asker.handle, queue, asker.request, options)  # type: ignore[arg-type]
-        self._desk.waits.watch(queue)
+        self._member.waits.watch(queue)
 
-    async def get_many(
+    def get_many(
+        self,
+        conversation: Conversation,
+        call: GetManyCall,
+        handle: Handle,
+        queue: SharedQueue,
+        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int],
+    ) -> None:
+        queue.structure.check(queue.name)
+        work = partial(self._get_many, conversation, call, handle, queue, arguments)
+        self._member.make(conversation.call_order, call, work)
+
+    async def _get_many(
         self,
         conversation: Conversation,
         call: GetManyCall,
@@ -105,7 +130,7 @@ class Gets:
         room = ANSWER_BYTES
         while True:
             try:
-                request = getting.request_for(self._desk.core, handle, md, options, None, self._desk.now())
+                request = getting.request_for(self._member.core, handle, md, options, None, self._member.now())
                 asker = Asker(conversation, call, handle, request, patient=not call.begun)
                 asker.count, asker.bytes_max = min(count, AT_ONCE), room
                 await self._serve(queue, asker)

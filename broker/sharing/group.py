@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from broker.engine.manager import QueueManager
-    from broker.engine.shared_desk import SharedDesk
+    from broker.engine.shared_queues import SharedQueues
 
 LEASE_SECONDS: Final = 10.0
 LEASE_SECONDS_MIN: Final = 1.0
@@ -47,12 +47,12 @@ class QueueSharingGroup:
         """The schema of the group in its database."""
         return f"evermq_{self.name.lower()}"
 
-    def desk(self, manager: QueueManager) -> SharedDesk:
+    def member(self, manager: QueueManager) -> SharedQueues:
         """The shared queues, for this member. Raises ImportError that names the extra where asyncpg is missing."""
         try:
             import asyncpg  # noqa: F401  # not part of the core install
         except ImportError as error:
             raise ImportError(NEEDS_EXTRA) from error
-        from broker.sharing.desk import Desk
+        from broker.sharing.group_member import GroupMember
 
-        return Desk(manager, self)
+        return GroupMember(manager, self)

@@ -6,6 +6,7 @@ MQPUT1 and distribution lists have none: their puts find out by themselves that 
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from broker.mqi.reasons import MQRC
 from broker.sharing.database import OutcomeUnknownError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from uuid import UUID
 
     from broker.core.queues.handles import Handle
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from broker.interface.port import Call, Opened
     from broker.mqi.structures import ObjectDescriptor
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -37,9 +39,9 @@ AGAIN_SECONDS = 1.0
 class Handles:
     """The handles of the programs of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._rows: dict[Handle, UUID] = {}
         self._gone: list[tuple[UUID, SharedQueue | None]] = []  # rows of handles that have been closed
         self._closed = anyio.Event()
@@ -47,18 +49,22 @@ class Handles:
 
     # MQOPEN and MQCLOSE
 
-    async def open(
+    def open(self, conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
+        work = partial(self._open, conversation, call, descriptor, options)
+        self._member.make(conversation.call_order, call, work)
+
+    async def _open(
         self, conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int
     ) -> None:
-        """Open a queue here, then in the group; answer the call."""
-        desk = self._desk
-        handle = desk.core.open(conversation.hconn, descriptor, options, desk.manager.clock.monotonic())
+        """Open a queue here, then in the group."""
+        member = self._member
+        handle = member.core.open(conversation.hconn, descriptor, options, member.manager.clock.monotonic())
         await self.register(conversation, handle)
         if call.done():
             if handle.hobj in conversation.hconn.handles:
                 conversation.close_handle(handle)
         else:
-            call.set_result(opened(handle, desk.core.name))
+            call.set_result(opened(handle, member.core.name))
 
     async def register(self, conversation: Conversation, handle: Handle) -> None:
         """Make it known in the group that a handle is open, or close it."""
@@ -70,15 +76,21 @@ class Handles:
                 conversation.close_handle(handle)
             raise
 
-    async def close(self, conversation: Conversation, call: Call[int], handle: Handle) -> None:
+    def close(self, conversation: Conversation, call: Call[int], handle: Handle) -> None:
+        self._member.make(conversation.call_order, call, partial(self._close, conversation, call, handle))
+
+    async def _close(self, conversation: Conversation, call: Call[int], handle: Handle) -> None:
         """Close a handle. Whoever hears that finds that the whole group knows, as far as that can be."""
         if handle.hobj not in conversation.hconn.handles:
             return  # closed with its connection
         reason = conversation.close_handle(handle)
-        await self.tell()
+        await self._tell()
         succeed(call, reason)
 
-    async def tell(self) -> None:
+    def when_closed(self, then: Callable[[], None]) -> None:
+        self._member.ask(self._tell, "the end of a connection", lambda _: then())
+
+    async def _tell(self) -> None:
         """The whole group knows of the handles that have been closed until now, and of their locks, as far as that can
         be.
         """
@@ -86,7 +98,7 @@ class Handles:
             await self.sweep()
         except (MQError, OutcomeUnknownError) as away:
             logger.debug("handles not removed yet: %s", away)
-        await self._desk.locks.sweep()
+        await self._member.locks.sweep()
 
     # Their rows
 
@@ -142,12 +154,14 @@ class Handles:
                 handle.changed = True
                 logger.info("handle not open any more name=%s: %s", handle.name, error)
 
-    def leave(self, handle: Handle) -> None:
+    def closed(self, handle: Handle) -> None:
         """A handle is closed: its row is removed, now or when the database can be reached."""
+        queue = handle.queue
+        assert isinstance(queue, SharedQueue)
         row = self._rows.pop(handle, None)
         if row is not None:
-            assert isinstance(handle.queue, SharedQueue)
-            self._let_go(row, handle.queue if handle.removes else None)
+            self._let_go(row, queue if handle.removes else None)
+        self._member.locks.let_go(queue)
 
     def _let_go(self, row: UUID, was_input_of: SharedQueue | None = None) -> None:
         self._gone.append((row, was_input_of))
@@ -166,11 +180,11 @@ class Handles:
                 await self._database.transact(work, _nothing)
                 del self._gone[: len(gone)]
                 for queue in {queue for _, queue in gone if queue is not None}:
-                    self._desk.triggering.input_closed(queue)  # it judges what the whole group knows
+                    self._member.triggering.input_closed(queue)  # it judges what the whole group knows
 
     async def run(self) -> None:
         """Remove rows as handles are closed, for as long as the member lives."""
-        while not self._desk.stopping:
+        while not self._member.stopping:
             await self._closed.wait()
             self._closed = anyio.Event()
             try:

@@ -15,7 +15,7 @@ from broker.sharing.rows import ARRIVAL, COLUMNS, entry_of
 
 if TYPE_CHECKING:
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 FIELDS: Final = ("generation", "lineage", "base", "acknowledged", "pinned", "next", "since", "turn")
 """The columns of a consumer's row beside its name and its queues."""
@@ -31,13 +31,13 @@ _AVAILABLE: Final = "state = 1 AND (deadline IS NULL OR deadline > now_seconds()
 class Holdings:
     """The consumers of the group, and its prepared units, as one member knows them."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
 
     async def refresh(self, *, lag: bool) -> None:
         """Ask the group. `lag`: what is available on their queues is counted too, message by message."""
-        consumers = self._desk.core.consumers
-        async with self._desk.database.look() as session:
+        consumers = self._member.core.consumers
+        async with self._member.database.look() as session:
             rows = await session.fetch("SELECT * FROM consumer")
             claims = await session.fetch(_CLAIMS) if rows else []
             found = {}
@@ -45,16 +45,16 @@ class Holdings:
                 found[row["uuid"]] = consumer = GroupConsumer(row["name"], row["uuid"].hex, row["q_names"])
                 consumer.change(**{field: row[field] for field in FIELDS})
             for row in claims:
-                queue = self._desk.shared(row["queue"])
+                queue = self._member.shared(row["queue"])
                 if queue is not None:
                     found[row["uuid"]].hold(queue, Claimed(row["messages"], row["pinned"], row["bytes"]))
             for named in consumers.queues_of([name for each in found.values() for name in each.q_names]):
                 if lag and isinstance(named, SharedQueue):
                     named.lag = await _lag(session, named)
-            units = await units_of(self._desk, await session.fetch("SELECT * FROM prepared_unit"), session)
+            units = await units_of(self._member, await session.fetch("SELECT * FROM prepared_unit"), session)
         consumers.of_group = {each.name: each for each in found.values()}
-        self._desk.core.sinks.of_group = {UUID(int=unit.number): unit for unit in units}
-        for queue in self._desk.shared_queues():
+        self._member.core.sinks.of_group = {UUID(int=unit.number): unit for unit in units}
+        for queue in self._member.shared_queues():
             queue.prepared = 0
         for unit in units:
             for counted, count in unit.counts.items():

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.interface.port import Placed
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
     from broker.sharing.put_batch import GatheredPut, PutBatch
 
 _SYNCPOINT: Final = MQPMO.SYNCPOINT.value
@@ -39,7 +39,7 @@ def is_keyed(put: GatheredPut) -> bool:
     return put.step.put is not None and bool(put.step.put.terms.key)
 
 
-async def write_keyed(desk: Desk, conversation: Conversation, batch: PutBatch, gathered: GatheredPut) -> None:
+async def write_keyed(member: GroupMember, conversation: Conversation, batch: PutBatch, gathered: GatheredPut) -> None:
     """Make the one put of a batch, which has a key, unless it was made before: then its answer says so.
 
     Raises OBJECT_IN_USE (2042) when a unit of work that has not ended has put with the key, OPTIONS_ERROR (2046).
@@ -47,7 +47,7 @@ async def write_keyed(desk: Desk, conversation: Conversation, batch: PutBatch, g
     put = gathered.step.put
     assert put is not None
     q_name, terms = put.route.queue.name, put.terms
-    hashed = blake2b(terms.key, digest_size=16, key=desk.group.schema.encode()).digest()
+    hashed = blake2b(terms.key, digest_size=16, key=member.group.schema.encode()).digest()
     joined = bool(int(checks.put_options(put.pmo).options) & _SYNCPOINT)
 
     async def work(session: Session) -> None:
@@ -73,11 +73,11 @@ async def write_keyed(desk: Desk, conversation: Conversation, batch: PutBatch, g
             gathered.answer = gathered.answer._replace(deliver_at=row["its_not_before"])
             batch.made = [gathered]
 
-    await desk.database.transact(work, batch.restore)
+    await member.database.transact(work, batch.restore)
     if terms.window is None:
-        desk.puts.kept += 1
-        if desk.puts.kept % _TIDIED_AFTER == 0:
-            await desk.database.transact(_tidy, _nothing)
+        member.puts.kept += 1
+        if member.puts.kept % _TIDIED_AFTER == 0:
+            await member.database.transact(_tidy, _nothing)
 
 
 def _unit(conversation: Conversation, *, joined: bool) -> UUID | None:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from broker.core.queues.effects import Grant
     from broker.core.queues.handles import Handle
     from broker.core.queues.shared_queue import SharedQueue
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -46,9 +46,9 @@ class _Left(NamedTuple):
 class Locks:
     """The browse locks that end on one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._left: list[_Left] = []
         self._sweeping = anyio.Lock()
         self._tries = False
@@ -66,12 +66,12 @@ class Locks:
         unlocked, queue.noted.unlocked = queue.noted.unlocked, []
         if unlocked:
             self._leave(queue, [entry.key for entry in unlocked])
-            self._desk.manager.start_soon(self.sweep)
+            self._member.manager.start_soon(self.sweep)
 
     def unknown(self, epoch: int, queue: SharedQueue, places: Sequence[int], turn: tuple[int, int] | None) -> None:
         """Nobody will know whether these messages were locked in this life: they are not to be."""
         self._left.append(_Left(epoch, queue, places, turn))
-        self._desk.manager.start_soon(self.sweep)
+        self._member.manager.start_soon(self.sweep)
 
     async def end(self, queue: SharedQueue, places: Sequence[int]) -> None:
         """No handle has locked these messages any more: they are available, unless the database is away."""
@@ -107,11 +107,11 @@ class Locks:
     def _try_later(self) -> None:
         if not self._tries:
             self._tries = True
-            self._desk.manager.start_soon(self._keep_trying)
+            self._member.manager.start_soon(self._keep_trying)
 
     async def _keep_trying(self) -> None:
         try:
-            while self._left and not self._desk.stopping:
+            while self._left and not self._member.stopping:
                 await anyio.sleep(_AGAIN)
                 await self.sweep()
         finally:
@@ -120,7 +120,7 @@ class Locks:
     def life_ended(self) -> None:
         """A life of the member is over, and its locks with it."""
         self._left.clear()
-        for queue in self._desk.shared_queues():
+        for queue in self._member.shared_queues():
             for handle in queue.handles:
                 for entry in handle.position.locked:
                     entry.state = GONE

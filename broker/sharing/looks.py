@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from broker.core.queues.handles import Handle
     from broker.core.queues.shared_queue import SharedQueue
     from broker.sharing.askers import Asker, Joined
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
     from broker.sharing.pages import Page
     from broker.sharing.sessions import Lane, Session
 
@@ -64,9 +64,9 @@ class Chosen(NamedTuple):
 class Looks:
     """The looks of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
 
     async def get(self, queue: SharedQueue, asker: Asker) -> Grant | None:
         """The message that a get is given; None when there is none, or its getter has gone. Raises why it is not given
@@ -76,15 +76,15 @@ class Looks:
         passed: set[int] = set()
         patient = False
         after = request.after
-        await self._desk.returns.settle()
+        await self._member.returns.settle()
         while True:
-            now = self._desk.now()
+            now = self._member.now()
             found = await self._database.look_again(partial(self._look, queue, asker, passed, now, after))
             if found is None:
                 continue
             seen, entries, chosen = found
             if seen.overdue:
-                await self._desk.expiry.discard(queue)
+                await self._member.expiry.discard(queue)
             if asker.gone:
                 return None
             if chosen is not None:
@@ -121,10 +121,10 @@ class Looks:
         """A browse that comes to the end of the queue leaves what it has locked."""
         before = asker.handle.position.locked
         if before and asker.request.browse:
-            await self._desk.locks.end(queue, _released(asker, before, None))
+            await self._member.locks.end(queue, _released(asker, before, None))
 
     def _choose(self, queue: SharedQueue, asker: Asker, entries: Sequence[Entry], now: float) -> Chosen | None:
-        request, handle, core = asker.request, asker.handle, self._desk.core
+        request, handle, core = asker.request, asker.handle, self._member.core
         request.view = None
         if request.unmarked_by is not None:
             queue.browse_marks.drop_old(now - core.mark_seconds)  # before a page shows them
@@ -162,14 +162,14 @@ class Looks:
         before = asker.handle.position.locked
         try:
             with queue.page(entries):
-                grant = granting.grant(self._desk.core, asker.handle, queue, asker.request, chosen.entry, now)
+                grant = granting.grant(self._member.core, asker.handle, queue, asker.request, chosen.entry, now)
                 free = _released(asker, before, grant) if before else []
         except MQError:
             await self._undo(queue, asker, chosen, joined, token)
             raise
         if joined is not None:
             written(grant, joined)
-        await self._desk.locks.end(queue, free)
+        await self._member.locks.end(queue, free)
         return grant, False
 
     async def _take(
@@ -195,7 +195,7 @@ class Looks:
             [entry.key for entry in chosen.outline.entries],
             joined.id if in_unit else None,
             in_unit and joined.begins,
-            self._desk.tag_of(asker.conversation),
+            asker.conversation.hconn.tag,
             token,
         )
 
@@ -212,7 +212,7 @@ class Looks:
         except (MQError, OutcomeUnknownError) as error:
             if made or isinstance(error, OutcomeUnknownError):
                 turn = error.turn if isinstance(error, OutcomeUnknownError) else None
-                self._desk.returns.unknown({asker: joined if in_unit else OUTSIDE}, [token], turn)
+                self._member.returns.unknown({asker: joined if in_unit else OUTSIDE}, [token], turn)
             raise
         counts = {row["place"]: row["backout_count"] for row in rows}
         for entry in chosen.outline.entries:
@@ -236,21 +236,21 @@ class Looks:
         try:
             made = await self._database.transact_at_once(work, _nothing)
         except OutcomeUnknownError as error:
-            self._desk.locks.unknown(life, queue, _new(asker, chosen), error.turn)
+            self._member.locks.unknown(life, queue, _new(asker, chosen), error.turn)
             raise
         if self._database.epoch != life:
             raise MQError(MQRC.CF_NOT_AVAILABLE, "the queue manager has lost its queue-sharing group meanwhile")
         if made is None:  # the session was lost with the answer: lock them again
-            await self._desk.locks.end(queue, _new(asker, chosen))
+            await self._member.locks.end(queue, _new(asker, chosen))
             return await self._lock(queue, asker, chosen, now, patient=patient)
         return made
 
     async def _undo(self, queue: SharedQueue, asker: Asker, chosen: Chosen, joined: Joined | None, token: UUID) -> None:
         """The getter has gone, or is refused, after its message has been taken or locked."""
         if joined is not None:
-            await self._desk.returns.unclaimed({asker: joined if chosen.outline.in_unit else OUTSIDE}, [token])
+            await self._member.returns.unclaimed({asker: joined if chosen.outline.in_unit else OUTSIDE}, [token])
         elif chosen.outline.locks:
-            await self._desk.locks.end(queue, _new(asker, chosen))
+            await self._member.locks.end(queue, _new(asker, chosen))
 
 
 def _on_shelf(handle: Handle, seen: Page, passed: set[int], now: float) -> list[Entry]:

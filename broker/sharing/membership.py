@@ -22,7 +22,7 @@ import asyncpg
 from broker.clock import boottime
 from broker.core.manager import INSTANCE
 from broker.core.names.sharing_group import SharingGroup
-from broker.engine.shared_desk import GroupError
+from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import MQError
 from broker.sharing.database import LOST, OutcomeUnknownError
 from broker.sharing.lease import Lease, words
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -66,16 +66,16 @@ class HeldError(Exception):
 class Membership:
     """The lives of one member. `state`: "joined", or "away" from the group, or "left" for good."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.times = LeaseTimes(desk.group.lease)
-        self.lease = Lease(desk.database, self.times)
-        self.takeover = Takeover(desk.database, self.times, self._recovered)
+    def __init__(self, member: GroupMember) -> None:
+        self.times = LeaseTimes(member.group.lease)
+        self.lease = Lease(member.database, self.times)
+        self.takeover = Takeover(member.database, self.times, self._recovered)
         self.state = "away"
         self.lives = 0
-        self._desk = desk
-        self._database = desk.database
+        self._member = member
+        self._database = member.database
         self._database.over = self._life_is_over
-        self._known = SharingGroup(desk.group.name, frozenset({self.name}), away=True)
+        self._known = SharingGroup(member.group.name, frozenset({self.name}), away=True)
         self._lost = anyio.Event()
         self._why = ""
         self._stop = anyio.Event()
@@ -89,7 +89,7 @@ class Membership:
         """True if the queue manager goes on without its group: so says its CFCONLOS, and none of a structure says
         otherwise, which all are lost together.
         """
-        objects = self._desk.core.objects
+        objects = self._member.core.objects
         if objects.definition.attributes.get("CFCONLOS", TERMINATE) == TERMINATE:
             return False
         structures = [each.definition for each in objects.structures.values() if each.definition is not None]
@@ -112,7 +112,7 @@ class Membership:
         """
         if self.name == self._database.group_name:
             raise GroupError(f"a queue manager cannot have the name of its queue-sharing group, {self.name}")
-        self._desk.core.objects.group = self._known
+        self._member.core.objects.group = self._known
         try:
             await self._join_patiently()
         except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
@@ -139,20 +139,20 @@ class Membership:
 
     async def _join(self) -> None:
         """Begin a life, and end what earlier ones have left. Raises HeldError, GroupError, what the database raises."""
-        database, desk = self._database, self._desk
+        database, member = self._database, self._member
         try:
             with anyio.fail_after(self.times.lease):
                 epoch = await self._begin()
         except UnsuitableError as error:
             raise GroupError(self._told(str(error))) from error
         database.begin(epoch)
-        desk.returns.forget()
+        member.returns.forget()
         self.lives += 1
         self._lost = anyio.Event()
         try:
             await self._recover(epoch)
             await database.open()
-            await desk.joined()
+            await member.joined()
         except BaseException:
             database.shut(NOT_JOINED)
             raise
@@ -193,7 +193,7 @@ class Membership:
 
     def _instance(self) -> UUID:
         """Of the data of this queue manager."""
-        attributes = self._desk.core.objects.definition.attributes
+        attributes = self._member.core.objects.definition.attributes
         return uuid5(NAMESPACE_OID, f"{attributes.get('QMID')} {attributes.get(INSTANCE, '')}")
 
     async def _recover(self, claimed: int) -> None:
@@ -222,7 +222,7 @@ class Membership:
             if self._stop.is_set():
                 return
             if not self.tolerates:
-                self._desk.manager.fail(GroupError(self._told(f"is lost: {self._why} (CFCONLOS(TERMINATE))")))
+                self._member.manager.fail(GroupError(self._told(f"is lost: {self._why} (CFCONLOS(TERMINATE))")))
                 return
 
     async def _live(self) -> None:
@@ -236,7 +236,7 @@ class Membership:
 
     def _recovered(self) -> None:
         """A peer has been recovered."""
-        self._desk.manager.start_soon(self._desk.triggering.adopt)
+        self._member.manager.start_soon(self._member.triggering.adopt)
 
     async def _keep_lease(self) -> None:
         self._life_is_over(await self.lease.keep())
@@ -259,7 +259,7 @@ class Membership:
             self.name, self._database.group_name, self._database.epoch, why,
         )  # fmt: skip
         self._lost.set()
-        self._desk.life_ended()
+        self._member.life_ended()
 
     async def _join_again(self) -> bool:
         """Join when that can be done. False: the queue manager ends, or is not to join any more."""

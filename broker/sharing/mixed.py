@@ -30,16 +30,16 @@ if TYPE_CHECKING:
     from broker.core.message.rows import Rows
     from broker.core.queues.unit import Unit
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
     from broker.storage.store import Done
 
 
 class Mixed:
     """The private halves of one member, on their way."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._ending = 0  # halves that are committed, and not durably yet
         self._ended = anyio.Event()
 
@@ -47,7 +47,7 @@ class Mixed:
         """Make the private half of a frozen unit durable: `write` has rows written. Raises what keeps it from that:
         MQError, StoreFullError, and StoreFailedError, when nobody knows.
         """
-        core, context = self._desk.core, self._desk.context
+        core, context = self._member.core, self._member.context
         await self._begin(unit)
         half = PrivateHalf.of(unit, rows, core.ids.next(), context.clock.time())
         await written(partial(write, half.prepared_rows(rows)))
@@ -63,7 +63,7 @@ class Mixed:
         if part.id is not None:
             return
         id = uuid4()
-        self._desk.units.outcomes.busy.add(id)
+        self._member.units.outcomes.busy.add(id)
         got = [entry for entry in unit.gets if entry.queue.shared]
 
         async def work(session: Session) -> UUID:
@@ -87,7 +87,7 @@ class Mixed:
 
     def commit(self, half: PrivateHalf) -> None:
         """The decision is in the database: the half ends with it, and then nobody needs the row."""
-        rows = self._desk.core.halves.decide(self._desk.core, half, committed=True)
+        rows = self._member.core.halves.decide(self._member.core, half, committed=True)
         self._ending += 1
 
         def ended(error: Exception | None) -> None:
@@ -95,9 +95,9 @@ class Mixed:
             if not self._ending:
                 self._ended.set()
             if error is None:  # else the row tells the next start
-                self._desk.units.outcomes.over(half.id)
+                self._member.units.outcomes.over(half.id)
 
-        self._desk.context.journal.submit(rows, ended)
+        self._member.context.journal.submit(rows, ended)
 
     async def all_ended(self) -> None:
         """Wait until all halves that are committed are so durably."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from broker.commands.requests import MoveRequest
     from broker.core.queues.queue import LocalQueue
     from broker.engine.conversation import Conversation
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 BATCH: Final = 50
 """Messages that move in one unit of work."""
@@ -43,19 +43,19 @@ _PUT: Final = MQPMO.SYNCPOINT | MQPMO.SET_ALL_CONTEXT
 class Moving:
     """The moves of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
 
     async def carry_out(self, request: MoveRequest) -> CommandReply:
         """Move the messages of a queue: how many there were. Raises MQError for what a put or get refuses."""
-        objects = self._desk.core.objects
+        objects = self._member.core.objects
         private = {name: queue for name, queue in objects.queues.items() if not queue.shared}
         here, there = (objects.shared_queues, private) if request.shared else (private, objects.shared_queues)
         source, target = here.get(request.name), there.get(request.target)
         if source is None or target is None:
             missing, kind = (request.name, request.shared) if source is None else (request.target, not request.shared)
             return refused(errors.not_found(missing, f"It is to be a {'shared' if kind else 'private'} local queue"))
-        conversation = self._desk.manager.converse("MOVE QLOCAL")
+        conversation = self._member.manager.converse("MOVE QLOCAL")
         async with Connection(conversation) as connection, AsyncExitStack() as stack:
             try:
                 got = await stack.enter_async_context(await self._open(connection, conversation, source, _FROM))
@@ -74,21 +74,21 @@ class Moving:
 
     async def _open(self, connection: Connection, conversation: Conversation, queue: LocalQueue, options: int) -> Queue:
         """Open this very queue: there may be a shared and a private one of the name, which no program can open."""
-        core = self._desk.core
+        core = self._member.core
         route = Route([queue], Resolution((queue.name,), queue.name, core.name))
         handle = opening.open_queue(conversation.hconn, queue.name, route, options)
-        await self._desk.handles.register(conversation, handle)
+        await self._member.handles.register(conversation, handle)
         return Queue(connection, opened(handle, core.name), options)
 
     async def _check_held(self, queue: LocalQueue) -> None:
         """Raise OBJECT_IN_USE (2042) where consumers have claimed messages, or sinks have prepared some."""
-        await self._desk.holdings.refresh(lag=False)
-        held = held_by(self._desk.core, queue, self._desk.now())
+        await self._member.holdings.refresh(lag=False)
+        held = held_by(self._member.core, queue, self._member.now())
         if held:
             raise MQError(MQRC.OBJECT_IN_USE, held)
 
     async def _depth(self, queue: LocalQueue) -> int:
-        await self._desk.repository.refresh()
+        await self._member.repository.refresh()
         return queue.depth
 
     async def _move(self, connection: Connection, conversation: Conversation, got: Queue, put: Queue) -> int:

@@ -22,7 +22,7 @@ from broker.sharing.repository import OBJECTS_CHANGED
 
 if TYPE_CHECKING:
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -33,61 +33,61 @@ _CLOSE_SECONDS: Final = 2.0
 class Notifications:
     """The notifications that one member hears."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
         self._ended = anyio.Event()  # the session, or the member's life
         self._lost = False  # a session, with what was told after it
 
     async def listen(self) -> None:
         """Hear of new messages, for as long as the member lives."""
-        self._desk.on_stop(lambda: self._ended.set())
-        while not self._desk.stopping:
+        self._member.on_stop(lambda: self._ended.set())
+        while not self._member.stopping:
             self._ended = anyio.Event()
             try:
-                session = await self._desk.database.session("listen")
+                session = await self._member.database.session("listen")
                 try:
                     await self._hear(session)
                 finally:
                     await session.close(timeout=_CLOSE_SECONDS)
             except (asyncpg.PostgresError, *LOST) as error:
-                logger.debug("notifications are not heard member=%s: %s", self._desk.manager.name, error)
-            if not self._desk.stopping:
+                logger.debug("notifications are not heard member=%s: %s", self._member.manager.name, error)
+            if not self._member.stopping:
                 await anyio.sleep(_AGAIN)
 
     async def _hear(self, session: Session) -> None:
         ended = self._ended
         session.add_termination_listener(lambda _: ended.set())
-        await session.add_listener(self._desk.group.schema, lambda *told: contained(self.told, str(told[3])))
-        self._desk.waits.watch_all()
-        self._desk.delays.look()
-        self._desk.repository.told()
-        self._desk.orders.told()
+        await session.add_listener(self._member.group.schema, lambda *told: contained(self.told, str(told[3])))
+        self._member.waits.watch_all()
+        self._member.delays.look()
+        self._member.repository.told()
+        self._member.commands.orders.told()
         if self._lost:
-            self._desk.manager.start_soon(self._desk.triggering.look_again)
+            self._member.manager.start_soon(self._member.triggering.look_again)
         self._lost = True  # whenever the next one begins
         await ended.wait()
 
     def told(self, payload: str) -> None:
         """Something has become available on a queue (`announce` in the schema), or something else was announced."""
         if payload.startswith(OBJECTS_CHANGED):
-            self._desk.repository.told(int(payload.removeprefix(OBJECTS_CHANGED)))
+            self._member.repository.told(int(payload.removeprefix(OBJECTS_CHANGED)))
             return
         if payload == COMMANDS_CHANGED:
-            self._desk.orders.told()
+            self._member.commands.orders.told()
             return
         if payload == MEMBERS_CHANGED:
-            self._desk.manager.start_soon(hear_of_members, self._desk)
-            self._desk.membership.takeover.wake()
+            self._member.manager.start_soon(hear_of_members, self._member)
+            self._member.membership.takeover.wake()
             return
         if payload.startswith(DELAYED):
-            self._desk.delays.told(payload)
+            self._member.delays.told(payload)
             return
         q_name, *numbers = payload.split()
-        queue = self._desk.shared(q_name)
+        queue = self._member.shared(q_name)
         if queue is None:
             return
         if queue.waiters.count:
-            self._desk.waits.watch(queue)
-        self._desk.deliveries.stir(queue)
+            self._member.waits.watch(queue)
+        self._member.deliveries.stir(queue)
         if queue.trigger_on:
-            self._desk.triggering.arrived(queue, Arrival(*map(int, numbers)))
+            self._member.triggering.arrived(queue, Arrival(*map(int, numbers)))

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from broker.commands.requests import ScopedRequest
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -41,16 +41,16 @@ COMMANDS_CHANGED: Final = "@commands"
 class Orders:
     """The commands that one member sends, and those that it is sent."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._news = anyio.Event()  # replaced when it is set
 
     def told(self) -> None:
         """A command was sent to somebody, or answered."""
         self._wake()
-        if not self._desk.stopping:
-            self._desk.manager.start_soon(self._take)
+        if not self._member.stopping:
+            self._member.manager.start_soon(self._take)
 
     def _wake(self) -> None:
         """Let those who wait for answers look."""
@@ -72,7 +72,7 @@ class Orders:
             over = True
             self._wake()
 
-        timer = self._desk.manager.clock.call_later(ANSWER_SECONDS, end)
+        timer = self._member.manager.clock.call_later(ANSWER_SECONDS, end)
         try:
             while True:
                 news = self._news
@@ -136,9 +136,9 @@ class Orders:
             logger.warning("command of another member not run: %s", away)
 
     async def _run(self, command: str) -> list[CommandReply]:
-        manager = self._desk.manager
+        manager = self._member.manager
         call = ScriptCall(manager.config.limits.replies_bytes)
-        self._desk.context.jobs.run(Job(manager.commands.sent(command, call), call, _nothing))
+        self._member.context.jobs.run(Job(manager.commands.sent(command, call), call, _nothing))
         return await call
 
     async def _answer(self, sent: UUID, replies: Sequence[CommandReply]) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from broker.core.prepared.half import PrivateHalf
     from broker.core.queues.unit import Unit
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -59,9 +59,9 @@ class Doubt:
 class Outcomes:
     """The units of one member that are in doubt, and those that are over and still have their rows."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self.doubts: dict[UUID, Doubt] = {}
         self._over: dict[UUID, None] = {}
         self._missing: set[UUID] = set()
@@ -71,7 +71,7 @@ class Outcomes:
     def enter(self, id: UUID, doubt: Doubt) -> None:
         """The outcome of a unit is to be learned when that can be."""
         self.doubts[id] = doubt
-        logger.warning("outcome of a unit of work unknown unit=%s member=%s", id, self._desk.manager.name)
+        logger.warning("outcome of a unit of work unknown unit=%s member=%s", id, self._member.manager.name)
         self._news.set()
 
     def resolved(self, id: UUID, *, committed: bool) -> None:
@@ -120,14 +120,14 @@ class Outcomes:
             if doubt.unit is None:
                 self.over(id)
             else:
-                await self._desk.units.end(doubt.unit, doubt.half, committed=committed)
+                await self._member.units.end(doubt.unit, doubt.half, committed=committed)
         return not self.doubts
 
     async def start(self) -> None:
         """The member has joined the group, in a new life: what its last ones have left ends, private halves and units
         that nobody has decided; then the rows go (queue-sharing rule 10.3.7). What cannot be learned stays in doubt.
         """
-        for id, half in self._desk.core.halves.by_id.items():
+        for id, half in self._member.core.halves.by_id.items():
             if half.unit.state == IN_DOUBT:
                 self.doubts.setdefault(id, Doubt(half.unit, half))
         async with self._database.look() as session:
@@ -145,12 +145,12 @@ class Outcomes:
 
     async def serve(self) -> None:
         """Learn outcomes and remove rows, for as long as the member lives."""
-        while not self._desk.stopping:
+        while not self._member.stopping:
             if not (self.doubts or self._over):
                 await self._news.wait()
             self._news = anyio.Event()
             with anyio.move_on_after(TIDY_SECONDS if not self.doubts else AGAIN_SECONDS):
-                await self._desk.stopped.wait()
+                await self._member.stopped.wait()
             try:
                 await self.learn_all()
                 await self.tidy()
@@ -163,7 +163,7 @@ class Outcomes:
 
     async def end(self) -> None:
         """The member leaves: learn what can be learned, and leave no row behind that nobody needs."""
-        await self._desk.units.mixed.all_ended()
+        await self._member.units.mixed.all_ended()
         await self.learn_all()
         await self.tidy()
 

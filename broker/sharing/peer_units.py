@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from broker.commands.requests import ResolvePeerUnitRequest
-    from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.database import Database, Session
 
 logger = logging.getLogger(__name__)
 
@@ -53,8 +52,8 @@ class _Found:
 class PeerUnits:
     """The units of work of peers, as a member handles them by command."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._database = desk.database
+    def __init__(self, database: Database) -> None:
+        self._database = database
 
     async def carry_out(self, request: PeerUnitsRequest | ResolvePeerUnitRequest) -> list[CommandReply]:
         """Display or resolve. Raises MQError; OutcomeUnknownError."""

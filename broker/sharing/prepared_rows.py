@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from broker.core.message.entry import Entry
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 
 def sink_of(name: str, row: Any) -> Sink:
@@ -40,7 +40,7 @@ def name_of(row: Any) -> UnitName:
     return UnitName(row["sink"], row["batch"], row["partition"], row["attempt"])
 
 
-async def units_of(desk: Desk, rows: Sequence[Any], session: Session | None) -> list[PreparedUnit]:
+async def units_of(member: GroupMember, rows: Sequence[Any], session: Session | None) -> list[PreparedUnit]:
     """The units of these rows; each has its id for a number. With a session their messages are counted, by queue: a
     unit that does not have all of them can only be discarded.
     """
@@ -56,7 +56,7 @@ async def units_of(desk: Desk, rows: Sequence[Any], session: Session | None) -> 
             list(units),
         )
         for found in counted:
-            queue = desk.shared(found["queue"])
+            queue = member.shared(found["queue"])
             if queue is not None:
                 units[found["unit"]].counts[queue] = found["messages"]
         for row in rows:

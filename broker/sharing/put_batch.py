@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
     from broker.engine.conversation import Conversation
-    from broker.engine.shared_desk import PutStep
+    from broker.engine.shared_queues import PutStep
     from broker.interface.port import Call
     from broker.sharing.sessions import Lane, Session
 

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from broker.core.queues.shared_queue import SharedQueue
     from broker.engine.call_order import Deferred
     from broker.engine.conversation import Conversation
-    from broker.engine.shared_desk import PutStep
+    from broker.engine.shared_queues import PutStep
     from broker.interface.port import Call
     from broker.sharing.database import Database, Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
     from broker.sharing.sessions import Lane
 
 logger = logging.getLogger(__name__)
@@ -56,9 +56,9 @@ _DATA: Final = 3  # among the arguments of a deferred put
 class Puts:
     """The puts of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._gathering: dict[Conversation, list[GatheredPut]] = {}
         self.kept = 0
         """The number of puts with a key that is kept as long as their messages."""
@@ -71,7 +71,7 @@ class Puts:
             gathering.append(put)
         else:
             go_on = conversation.call_order.hold()
-            self._desk.manager.start_soon(self._make_all, conversation, put, go_on)
+            self._member.manager.start_soon(self._make_all, conversation, put, go_on)
 
     async def _make_all(self, conversation: Conversation, first: GatheredPut, go_on: Callable[[], None]) -> None:
         puts = [first]
@@ -82,7 +82,7 @@ class Puts:
                     await self._make(conversation, puts)
                     puts = self._gather(conversation, [])
         finally:
-            contained(self._desk.context.perform, conversation.call_order)
+            contained(self._member.context.perform, conversation.call_order)
             go_on()
 
     def _gather(self, conversation: Conversation, puts: list[GatheredPut]) -> list[GatheredPut]:
@@ -124,7 +124,7 @@ class Puts:
 
     async def _make_together(self, conversation: Conversation, puts: list[GatheredPut]) -> int:
         """Make the first of these puts, as many as go together, and answer them. How many."""
-        async with self._desk.turn(conversation.call_order):
+        async with self._member.call_lock(conversation.call_order):
             batch = await self._written(conversation, puts)
             for put in batch.made:
                 self._answer(conversation, put)
@@ -137,10 +137,10 @@ class Puts:
         depths: dict[SharedQueue, int] = {}
         stale = 0
         while True:
-            batch = PutBatch(conversation, puts, depths, self._desk.tag_of(conversation))
+            batch = PutBatch(conversation, puts, depths, conversation.hconn.tag)
             try:
                 if is_keyed(puts[0]):
-                    await write_keyed(self._desk, conversation, batch, puts[0])
+                    await write_keyed(self._member, conversation, batch, puts[0])
                 else:
                     await self._database.transact_at_once(batch.write, batch.restore)
             except QueueFullError as full:
@@ -149,13 +149,13 @@ class Puts:
                 stale += 1
                 if stale == ATTEMPTS:
                     raise
-                await self._desk.repository.reload()
+                await self._member.repository.reload()
             else:
                 return batch
 
     def _answer(self, conversation: Conversation, put: GatheredPut) -> None:
         if put.unit is not None:
-            self._desk.context.settle(put.unit, committed=True)
+            self._member.context.settle(put.unit, committed=True)
         if put.error is not None:
             self._fail(conversation, put, put.error)
         elif not put.call.done():
@@ -172,14 +172,14 @@ class Puts:
                 self._fail(conversation, put, error)
                 return
             assert unit is not None
-            rows = self._desk.core.commit(unit, self._desk.context.moment())
+            rows = self._member.core.commit(unit, self._member.context.moment())
         written, answered = anyio.Event(), partial(answer_written, put.call, answer, MQRC.STORAGE_MEDIUM_FULL)
 
         def then(error: Exception | None) -> None:
             contained(answered, error)
             written.set()
 
-        self._desk.commit(conversation.call_order, unit, then, rows)
+        self._member.units.commit(conversation.call_order, unit, then, rows)
         await written.wait()
 
     def _fail(self, conversation: Conversation, put: GatheredPut, error: Exception) -> None:
@@ -197,7 +197,10 @@ class Puts:
 
     # What the queue manager puts of its own accord
 
-    async def send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
+    def send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
+        self._member.manager.start_soon(self._send, make, then)
+
+    async def _send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
         """Put what the queue manager has to say, and write what of it is on shared queues. Where the database is away
         that is lost.
         """
@@ -210,12 +213,12 @@ class Puts:
                 made = make()
             placed = placed_by(made[0])
             if placed:
-                await put_messages(lane.session, (lane.number, lane.turn), placed, (None, None), self._desk.now())
+                await put_messages(lane.session, (lane.number, lane.turn), placed, (None, None), self._member.now())
 
         def restore() -> None:
             nonlocal made
             if made is not None:
-                self._desk.context.settle(made[0], committed=False)
+                self._member.context.settle(made[0], committed=False)
             made = None
 
         try:
@@ -230,7 +233,7 @@ class Puts:
         except Exception as error:
             mistake(error, "what the queue manager puts on shared queues")
             nothing = Unit()
-            made = nothing, self._desk.core.commit(nothing)
+            made = nothing, self._member.core.commit(nothing)
         contained(then, *made)
 
     def _lose(self, unit: Unit, error: Exception) -> None:
@@ -241,10 +244,10 @@ class Puts:
 
     async def heed(self, full: QueueFullError, depths: dict[SharedQueue, int]) -> None:
         """So many messages are on a queue that is full, unless some of them have expired: these go."""
-        queue = self._desk.shared(full.q_name)
+        queue = self._member.shared(full.q_name)
         if queue is None:
             raise MQError(MQRC.Q_DELETED, f"{full.q_name} was deleted") from full
-        if await self._desk.expiry.discard(queue):
+        if await self._member.expiry.discard(queue):
             depths.pop(queue, None)
         else:
             depths[queue] = full.depth
@@ -260,15 +263,15 @@ def _is_not_keyed(put: GatheredPut) -> bool:
     return not is_keyed(put)
 
 
-async def write_puts(desk: Desk, session: Session, unit: Unit, *, joined: bool) -> None:
+async def write_puts(member: GroupMember, session: Session, unit: Unit, *, joined: bool) -> None:
     """Write what a unit has put on shared queues since the last time, in the transaction under way. `joined`: it is
     under syncpoint, and goes on. Raises QueueFullError.
     """
     entries = placed_by(unit)
     if entries:
         if joined:
-            await begin_unit(desk.database, session, unit)
-        await put_messages(session, (None, None), entries, (unit if joined else None, None), desk.now())
+            await begin_unit(member.database, session, unit)
+        await put_messages(session, (None, None), entries, (unit if joined else None, None), member.now())
 
 
 async def begin_unit(database: Database, session: Session, unit: Unit) -> None:

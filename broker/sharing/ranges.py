@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.interface.claims import Wanted
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 _READABLE: Final = "state = ANY ('{1,2,3}')"
 """Of messages that are read by number: what somebody has got, or locked, may be back a moment later."""
@@ -35,15 +35,15 @@ _WANTED: Final = (
 class Ranges:
     """Queues read by number through one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
 
     async def queue_ranges(self, q_names: Sequence[str]) -> list[QueueRange]:
         """Return the ranges of shared queues that can be read now. What is on its way when this is asked for is waited
         for: it has a number already, which must not come into the range later.
         """
-        queues = self._desk.core.consumers.queues_of(q_names)
+        queues = self._member.core.consumers.queues_of(q_names)
         return [await self._database.transact(_RangeOf(queue.name), _nothing) for queue in queues]
 
     async def browse_range(self, q_name: str, after: int, last: int, wanted: Wanted, longest: int) -> bytes:
@@ -51,7 +51,7 @@ class Ranges:
         entries = await self._between(
             q_name, after, last, SHORT_MESSAGES_MAX, _WANTED, wanted.msg_id, wanted.correl_id, wanted.group_id
         )
-        return frame(fitting(entries, longest), self._desk.manager.clock.time(), 0, keys=True)
+        return frame(fitting(entries, longest), self._member.manager.clock.time(), 0, keys=True)
 
     async def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> list[Cut]:
         """Return the cuts of the range of a queue, up to so many messages of so many bytes."""
@@ -69,7 +69,7 @@ class Ranges:
         """The first messages with arrival numbers behind `after`, up to `last`, in order of arrival: of each effective
         priority the first, by the primary key, and of those the first. They have bodies where there is a condition.
         """
-        queue = self._desk.shared(q_name)
+        queue = self._member.shared(q_name)
         assert queue is not None
         columns = COLUMNS if condition else COLUMNS.replace("body", "NULL::bytea AS body")
         async with self._database.look() as session:

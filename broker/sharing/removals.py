@@ -8,6 +8,7 @@ with the next statement that gets from their queue, or when there is none with o
 from __future__ import annotations
 
 import logging
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -19,21 +20,22 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
 _REMOVE: Final = "SELECT remove_messages($1, $2, $3, $4)"
 _TURNS: Final = 4  # of the event loop in which the next get may come that takes them along
 _AGAIN: Final = 1.0  # seconds until the next try when the database is away
+_SHARED = attrgetter("queue.shared")
 
 
 class Removals:
     """The rows of one member that are to go."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._places: dict[SharedQueue, list[int]] = {}
         self._flushing = False
 
@@ -42,18 +44,15 @@ class Removals:
         part = unit.shared
         if unit.owner is not None or part is None or part.id is not None or unit.state != units.ACTIVE:
             return False
-        if part.placed or part.taken or unit.puts or unit.reports or not all(_shared(entry) for entry in unit.gets):
+        if part.placed or part.taken or unit.puts or unit.reports or not all(map(_SHARED, unit.gets)):
             return False
         entries = list(unit.gets)
-        self._desk.core.commit(unit)
-        self._desk.context.settle(unit, committed=True)
+        self._member.core.commit(unit)
+        self._member.context.settle(unit, committed=True)
         for entry in entries:
-            self._add(entry)
-        return True
-
-    def _add(self, entry: Entry) -> None:
-        self._places.setdefault(entry.queue, []).append(entry.key)  # type: ignore[arg-type]  # it is shared
+            self._places.setdefault(entry.queue, []).append(entry.key)  # type: ignore[arg-type]  # it is shared
         self._start()
+        return True
 
     def again(self, queue: SharedQueue, places: list[int]) -> None:
         """These were not removed after all."""
@@ -74,14 +73,14 @@ class Removals:
     def _start(self) -> None:
         if not self._flushing:
             self._flushing = True
-            self._desk.manager.start_soon(self._flush_soon)
+            self._member.manager.start_soon(self._flush_soon)
 
     async def _flush_soon(self) -> None:
         with anyio.CancelScope(shield=True):
             try:
                 for _ in range(_TURNS):
                     await anyio.lowlevel.checkpoint()
-                while self._places and not self._desk.stopping:
+                while self._places and not self._member.stopping:
                     if not await self.flush():
                         await anyio.sleep(_AGAIN)
             finally:
@@ -108,7 +107,3 @@ class Removals:
                 self._places.setdefault(queue, []).extend(some)
             return False
         return True
-
-
-def _shared(entry: Entry) -> bool:
-    return entry.queue.shared

@@ -22,12 +22,12 @@ from broker.mqi.reasons import MQRC
 from broker.sharing.database import ATTEMPTS, OvertakenError, StaleError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     from broker.core.manager import Manager
     from broker.core.names.definitions import Change
+    from broker.engine.shared_queues import GroupWork
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
+    from broker.storage.store import Done
 
 logger = logging.getLogger(__name__)
 
@@ -72,9 +72,9 @@ _NOTHING: Final = Known(None, 0)
 class Repository:
     """The definitions of the group, as one member knows them."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._known: dict[Key, Known] = {}
         self._objects: dict[int, Key] = {}  # by version; structures are not among them
         self._lock = anyio.Lock()  # what is read is not older than what has been written here
@@ -85,7 +85,7 @@ class Repository:
 
     @property
     def _core(self) -> Manager:
-        return self._desk.core
+        return self._member.core
 
     # Reading
 
@@ -101,16 +101,22 @@ class Repository:
             if self._read_until <= begun:
                 await self._read()
 
+    async def look_up(self) -> None:
+        await self.reload()
+        made = anyio.Event()
+        self._member.copies.refresh(made.set)
+        await made.wait()
+
     async def refresh(self) -> None:
         """Bring the depths of the shared queues up to date."""
         async with self._database.look() as session:
             depths = await session.fetch("SELECT name, depth FROM queue")
         for name, depth in depths:
-            queue = self._desk.shared(name)
+            queue = self._member.shared(name)
             if queue is not None:
                 queue.depth = depth
 
-    async def up_to_date(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    async def up_to_date(self, work: GroupWork[None]) -> None:
         """Make a call, and again when it turns out that it relied on a definition that another member has changed."""
         for _ in range(ATTEMPTS - 1):
             try:
@@ -123,7 +129,7 @@ class Repository:
 
     async def run(self) -> None:
         """Read again what other members have changed, for as long as the member lives."""
-        while not self._desk.stopping:
+        while not self._member.stopping:
             await self._news.wait()
             self._news = anyio.Event()
             announced, self._announced = self._announced, set()
@@ -134,7 +140,7 @@ class Repository:
             except Exception as error:
                 mistake(error, "the reading of shared definitions")
             else:
-                self._desk.copies.refresh()
+                self._member.copies.refresh()
 
     def told(self, change: int = 0) -> None:
         """Something has changed, or may have: `announce_objects` in the schema says what."""
@@ -165,7 +171,7 @@ class Repository:
         for key in gone:
             self._forget(key)
         self._read_until = number
-        self._desk.context.perform()
+        self._member.context.perform()
 
     def _take(self, key: Key, definition: Definition, version: int) -> None:
         """Let a definition of the repository take effect here."""
@@ -173,7 +179,7 @@ class Repository:
         self._objects[version] = key
         self._known[key] = Known(definition, version)
         if key.disposition == SHARED:
-            self._core.apply(Define(definition, version), self._desk.manager.clock.monotonic())
+            self._core.apply(Define(definition, version), self._member.manager.clock.monotonic())
         else:
             attributes = {**definition.attributes, GROUP_VERSION: version}
             self._core.objects.group_definitions[key.space, key.name] = Definition(
@@ -193,7 +199,7 @@ class Repository:
     def _forget(self, key: Key) -> None:
         self._objects.pop(self._known.pop(key).version, None)
         if key.disposition == SHARED:
-            self._core.apply(Delete(key.space, key.name, SHARED), self._desk.manager.clock.monotonic())
+            self._core.apply(Delete(key.space, key.name, SHARED), self._member.manager.clock.monotonic())
         elif key.space == _STRUCTURE:
             self._core.objects.forget_structure(key.name)
         else:
@@ -205,11 +211,21 @@ class Repository:
         """True if a change is one of the repository."""
         return _key(change).disposition in _WORDS
 
-    def known(self, change: Change) -> Known:
+    def _known_of(self, change: Change) -> Known:
         """Return the definition from which a change is made."""
         return self._known.get(_key(change), _NOTHING)
 
-    async def make(self, change: Change, before: Known) -> None:
+    def change(self, change: Change, then: Done) -> None:
+        before = self._known_of(change)
+
+        async def work() -> None:
+            await self._make(change, before)
+            self._member.context.perform()
+            await self._member.copies.make()
+
+        self._member.ask(work, "a change of shared definitions", then)
+
+    async def _make(self, change: Change, before: Known) -> None:
         """Make a change of what was `before`, and let it take effect here.
 
         Raises OBJECT_ALREADY_EXISTS (2100), UNKNOWN_OBJECT_NAME (2085), OBJECT_IN_USE (2042), Q_NOT_EMPTY (2055),
@@ -221,7 +237,7 @@ class Repository:
                     await self._write(change, before)
                 except OvertakenError:
                     await self._read()
-                    now = self.known(change)
+                    now = self._known_of(change)
                     change, before = _made_of(change, before.definition, now), now
                 else:
                     return
@@ -245,7 +261,7 @@ class Repository:
             await self._database.transact(
                 lambda session: session.execute("SELECT clear_queue($1, $2)", key.name, before.version), _nothing
             )
-            self._core.apply(change, self._desk.manager.clock.monotonic())
+            self._core.apply(change, self._member.manager.clock.monotonic())
             self._core.objects.shared_queues[key.name].depth = 0
 
 

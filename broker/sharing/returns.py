@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
 
 from broker.core.message.entry import GONE
 from broker.core.queues import unit as units
+from broker.engine.answers import nobody
 from broker.engine.mistakes import mistake
 from broker.mqi.errors import MQError
 from broker.mqi.structures import NO_ID
@@ -20,8 +22,9 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
+    from broker.engine.call_order import CallOrder
     from broker.sharing.askers import Asker, Joined
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +47,9 @@ class Unclaimed(NamedTuple):
 class Returns:
     """The messages that go back from one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self.pending: list[Unclaimed] = []
         self._tries = False
 
@@ -94,11 +97,11 @@ class Returns:
     def _try_later(self) -> None:
         if not self._tries:
             self._tries = True
-            self._desk.manager.start_soon(self._keep_trying)
+            self._member.manager.start_soon(self._keep_trying)
 
     async def _keep_trying(self) -> None:
         try:
-            while self.pending and not self._desk.stopping:
+            while self.pending and not self._member.stopping:
                 try:
                     await self.settle()
                 except MQError:
@@ -106,16 +109,19 @@ class Returns:
         finally:
             self._tries = False
 
-    async def give_back(self, entries: Sequence[Entry]) -> None:
+    def give_back(self, call_order: CallOrder, entries: Sequence[Entry]) -> None:
+        self._member.ask(partial(self._give_back, entries), "the return of messages", nobody, call_order)
+
+    async def _give_back(self, entries: Sequence[Entry]) -> None:
         """Messages leave their active units of work, their backout counts as they were."""
         by_unit: dict[tuple[SharedQueue, Unit], list[Entry]] = {}
         for entry in entries:
             if entry.unit is not None and entry.unit.state == units.ACTIVE:
                 by_unit.setdefault((entry.queue, entry.unit), []).append(entry)  # type: ignore[arg-type]  # shared
         for (queue, unit), some in by_unit.items():
-            await self._give_back(queue, unit, some)
+            await self._leave_unit(queue, unit, some)
 
-    async def _give_back(self, queue: SharedQueue, unit: Unit, entries: Sequence[Entry]) -> None:
+    async def _leave_unit(self, queue: SharedQueue, unit: Unit, entries: Sequence[Entry]) -> None:
         part = unit.shared
         assert part is not None
         await self._database.repeat(
@@ -128,14 +134,14 @@ class Returns:
             0,
         )
         for entry in entries:
-            self._desk.core.give_back(entry, self._desk.now())
+            self._member.core.give_back(entry, self._member.now())
 
     def put_again(self, entry: Entry) -> None:
         """Nobody took a message that was got outside syncpoint, or in a unit of work that has been committed since: it
         comes back to its place, its backout count raised (journal rule 11).
         """
-        self._desk.removals.withdraw(entry)
-        self._desk.manager.start_soon(self._put_again, entry)
+        self._member.removals.withdraw(entry)
+        self._member.manager.start_soon(self._put_again, entry)
 
     async def _put_again(self, entry: Entry) -> None:
         assert entry.state == GONE

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.shared_queue import SharedQueue
     from broker.sharing.askers import Asker, Joined, Question
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
     from broker.sharing.sessions import Lane
 
 AT_ONCE: Final = 50
@@ -48,6 +49,8 @@ _GIVEN: Final = (
     "WHERE member = $1 AND epoch = $2 AND state = 2 AND token = ANY ($3::uuid[])"
 )
 _DEPTH, _OVERDUE = 0, -1  # what a row without a message says, in `number`
+_PLACE, _PERSISTENT = itemgetter("place"), itemgetter("persistent")
+_BYTES_MAX, _PATIENT = attrgetter("bytes_max"), attrgetter("patient")
 
 
 class _Line:
@@ -62,9 +65,9 @@ class _Line:
 class Rounds:
     """The rounds of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
         self._lines: dict[Question, _Line] = {}
 
     async def ask(self, queue: SharedQueue, asker: Asker, question: Question) -> None:
@@ -80,10 +83,11 @@ class Rounds:
                 line.served.discard(asker)
                 _raise(asker)
                 return
-        others: list[tuple[Asker, anyio.Event]] = []
-        while line.waiting and len(others) < AT_ONCE - 1:
-            others.append(line.waiting.popleft())
-        askers = [asker, *(other for other, _ in others)]
+        askers, events = [asker], []
+        while line.waiting and len(askers) < AT_ONCE:
+            other, event = line.waiting.popleft()
+            askers.append(other)
+            events.append(event)
         try:
             await self.serve(queue, question, askers)
         except MQError as error:
@@ -91,7 +95,7 @@ class Rounds:
                 each.error = each.error or error
         finally:
             line.served.update(askers[1:])
-            for _, event in others:
+            for event in events:
                 event.set()
             if line.waiting:
                 line.waiting.popleft()[1].set()  # it leads the next round, and is not among those served
@@ -103,7 +107,7 @@ class Rounds:
 
     async def serve(self, queue: SharedQueue, question: Question, askers: Sequence[Asker]) -> None:
         """Give what comes first to those who ask for it, in their order."""
-        await self._desk.returns.settle()
+        await self._member.returns.settle()
         slots = [asker for asker in askers for _ in range(asker.count)]
         joined = {asker: asker.joined() for asker in askers}
         tokens = _tokens(len(slots))
@@ -112,10 +116,10 @@ class Rounds:
         for row in rows:
             if row["number"] == _DEPTH:
                 queue.depth = row["place"]
-        given.sort(key=_place)
+        given.sort(key=_PLACE)
         unclaimed = self._hand_out(queue, given, slots, joined, tokens)
         if unclaimed:
-            await self._desk.returns.unclaimed(
+            await self._member.returns.unclaimed(
                 {asker: joined[asker] for asker, _ in unclaimed}, [token for _, token in unclaimed]
             )
 
@@ -127,9 +131,9 @@ class Rounds:
         joined: dict[Asker, Joined],
         tokens: Sequence[UUID],
     ) -> list[Any]:
-        removals = self._desk.removals
+        removals = self._member.removals
         begun = [each.id for each in joined.values() if each.begins]
-        tags = [self._desk.tag_of(asker.conversation) for asker, each in joined.items() if each.begins]
+        tags = [asker.conversation.hconn.tag for asker, each in joined.items() if each.begins]
         arguments = (
             question.msg_id,
             question.correl_id,
@@ -139,21 +143,21 @@ class Rounds:
             begun,
             tags,
         )
-        limits = min(asker.bytes_max for asker in joined), any(asker.patient for asker in joined)
+        limits = min(map(_BYTES_MAX, joined)), any(map(_PATIENT, joined))
         while True:
             removed = removals.take(queue)
 
             async def work(lane: Lane, removed: list[int] = removed) -> list[Any]:
-                first = lane.number, lane.turn, queue.name, queue.version, self._desk.now()
+                first = lane.number, lane.turn, queue.name, queue.version, self._member.now()
                 rows = list(await lane.session.fetch(_GET, *first, *arguments, removed, *limits))
-                lane.lasting = any(row["persistent"] for row in rows)
+                lane.lasting = any(map(_PERSISTENT, rows))
                 return rows
 
             try:
                 rows = await self._database.transact_at_once(work, _nothing)
             except OutcomeUnknownError as error:
                 removals.again(queue, removed)
-                self._desk.returns.unknown(joined, tokens, error.turn)
+                self._member.returns.unknown(joined, tokens, error.turn)
                 raise
             except MQError:
                 removals.again(queue, removed)
@@ -162,14 +166,14 @@ class Rounds:
                 return await self._given(joined, tokens)
             if not (rows and rows[0]["number"] == _OVERDUE):
                 return rows
-            await self._desk.expiry.discard(queue)
+            await self._member.expiry.discard(queue)
 
     async def _given(self, joined: dict[Asker, Joined], tokens: Sequence[UUID]) -> list[Any]:
         """Return what a statement gave that was committed, and whose answer was lost."""
         try:
             return await self._database.repeat(_GIVEN, self._database.member, self._database.epoch, tokens)
         except MQError:
-            self._desk.returns.unknown(joined, tokens, None)
+            self._member.returns.unknown(joined, tokens, None)
             raise
 
     def _hand_out(
@@ -204,7 +208,7 @@ class Rounds:
         return unclaimed
 
     def _grant(self, queue: SharedQueue, asker: Asker, entry: Entry, joined: Joined) -> Grant:
-        found = self._desk.core.grant_to(asker.handle, queue, asker.request, self._desk.now())
+        found = self._member.core.grant_to(asker.handle, queue, asker.request, self._member.now())
         assert isinstance(found, Grant)
         assert found.entries == [entry]
         written(found, joined)
@@ -234,8 +238,3 @@ def _nothing() -> None:
 def _raise(asker: Asker) -> None:
     if asker.error is not None and not asker.grants:
         raise asker.error
-
-
-def _place(row: Any) -> int:
-    place: int = row["place"]
-    return place

@@ -13,7 +13,7 @@ from typing import Final
 
 import asyncpg
 
-from broker.sharing.members import ADMINISTRATOR
+from broker.sharing.display_group import ADMINISTRATOR
 
 VERSION: Final = 2
 """Of the SQL of this release: `sql/tables` has its migrations, up to this number, and `sql/functions` its functions.

@@ -13,7 +13,7 @@ from broker.sharing.database import OutcomeUnknownError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
 
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 T = TypeVar("T", bound="Hashable")
 
@@ -23,8 +23,8 @@ class Serving(Generic[T]):
     database ends that; those who wait are looked after from time to time. `what` it is, for a mistake of ours.
     """
 
-    def __init__(self, desk: Desk, serve: Callable[[T], Awaitable[None]], what: str) -> None:
-        self._desk = desk
+    def __init__(self, member: GroupMember, serve: Callable[[T], Awaitable[None]], what: str) -> None:
+        self._member = member
         self._serve = serve
         self._what = what
         self._again: dict[T, bool] = {}  # those that are served: whether they are to be served again
@@ -33,14 +33,14 @@ class Serving(Generic[T]):
         """There may be something new for one."""
         if one in self._again:
             self._again[one] = True
-        elif not self._desk.stopping:
+        elif not self._member.stopping:
             self._again[one] = True
-            self._desk.manager.start_soon(self._run, one)
+            self._member.manager.start_soon(self._run, one)
 
     async def _run(self, one: T) -> None:
         try:
             with anyio.CancelScope(shield=True):
-                while self._again[one] and not self._desk.stopping:
+                while self._again[one] and not self._member.stopping:
                     self._again[one] = False
                     await self._serve(one)
         except (MQError, OutcomeUnknownError):

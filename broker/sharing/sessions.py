@@ -68,17 +68,17 @@ class Session(asyncpg.Connection):  # type: ignore[misc]  # asyncpg tells type c
         """The server tells of something that is no error."""
         self.unreplicated |= message.server_source_function == _WAIT_FOR_STANDBY
 
-    async def execute(self, *arguments: Any, **options: Any) -> Any:
-        return await self._make(super().execute(*arguments, **options))
+    def execute(self, *arguments: Any, **options: Any) -> Coroutine[Any, Any, Any]:
+        return self._make(super().execute(*arguments, **options))
 
-    async def fetch(self, *arguments: Any, **options: Any) -> Any:
-        return await self._make(super().fetch(*arguments, **options))
+    def fetch(self, *arguments: Any, **options: Any) -> Coroutine[Any, Any, Any]:
+        return self._make(super().fetch(*arguments, **options))
 
-    async def fetchrow(self, *arguments: Any, **options: Any) -> Any:
-        return await self._make(super().fetchrow(*arguments, **options))
+    def fetchrow(self, *arguments: Any, **options: Any) -> Coroutine[Any, Any, Any]:
+        return self._make(super().fetchrow(*arguments, **options))
 
-    async def fetchval(self, *arguments: Any, **options: Any) -> Any:
-        return await self._make(super().fetchval(*arguments, **options))
+    def fetchval(self, *arguments: Any, **options: Any) -> Coroutine[Any, Any, Any]:
+        return self._make(super().fetchval(*arguments, **options))
 
     async def _make(self, call: Coroutine[Any, Any, Any]) -> Any:
         if self.figures is not None:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from broker.core.prepared.unit import UnitName
     from broker.core.queues.shared_queue import SharedQueue
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -74,12 +74,12 @@ _FORGET_KEYS: Final = (
 )
 
 
-class SharedSinks:
+class GroupSinks:
     """The calls about sinks of the group that are made to one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
 
     async def check_private(self, name: str) -> None:
         """Raise OPTION_NOT_VALID_FOR_TYPE (2045) for a sink of the group, which has no private queues."""
@@ -116,16 +116,16 @@ class SharedSinks:
             try:
                 return Staged(published=await self._database.transact(work, _nothing))
             except QueueFullError as error:
-                await self._desk.puts.heed(error, full)
+                await self._member.puts.heed(error, full)
 
     async def _join(self, session: Session, sinks: Sinks, piece: Piece, full: dict[SharedQueue, int]) -> None:
         """Let a piece pass the checks, and write it. Where a queue is `full` it counts what else the batch has."""
-        core, now, name = self._desk.core, self._desk.now(), piece.name.sink
+        core, now, name = self._member.core, self._member.now(), piece.name.sink
         while await session.fetchrow(_TO_STAGE, name) is None:  # it is new, or goes with its last unit
             await session.execute("INSERT INTO sink (name) VALUES ($1) ON CONFLICT DO NOTHING", name)
         id = await begin_unit(session, piece.name, piece.query, now)
         rows = await session.fetch(_OF_BATCH, id, bool(full))
-        sinks.enter_all(await units_of(self._desk, rows, session if full else None))
+        sinks.enter_all(await units_of(self._member, rows, session if full else None))
         unit = sinks.units[id.int]
         if is_known(unit, piece.first):
             return
@@ -157,11 +157,11 @@ class SharedSinks:
             sink = sink_of(name, await session.fetchrow(_TO_DECIDE, name))
             names = [winner.unit for winner in winners]
             sinks = sinks_of(sink, await _published(session, sink, names))
-            publication = Publication(self._desk.core, sinks, sink, batch, query, winners)
+            publication = Publication(self._member.core, sinks, sink, batch, query, winners)
             if publication.already:
                 return Published(0, already=True)
             rows = await session.fetch(_OF_SINK, name)
-            sinks.enter_all(await units_of(self._desk, rows, session))
+            sinks.enter_all(await units_of(self._member, rows, session))
             publication.check()
             ids = [UUID(int=unit.number) for unit in publication.units]
             asking = [row["id"] for row in rows if row["confirmed"] and row["id"] in ids]
@@ -170,20 +170,20 @@ class SharedSinks:
             arrived[:] = await session.fetch("SELECT * FROM publish_units($1)", ids)
             losers = [UUID(int=unit.number) for unit in publication.losers()]
             await session.fetchval("SELECT discard_units($1)", losers)
-            ledger = publication.ledger(self._desk.now())
+            ledger = publication.ledger(self._member.now())
             if ledger is not None:
                 await session.execute(_DECIDED, name, *ledger)
             else:
-                await session.execute(_REMEMBER, [each.text for each in names], self._desk.now())
+                await session.execute(_REMEMBER, [each.text for each in names], self._member.now())
                 await session.execute(_TIDY, name)
             return Published(publication.messages, already=False)
 
         published = await self._database.transact(work, _nothing)
         for row in () if published.already else arrived:
-            queue = self._desk.shared(row["q_name"])
+            queue = self._member.shared(row["q_name"])
             if queue is not None:
-                self._desk.core.events.published(queue, len(row["places"]), self._desk.now())
-                self._desk.triggering.count(queue, row["places"])
+                self._member.core.events.published(queue, len(row["places"]), self._member.now())
+                self._member.triggering.count(queue, row["places"])
         if confirmed and not published.already:
             await self._confirm(confirmed)
         return published
@@ -194,7 +194,7 @@ class SharedSinks:
         for row in (
             await session.fetch(f"SELECT queue, {COLUMNS} FROM message WHERE unit = ANY ($1)", ids) if ids else ()
         ):
-            queue = self._desk.shared(row["queue"])
+            queue = self._member.shared(row["queue"])
             entry = None if queue is None else entry_of(queue, row)
             if entry is not None and reports.asked(entry, reports.COA):
                 found.append(entry)
@@ -205,7 +205,7 @@ class SharedSinks:
         unit = Unit()
         unit.reports = dict.fromkeys(entries, reports.COA)
         try:
-            await self._desk.units.commit(unit)
+            await self._member.units.commit_unit(unit)
         except MQError as error:
             logger.warning("confirmations of arrival lost messages=%d: %s", len(entries), error)
 
@@ -256,8 +256,8 @@ class SharedSinks:
 
     async def tidy(self) -> None:
         """Discard the units that nobody has touched for too long, and forget ledgers whose time is up."""
-        now = self._desk.now()
-        before = now - self._desk.manager.config.limits.prepared_age
+        now = self._member.now()
+        before = now - self._member.manager.config.limits.prepared_age
         async with self._database.look() as session:
             old = await session.fetch("SELECT * FROM prepared_unit WHERE touched <= $1", before)
         for row in old:

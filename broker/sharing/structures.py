@@ -16,20 +16,20 @@ from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 
 class Structures:
     """The commands on structures."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
 
     async def carry_out(self, request: BackUpRequest | RecoverRequest | FailRequest) -> CommandReply:
         """Do it, and let it take effect here. Raises MQError for what the database does not do."""
         pattern = request.pattern if isinstance(request, BackUpRequest) else request.name
-        await self._desk.repository.reload()
-        known = self._desk.core.objects.structures
+        await self._member.repository.reload()
+        known = self._member.core.objects.structures
         names = [name for name in sorted(known) if known[name].definition is not None and generic_match(pattern, name)]
         if not names:
             return refused(errors.not_found(pattern))
@@ -38,8 +38,8 @@ class Structures:
             for name in names:
                 await _write(session, request, name)
 
-        await self._desk.database.transact(work, _nothing)
-        await self._desk.repository.reload()
+        await self._member.database.transact(work, _nothing)
+        await self._member.repository.reload()
         return _done(request, names)
 
 

@@ -8,6 +8,7 @@ the tag is in use.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from broker.engine.conversation import Conversation
     from broker.engine.tags import TagUse
     from broker.interface.port import Call
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -38,48 +39,53 @@ _AWAY: Final = (MQRC.CF_NOT_AVAILABLE, MQRC.CF_STRUC_IN_USE)
 class Tags:
     """The connection tags of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
 
-    async def take(self, conversation: Conversation, call: Call[int], use: TagUse) -> None:
-        """Take a tag. Raises CONN_TAG_IN_USE (2271), CONN_TAG_NOT_USABLE (2350)."""
+    def take(self, conversation: Conversation, call: Call[int], use: TagUse) -> None:
+        self._member.make(conversation.call_order, call, partial(self._take, conversation, call, use))
+
+    async def _take(self, conversation: Conversation, call: Call[int], use: TagUse) -> None:
         own = self._database.member, self._database.epoch
         try:
             rows = await self._database.repeat(_TAKE, *own, use.id, use.tag, use.process, use.exclusive, use.groupwide)
         except MQError as error:
             # it may have been taken, and the answer lost
-            self._desk.release_tag(conversation.call_order, use, _nothing)
+            self.release(conversation.call_order, use, _nothing)
             if error.reason not in _AWAY:
                 raise
             raise MQError(MQRC.CONN_TAG_NOT_USABLE, f"connection tag {use}: {error.detail}") from error
         if not rows[0]["taken"]:
             raise in_use(use)
         if conversation.broken or call.done():  # meanwhile: nobody has it
-            self._desk.release_tag(conversation.call_order, use, _nothing)
+            self.release(conversation.call_order, use, _nothing)
             succeed(call, 0)
             return
         hold(conversation, use)
         succeed(call, 0)
 
-    async def release(self, call_order: CallOrder, use: TagUse, then: Callable[[], None]) -> None:
+    def release(self, call_order: CallOrder, use: TagUse, then: Callable[[], None]) -> None:
+        self._member.manager.start_soon(self._release, call_order, use, then)
+
+    async def _release(self, call_order: CallOrder, use: TagUse, then: Callable[[], None]) -> None:
         """Let a tag go, as soon as the database says that it can; the end of this member does so in any case.
 
         A statement that was made for the connection may still be taking messages, for nobody, in a unit of work that
         the database does not show yet: that comes first.
         """
         try:
-            async with self._desk.turn(call_order):
+            async with self._member.call_lock(call_order):
                 pass
-            while not await self._released(use) and not self._desk.stopping:
+            while not await self._released(use) and not self._member.stopping:
                 with anyio.move_on_after(_AGAIN_SECONDS):
-                    await self._desk.stopped.wait()
+                    await self._member.stopped.wait()
         finally:
             then()
 
     async def _released(self, use: TagUse) -> bool:
         try:
-            await self._desk.returns.settle()
+            await self._member.returns.settle()
             rows = await self._database.repeat(_RELEASE, self._database.member, self._database.epoch, use.id)
         except (MQError, OutcomeUnknownError) as error:
             logger.debug("connection tag not released yet tag=%s: %s", use, error)

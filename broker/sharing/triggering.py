@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from broker.core import group_triggers
 from broker.core.group_triggers import Census
 from broker.core.message.entry import rank_of
+from broker.core.queues.shared_queue import SharedQueue
 from broker.engine.mistakes import contained, mistake
 from broker.mqi.errors import MQError
 from broker.sharing.database import OutcomeUnknownError
@@ -26,10 +27,9 @@ if TYPE_CHECKING:
 
     from broker.core.group_triggers import Arrival
     from broker.core.queues.message_queue import MessageQueue
-    from broker.core.queues.shared_queue import SharedQueue
     from broker.core.triggers import Triggers
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -50,18 +50,18 @@ _ADOPT: Final = "SELECT * FROM adopt_messages($1, $2, $3, $4)"
 class Triggering:
     """The trigger events that one member judges, and the starts that it counts."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
 
     @property
     def _triggers(self) -> Triggers:
-        return self._desk.core.triggers
+        return self._member.core.triggers
 
     async def start(self) -> None:
         """A life of the member in the group begins: E4 for all queues."""
-        for queue in self._desk.shared_queues():
+        for queue in self._member.shared_queues():
             self._triggers.count(queue, 0)
-        await self.look_at(list(self._desk.shared_queues()))
+        await self.look_at(list(self._member.shared_queues()))
 
     # Events
 
@@ -69,7 +69,7 @@ class Triggering:
         """Messages have become available on a queue, put by whatever member."""
         triggers = self._triggers
         if arrival.arrived and group_triggers.judged(triggers, queue):
-            self._desk.manager.start_soon(
+            self._member.manager.start_soon(
                 self._judge,
                 queue,
                 arrival,
@@ -87,12 +87,15 @@ class Triggering:
         """The last handle for input that this member had on a queue is closed, in the database too."""
         triggers = self._triggers
         if group_triggers.judged(triggers, queue):
-            self._desk.manager.start_soon(
+            self._member.manager.start_soon(
                 self._judge,
                 queue,
                 None,
                 lambda census, tick: group_triggers.last_input_closed(triggers, queue, census, tick),
             )
+
+    def judge(self, queues: Sequence[MessageQueue]) -> None:
+        self._member.manager.start_soon(self.look_at, [each for each in queues if isinstance(each, SharedQueue)])
 
     async def look_at(self, queues: Sequence[SharedQueue]) -> None:
         """Something has changed on which trigger conditions of these queues rest. All are asked about first: what comes
@@ -107,26 +110,28 @@ class Triggering:
                     asked.append((queue, census))
             elif group_triggers.counted(triggers, queue):
                 await self._recount(queue)
-        tick = self._desk.manager.clock.monotonic()
+        tick = self._member.manager.clock.monotonic()
         for queue, census in asked:
             contained(group_triggers.looked_at, triggers, queue, census, tick)
-        contained(self._desk.context.perform)
+        contained(self._member.context.perform)
 
     async def look_again(self) -> None:
         """Look at all shared queues again: notifications may have been missed."""
-        await self.look_at([each for each in self._desk.shared_queues() if group_triggers.judged(self._triggers, each)])
+        await self.look_at(
+            [each for each in self._member.shared_queues() if group_triggers.judged(self._triggers, each)]
+        )
 
     async def _judge(self, queue: SharedQueue, arrival: Arrival | None, judge: Callable[[Census, float], None]) -> None:
         census = await self._census(queue, arrival)
         if census is not None:
-            contained(judge, census, self._desk.manager.clock.monotonic())
-            contained(self._desk.context.perform)
+            contained(judge, census, self._member.manager.clock.monotonic())
+            contained(self._member.context.perform)
 
     async def _census(self, queue: SharedQueue, arrival: Arrival | None = None) -> Census | None:
         """None while the database is away: when it is back, and heard again, all queues are looked at."""
         enough = group_triggers.enough(queue, arrival)
         try:
-            async with self._desk.database.look() as session:
+            async with self._member.database.look() as session:
                 found = await self._ask(session, queue, enough, elsewhere=False)
                 if found.elsewhere:
                     found = await self._ask(session, queue, enough, elsewhere=True)
@@ -140,7 +145,7 @@ class Triggering:
     async def _ask(self, session: Session, queue: SharedQueue, enough: int, *, elsewhere: bool) -> Census:
         row = await session.fetchrow(
             "SELECT * FROM trigger_census($1, $2, $3, $4)",
-            self._desk.manager.name,
+            self._member.manager.name,
             queue.name,
             group_triggers.boundary(queue, elsewhere=elsewhere),
             enough,
@@ -149,36 +154,38 @@ class Triggering:
 
     # Counts
 
-    async def given_back(self, starts: Mapping[MessageQueue, int]) -> None:
-        """So many starts of these queues were taken, and are pending again where there are messages for them."""
+    def given_back(self, starts: Mapping[MessageQueue, int]) -> None:
+        self._member.manager.start_soon(self._given_back, starts)
+
+    async def _given_back(self, starts: Mapping[MessageQueue, int]) -> None:
         for queue, number in starts.items():
             before = queue.pending_starts
             try:
-                async with self._desk.database.look() as session:
+                async with self._member.database.look() as session:
                     messages = await session.fetchval(_THERE, queue.name, before + number)
             except MQError:
                 messages = before + number  # perhaps: who finds nothing is done
             if not queue.deleted and self._triggers.fast_path(queue):
                 counted = max(queue.pending_starts - before, 0)  # meanwhile, and each has a message
                 self._triggers.given_back(queue, number, messages + counted)
-        self._desk.context.perform()
+        self._member.context.perform()
 
     async def adopt(self) -> None:
         """A peer has been recovered: what it has put, and waits, counts here."""
         try:
-            for queue in list(self._desk.shared_queues()):
+            for queue in list(self._member.shared_queues()):
                 if group_triggers.counted(self._triggers, queue):
                     await self._adopt(queue)
         except (MQError, OutcomeUnknownError) as away:
             logger.debug("starts not taken over: %s", away)  # the sweep does it
         except Exception as error:
             mistake(error, "the starts of a peer")
-        self._desk.context.perform()
+        self._member.context.perform()
 
     async def sweep(self) -> int:
         """Let starts be pending that are missing here, or at members that are gone; how many."""
         made = 0
-        for queue in list(self._desk.shared_queues()):
+        for queue in list(self._member.shared_queues()):
             if group_triggers.may_be_stranded(self._triggers, queue):
                 try:
                     made += await self._sweep(queue)
@@ -186,11 +193,11 @@ class Triggering:
                     break
                 except Exception as error:
                     mistake(error, "the sweep for missing starts")
-        self._desk.context.perform()
+        self._member.context.perform()
         return made
 
     async def _sweep(self, queue: SharedQueue) -> int:
-        async with self._desk.database.look() as session:
+        async with self._member.database.look() as session:
             census = await self._ask(session, queue, 1, elsewhere=False)
         if census.elsewhere or not census.qualifying:
             return 0
@@ -211,8 +218,8 @@ class Triggering:
     async def _own(self, queue: SharedQueue, most: int | None = None) -> int:
         """Return the number of waiting messages that count here, up to `most`."""
         boundary = group_triggers.boundary(queue, elsewhere=False)
-        async with self._desk.database.look() as session:
-            own: int = await session.fetchval(_OWN, queue.name, boundary, self._desk.manager.name, most)
+        async with self._member.database.look() as session:
+            own: int = await session.fetchval(_OWN, queue.name, boundary, self._member.manager.name, most)
         return own
 
     async def _adopt(self, queue: SharedQueue) -> int:
@@ -225,7 +232,7 @@ class Triggering:
             return await session.fetchrow(_ADOPT, queue.name, after, boundary, ADOPTED_AT_ONCE)
 
         while True:
-            adopted, last = await self._desk.database.transact(work, _nothing)
+            adopted, last = await self._member.database.transact(work, _nothing)
             if adopted:
                 self._triggers.again(queue, adopted)
             total += adopted

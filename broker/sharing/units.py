@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from broker.core.queues.unit import SharedPart, Unit
     from broker.engine.call_order import CallOrder
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
     from broker.sharing.sessions import Lane
+    from broker.storage.store import Done
 
 _COMMIT_DELIVERIES: Final = "SELECT commit_deliveries($1, $2, $3)"
 
@@ -37,15 +38,23 @@ _COMMIT_DELIVERIES: Final = "SELECT commit_deliveries($1, $2, $3)"
 class Units:
     """The units of work of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._database = desk.database
-        self.mixed = Mixed(desk)
-        self.outcomes = Outcomes(desk)
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
+        self.mixed = Mixed(member)
+        self.outcomes = Outcomes(member)
 
     # Commit
 
-    async def commit(
+    def commit(self, call_order: CallOrder, unit: Unit, then: Done, rows: Rows | None = None) -> None:
+        if self._member.removals.settle(unit):
+            then(None)
+            return
+        if rows is None:
+            rows = self._member.core.commit(unit, self._member.context.moment())
+        self._member.ask(partial(self.commit_unit, unit, rows, call_order), "a commit", then, call_order)
+
+    async def commit_unit(
         self,
         unit: Unit,
         rows: Rows | None = None,
@@ -61,14 +70,14 @@ class Units:
         StoreFailedError.
         """
         if rows is None:
-            rows = self._desk.core.commit(unit, self._desk.context.moment())
+            rows = self._member.core.commit(unit, self._member.context.moment())
         with self._busy(unit):
             await self._commit(unit, rows, call_order, undo)
 
     async def _commit(
         self, unit: Unit, rows: Rows, call_order: CallOrder | None, undo: Callable[[], Awaitable[None]] | None
     ) -> None:
-        write = self._desk.context.journal.submit if call_order is None else call_order.write_half
+        write = self._member.context.journal.submit if call_order is None else call_order.write_half
         half: PrivateHalf | None = None
         try:
             if rows and unit.shared is not None:
@@ -90,8 +99,8 @@ class Units:
 
     async def commit_deliveries(self, units: Sequence[Unit]) -> list[MQError | None]:
         """Commit units that have got messages of shared queues and done nothing else, in one transaction, and settle
-        them: for each the error where it was not committed, as `commit` raises it. Raises what keeps all of them from
-        being committed: then they are as before.
+        them: for each the error where it was not committed, as `commit_unit` raises it. Raises what keeps all of them
+        from being committed: then they are as before.
         """
         ids = [_part(unit).id for unit in units]
 
@@ -135,13 +144,13 @@ class Units:
 
     def _send(self, late: Sequence[Entry]) -> None:
         """Send reports by themselves, which goes on to the dead-letter queue where there is no room for them still."""
-        objects, now = self._desk.core.objects, self._desk.now()
+        objects, now = self._member.core.objects, self._member.now()
         dead_q_name = objects.definition.attributes["DEADQ"]
         for entry in late:
             md = descriptor_of(entry)
             md.expiry = entry.expiry_left(now)
             assert entry.data is not None
-            self._desk.core.effects.generated.append(
+            self._member.core.effects.generated.append(
                 GeneratedMessage(
                     entry.queue.name, "", md, entry.data, entry.properties, dead_letter=entry.queue.name != dead_q_name
                 )
@@ -165,7 +174,7 @@ class Units:
             part.placed = list(placed)
 
         async def work(session: Session) -> None:
-            await write_puts(self._desk, session, unit, joined=part.id is not None)
+            await write_puts(self._member, session, unit, joined=part.id is not None)
             if part.id is None:
                 await self._remove(session, [entry for entry in unit.gets if entry.queue.shared])
             elif not await session.fetchval("SELECT commit_unit($1)", part.id):
@@ -193,7 +202,7 @@ class Units:
         """The unit goes on without its connection, until its outcome is known. What to answer."""
         id = _part(unit).id
         if id is None:  # a call outside syncpoint, and nothing private that lasts
-            self._desk.context.settle(unit, committed=False)
+            self._member.context.settle(unit, committed=False)
             return MQError(MQRC.CF_NOT_AVAILABLE, f"the outcome of this call is unknown: {error}")
         halves.doubt(unit)
         self.outcomes.enter(id, Doubt(unit, half))
@@ -205,12 +214,15 @@ class Units:
 
     # Backout
 
-    async def back_out(self, unit: Unit) -> None:
+    def back_out(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
+        self._member.ask(partial(self.back_out_unit, unit), "a backout", then, call_order)
+
+    async def back_out_unit(self, unit: Unit) -> None:
         """Back a unit out, and settle it. Raises OUTCOME_PENDING (2124) while the database is out of reach: what it has
         done to shared queues is undone later, which is certain; StoreFullError, StoreFailedError.
         """
         id = _part(unit).id
-        rows = self._desk.context.core.backout(unit)
+        rows = self._member.context.core.backout(unit)
         with self._busy(unit):
             gone = id is None or await self.undo(id)
             await self.settle_backed_out(unit, rows)
@@ -219,6 +231,9 @@ class Units:
                 MQRC.OUTCOME_PENDING,
                 f"the database of the group is out of reach: unit of work {id} is backed out there when it is back",
             )
+
+    def resolved(self, id: UUID, *, committed: bool) -> None:
+        self.outcomes.resolved(id, committed=committed)
 
     async def undo(self, id: UUID) -> bool:
         """Back out what a unit has done in the database, now or when that is within reach again. Whether it is done."""
@@ -269,10 +284,10 @@ class Units:
                 self.outcomes.over(id)
         if unit.shared is not None:
             self._send(unit.shared.late)
-        self._desk.context.settle(unit, committed=True)
+        self._member.context.settle(unit, committed=True)
 
     async def _end_backed_out(self, unit: Unit, half: PrivateHalf | None) -> None:
-        core = self._desk.core
+        core = self._member.core
         if half is not None:
             rows = core.halves.decide(core, half, committed=False)
         else:
@@ -283,7 +298,7 @@ class Units:
         """Journal rule 8: backout counts are written before the messages are back; without room for them they are back
         all the same.
         """
-        context = self._desk.context
+        context = self._member.context
         try:
             await written(partial(context.journal.submit, rows))
         except StoreFullError:

@@ -6,9 +6,9 @@
    without a word: so there is a poll as well, while anybody waits (queue-sharing rule 10.2.2).
 3. Those who ask the same stand in one FIFO. As many of them as a statement may serve are asked for by one; where the
    first of others is given nothing, nobody behind it would be (queue-sharing rule 10.2.3).
-4. Before a statement is made for a getter its connection's turn is taken: nothing else is done for that connection in
-   the database, nor by its later calls, until it is known what the getter was given. Its wait may end meanwhile all the
-   same: then what it was given goes back (`Asker.gone`).
+4. Before a statement is made for a getter its connection's call lock is taken: nothing else is done for that connection
+   in the database, nor by its later calls, until it is known what the getter was given. Its wait may end meanwhile all
+   the same: then what it was given goes back (`Asker.gone`).
 5. What is told while a queue is being served counts: it is served again (so two units of work that each commit a half
    of a group wake who waits for it, whichever comes last).
 """
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.waiters import Waiter
     from broker.engine.conversation import Conversation
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 POLL_SECONDS: Final = 1.0
 """Between two looks of those who wait, where nothing is told."""
@@ -49,27 +49,27 @@ _PRESENT: Final = (
 
 
 class Reserved:
-    """A getter for which a statement is being made: its connection's turn is its own."""
+    """A getter for which a statement is being made: it has the call lock of its connection."""
 
-    def __init__(self, desk: Desk, waiter: Waiter, conversation: Conversation) -> None:
+    def __init__(self, member: GroupMember, waiter: Waiter, conversation: Conversation) -> None:
         self.waiter = waiter
         self.asker = Asker(conversation, waiter.owner, waiter.handle, waiter.request, patient=False)
-        self._turn = desk.turn(conversation.call_order)
-        self._turn.acquire_nowait()
+        self._lock = member.call_lock(conversation.call_order)
+        self._lock.acquire_nowait()
         self._go_on = conversation.call_order.hold()
 
     def release(self) -> None:
         """The statement is over."""
-        self._turn.release()
+        self._lock.release()
         self._go_on()
 
 
 class Waits:
     """The getters that wait on the shared queues of one member."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._serving: Serving[SharedQueue] = Serving(desk, self._serve_queue, "a wait")
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._serving: Serving[SharedQueue] = Serving(member, self._serve_queue, "a wait")
 
     def watch(self, queue: SharedQueue) -> None:
         """Let the getters that wait on a queue look: one has begun to wait, or there is something new."""
@@ -77,16 +77,16 @@ class Waits:
 
     def watch_all(self) -> None:
         """All who wait are to look."""
-        for queue in self._desk.shared_queues():
+        for queue in self._member.shared_queues():
             if queue.waiters.count:
                 self.watch(queue)
-        self._desk.deliveries.stir_all()
+        self._member.deliveries.stir_all()
 
     async def poll(self) -> None:
         """Let all look from time to time, for as long as the member lives."""
         stopped = anyio.Event()
-        self._desk.on_stop(stopped.set)
-        while not self._desk.stopping:
+        self._member.on_stop(stopped.set)
+        while not self._member.stopping:
             with anyio.move_on_after(POLL_SECONDS):
                 await stopped.wait()
             self.watch_all()
@@ -115,7 +115,7 @@ class Waits:
         """Of many who each wait for an identifier: whether there is any message with it."""
         msg_ids = {line[0].request.msg_id for line in lines} - {None}
         correl_ids = {line[0].request.correl_id for line in lines} - {None}
-        async with self._desk.database.look() as session:
+        async with self._member.database.look() as session:
             rows = await session.fetch(_PRESENT, queue.name, list(msg_ids), list(correl_ids))
         there = {row["msg_id"] for row in rows} | {row["correl_id"] for row in rows}
         return lambda waiter: (waiter.request.msg_id or waiter.request.correl_id) in there
@@ -145,13 +145,13 @@ class Waits:
                 return busy
 
     def _reserve(self, waiter: Waiter) -> Reserved | None:
-        """Take the turn of a waiter's connection; None when that is at something else."""
+        """Take the call lock of a waiter's connection; None when that is at something else."""
         owner = waiter.owner
         assert isinstance(owner, WaitingCall)
         conversation = owner.conversation
-        if self._desk.turn(conversation.call_order).locked():
+        if self._member.call_lock(conversation.call_order).locked():
             return None
-        return Reserved(self._desk, waiter, conversation)
+        return Reserved(self._member, waiter, conversation)
 
     async def _serve(self, queue: SharedQueue, reserved: Sequence[Reserved]) -> bool:
         """Make one statement for those who ask the same; whether all were given something."""
@@ -159,9 +159,9 @@ class Waits:
         question = askers[0].question
         try:
             if question is not None and len({asker.question for asker in askers}) == 1:
-                await self._desk.gets.rounds.serve(queue, question, askers)
+                await self._member.gets.rounds.serve(queue, question, askers)
             else:
-                await self._desk.gets.serve(queue, askers[0])
+                await self._member.gets.serve(queue, askers[0])
         except MQError as error:
             if error.reason in _PASSING:
                 raise
@@ -169,7 +169,7 @@ class Waits:
                 asker.error = error
         for one in reserved:
             _tell(one)
-        self._desk.context.perform()
+        self._member.context.perform()
         return all(asker.grants or asker.error is not None or asker.gone for asker in askers)
 
 

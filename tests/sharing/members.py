@@ -14,8 +14,8 @@ from broker import QueueManager, QueueSharingGroup
 from broker.clock import boottime
 from broker.config import Config
 from broker.engine.conversation import Conversation
-from broker.sharing.desk import Desk
 from broker.sharing.group import LEASE_SECONDS
+from broker.sharing.group_member import GroupMember
 from broker.sharing.igq.definitions import MEMBERS_CHANGED
 from broker.storage.memory import MemoryStore
 from tests.sharing.clock import GroupClock
@@ -96,11 +96,11 @@ class Members:
         """The queue manager of this name, which runs."""
         return self._lives[name].manager
 
-    def desk(self, name: str) -> Desk:
-        """Return the desk of a member."""
-        desk = self[name].sharing
-        assert isinstance(desk, Desk)
-        return desk
+    def member(self, name: str) -> GroupMember:
+        """Return a queue manager as a member of the group."""
+        member = self[name].sharing
+        assert isinstance(member, GroupMember)
+        return member
 
     @property
     def running(self) -> list[str]:
@@ -167,7 +167,7 @@ class Members:
         have recovered it. It runs on, where it tolerates that.
         """
         await self.lines[name].cut()
-        membership = self.desk(name).membership
+        membership = self.member(name).membership
         while membership.state == "joined":
             membership.lease.begin(boottime() - self.lease)  # its last renewal was so long ago
             await asyncio.sleep(0.01)

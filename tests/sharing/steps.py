@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from broker import QueueManager
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
     from tests.sharing.members import Members
 
 
@@ -43,8 +43,8 @@ class Break:
         self.reached = asyncio.Event()
         self._gone = asyncio.Event()
         self._there = there
-        desk: Any = manager.sharing
-        units, mixed, outcomes = desk.units, desk.units.mixed, desk.units.outcomes
+        member: Any = manager.sharing
+        units, mixed, outcomes = member.units, member.units.mixed, member.units.outcomes
         match step:
             case Step.BEGUN:
                 mixed._begin = self._before(mixed._begin)
@@ -53,7 +53,7 @@ class Break:
             case Step.DECIDED:
                 units._decide = self._after(units._decide)
             case Step.ANSWERED:
-                mixed.commit = self._instead_of_writing(desk)
+                mixed.commit = self._instead_of_writing(member)
             case Step.ENDED:
                 outcomes.over = self._arrive
 
@@ -89,9 +89,9 @@ class Break:
 
         return after
 
-    def _instead_of_writing(self, desk: Desk) -> Callable[..., None]:
+    def _instead_of_writing(self, member: GroupMember) -> Callable[..., None]:
         def commit(half: Any) -> None:
-            desk.core.halves.decide(desk.core, half, committed=True)
+            member.core.halves.decide(member.core, half, committed=True)
             self._arrive()
 
         return commit

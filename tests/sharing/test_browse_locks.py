@@ -105,7 +105,7 @@ async def test_a_lock_that_ends_while_the_database_is_away_is_ended_when_it_is_b
     await queue.close()
     await members.lines["QM1"].mend()
     await free_again(members)
-    assert members.desk("QM1").membership.state == "joined"
+    assert members.member("QM1").membership.state == "joined"
 
 
 async def test_the_locks_of_a_life_in_the_group_end_with_it(members: Members) -> None:

@@ -179,7 +179,7 @@ async def test_where_nobody_knows_how_a_delivery_has_ended_nothing_is_lost_or_do
     async with lost_after(members, pieces):
         settling = asyncio.ensure_future(settle(worker, outcome, taken))
     (settled,) = await settling
-    while members.desk("QM1").units.outcomes.doubts:
+    while members.member("QM1").units.outcomes.doubts:
         await members.clock.rest()
     await members.clock.advance(70)
     back = await members.group.value("SELECT count(*) FROM message WHERE queue = 'Q' AND state = 1")

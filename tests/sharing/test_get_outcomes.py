@@ -116,7 +116,7 @@ async def test_what_is_being_taken_still_when_nobody_waits_for_it_any_more_comes
     await members.lines["QM1"].cut()
     assert await getter == MQRC.CF_NOT_AVAILABLE
     await members.lines["QM1"].mend()
-    returns = members.desk("QM1").returns
+    returns = members.member("QM1").returns
     async with asyncio.timeout(60):
         while await members.group.value("SELECT count(*) FROM pg_locks WHERE NOT granted") < 2 and returns.pending:
             pass  # what goes back waits for what is being taken, and that for the rival
@@ -131,7 +131,7 @@ async def test_what_is_being_taken_still_when_nobody_waits_for_it_any_more_comes
 async def test_a_get_that_looks_first_looks_again_when_its_session_is_lost(
     members: Members, queue: Queue, options: int
 ) -> None:
-    before = members.desk("QM1").database.figures.retries
+    before = members.member("QM1").database.figures.retries
     line = members.lines["QM1"]
 
     def cut(piece: bytes) -> bytes | None:
@@ -140,7 +140,7 @@ async def test_a_get_that_looks_first_looks_again_when_its_session_is_lost(
 
     line.to_server = cut
     assert (await queue.get(options=options)).data == b"1"
-    assert members.desk("QM1").database.figures.retries == before + 1
+    assert members.member("QM1").database.figures.retries == before + 1
 
 
 async def test_a_put_whose_answer_is_lost_is_not_committed(members: Members, program: Connection, queue: Queue) -> None:

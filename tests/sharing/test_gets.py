@@ -11,7 +11,6 @@ import pytest
 from broker.mqi import MQFB, MQGMO, MQMF, MQMO, MQMT, MQPMO, MQRC, MQRO, GetMessageOptions, MessageDescriptor
 from broker.mqi.errors import MQError
 from broker.sharing import looks, pages
-from broker.sharing.desk import Desk
 from broker.sharing.notifications import Notifications
 from broker.sharing.waits import Waits
 from tests.conformance.expect import ALL, drained, fails
@@ -43,12 +42,6 @@ async def members(group: GroupDatabase) -> AsyncIterator[Members]:
 async def queues(members: Members) -> list[Queue]:
     """The queue, as programs of two members have it open."""
     return [await (await members.connect(name)).open("Q", ALL) for name in members.running]
-
-
-def desk_of(members: Members, name: str) -> Desk:
-    desk = members[name].sharing
-    assert isinstance(desk, Desk)
-    return desk
 
 
 @pytest.mark.usefixtures("unpolled")
@@ -245,7 +238,7 @@ async def test_trap_7_a_group_is_found_whose_halves_are_committed_while_it_is_lo
 
     def hears(notifications: Notifications, payload: str) -> None:
         hear(notifications, payload)
-        if seen.is_set() and notifications is desk_of(members, "QM2").notifications:
+        if seen.is_set() and notifications is members.member("QM2").notifications:
             told.set()
 
     monkeypatch.setattr(Notifications, "told", hears)
@@ -331,7 +324,7 @@ async def test_an_expired_message_is_discarded_once_in_the_group(members: Member
 
 async def test_one_get_is_one_call_of_the_database(members: Members, queues: list[Queue]) -> None:
     await queues[0].put_many([b"%d" % number for number in range(20)])
-    figures = desk_of(members, "QM1").database.figures
+    figures = members.member("QM1").database.figures
     before = figures.round_trips
     for _ in range(20):
         await queues[0].get()
@@ -344,7 +337,7 @@ async def test_many_who_wait_are_served_by_few_statements(members: Members) -> N
     queues = [await (await members.connect("QM1")).open("Q", ALL) for _ in range(100)]
     getters = [asyncio.ensure_future(queue.get(options=WAITING)) for queue in queues]
     await members.clock.rest()
-    figures = desk_of(members, "QM1").database.figures
+    figures = members.member("QM1").database.figures
     before = figures.round_trips
     putter = await (await members.connect("QM2")).open("Q", ALL)
     await putter.put_many([b"%d" % number for number in range(100)])

@@ -36,7 +36,7 @@ async def members(group: GroupDatabase) -> AsyncIterator[Members]:
 @pytest.fixture(autouse=True)
 def _untold(members: Members) -> Iterator[None]:
     """QM2 hears of no change."""
-    with patch.object(members.desk("QM2").repository, "told"):
+    with patch.object(members.member("QM2").repository, "told"):
         yield
 
 
@@ -116,7 +116,7 @@ async def test_later_calls_wait_for_one_that_is_looked_up(members: Members) -> N
 async def test_calls_that_look_up_at_once_share_a_reading(members: Members) -> None:
     connections = [await members.connect("QM2") for _ in range(20)]
     await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
-    repository = members.desk("QM2").repository
+    repository = members.member("QM2").repository
     with patch.object(repository, "_read", wraps=repository._read) as read:
         await asyncio.gather(*(connection.put1("Q", b"") for connection in connections))
     assert read.await_count <= 2
@@ -160,7 +160,7 @@ async def test_a_connection_that_ends_meanwhile_has_its_call_answered(members: M
 
 
 async def test_a_member_does_not_read_what_it_has_changed_itself(members: Members) -> None:
-    repository = members.desk("QM1").repository
+    repository = members.member("QM1").repository
     with patch.object(repository, "_read", wraps=repository._read) as read:
         await members.mqsc(
             "DEFINE QLOCAL(A) QSGDISP(SHARED)\nALTER QLOCAL(A) DESCR(X)\nDEFINE QLOCAL(B) QSGDISP(GROUP)\n"

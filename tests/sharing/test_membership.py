@@ -16,7 +16,7 @@ import pytest
 from broker import QueueManager, QueueSharingGroup
 from broker.client import connect
 from broker.clock import boottime
-from broker.engine.shared_desk import GroupError
+from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, MessageDescriptor
 from broker.sharing.lease import Lease
 from broker.sharing.lease_times import LeaseTimes
@@ -79,11 +79,11 @@ async def test_each_start_and_each_takeover_raises_the_epoch(group: GroupDatabas
         await members.start("QM2")
         await members.stop("QM2")
         await members.start("QM2")
-        assert members.desk("QM2").database.epoch == 2
+        assert members.member("QM2").database.epoch == 2
         await members.fail("QM2")
         assert await group.value("SELECT epoch FROM member WHERE name = 'QM2'") == 3
         await members.start("QM2")
-        assert members.desk("QM2").database.epoch == 4
+        assert members.member("QM2").database.epoch == 4
 
 
 async def test_a_member_that_leaves_in_order_has_no_lease_any_more(group: GroupDatabase) -> None:
@@ -187,7 +187,7 @@ async def test_with_tolerate_it_starts_with_its_private_queues_and_joins_later(p
 
 
 async def test_a_lease_is_renewed_and_its_clock_counts_the_time_of_suspension(pair: Members) -> None:
-    lease = pair.desk("QM1").membership.lease
+    lease = pair.member("QM1").membership.lease
     renewals = lease.renewals
     until_before = await pair.group.value("SELECT lease_until FROM member WHERE name = 'QM1'")
     await until(lambda: _true(lease.renewals >= renewals + 2))
@@ -196,10 +196,10 @@ async def test_a_lease_is_renewed_and_its_clock_counts_the_time_of_suspension(pa
 
 
 async def test_a_renewal_does_not_wait_for_writers_that_are_fenced(pair: Members) -> None:
-    desk = pair.desk("QM1")
-    writer = await desk.database.session("calls")
+    member = pair.member("QM1")
+    writer = await member.database.session("calls")
     await writer.execute("BEGIN; SELECT enter(100, 2)")
-    lease = Lease(desk.database, desk.membership.times)  # the member's own is renewed meanwhile
+    lease = Lease(member.database, member.membership.times)  # the member's own is renewed meanwhile
     assert await lease._renew()
     lease._drop()
     await writer.execute("ROLLBACK")  # which the database would have ended, had the renewal waited for it
@@ -249,8 +249,8 @@ async def test_s10_3_renewals_are_quick_beside_64_writers(group: GroupDatabase, 
     script.write_text(_WRITER)
     async with Members(group) as members:
         await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
-        desk = members.desk("QM1")
-        lease, took = Lease(desk.database, desk.membership.times), list[float]()
+        member = members.member("QM1")
+        lease, took = Lease(member.database, member.membership.times), list[float]()
         await lease._renew()
         where = ("-h", str(group.server.folder), "-U", OWNER, OWNER)
         writers = await asyncio.create_subprocess_exec(
@@ -324,7 +324,7 @@ async def test_a_unit_of_work_from_before_the_loss_is_backed_out(pair: Members) 
 
 async def test_a_call_from_before_the_loss_does_not_end_the_next_life(pair: Members) -> None:
     await pair.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
-    database, membership = pair.desk("QM2").database, pair.desk("QM2").membership
+    database, membership = pair.member("QM2").database, pair.member("QM2").membership
     epoch, lives = database.epoch, membership.lives
 
     async def work(session: Session) -> None:
@@ -344,12 +344,12 @@ async def test_a_short_loss_ends_nothing(pair: Members) -> None:
     program = await pair.connect("QM2")
     queue = await program.open("Q", ALL)
     await queue.put(b"1", PERSISTENT, MQPMO.SYNCPOINT)
-    epoch = pair.desk("QM2").database.epoch
+    epoch = pair.member("QM2").database.epoch
     pair.lines["QM2"].cut_lines()
     await queue.put(b"2", PERSISTENT, MQPMO.SYNCPOINT)
     await program.commit()
     assert [(await queue.get()).data, (await queue.get()).data] == [b"1", b"2"]
-    assert pair.desk("QM2").database.epoch == epoch
+    assert pair.member("QM2").database.epoch == epoch
 
 
 async def test_a_member_that_starts_without_the_database_serves_its_private_queues_and_joins_when_it_is_there(
@@ -506,4 +506,4 @@ async def _is(group: GroupDatabase, sql: str, value: object) -> bool:
 
 
 async def _joined(members: Members, name: str) -> bool:
-    return members.desk(name).membership.state == "joined"
+    return members.member(name).membership.state == "joined"

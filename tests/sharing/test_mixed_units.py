@@ -12,7 +12,7 @@ import pytest
 from broker import QueueManager, QueueSharingGroup
 from broker.core.queues.unit import IN_DOUBT
 from broker.mqi import MQGMO, MQPMO, MQRC, MessageDescriptor
-from broker.sharing.desk import Desk
+from broker.sharing.group_member import GroupMember
 from tests.conformance.expect import ALL, fails
 from tests.sharing.members import Members
 from tests.sharing.steps import Break, Step
@@ -55,7 +55,7 @@ def outcome_of(step: Step) -> dict[str, list[tuple[bytes, int]]]:
 
 
 def outcomes_of(manager: QueueManager) -> Outcomes:
-    assert isinstance(manager.sharing, Desk)
+    assert isinstance(manager.sharing, GroupMember)
     return manager.sharing.units.outcomes
 
 

@@ -9,7 +9,6 @@ import pytest
 
 from broker import MQError, QueueManager
 from broker.mqi import MQCA, MQIA, MQOO, MQRC, ObjectDescriptor
-from broker.sharing.desk import Desk
 from tests.conformance.expect import fails, reason_of
 from tests.sharing.members import Members
 
@@ -253,9 +252,8 @@ async def test_a_put_at_a_member_that_has_not_heard_of_a_change_obeys_it(
     await members.mqsc("DEFINE QLOCAL(Q) QSGDISP(SHARED)")
     connection = await members.connect("QM2")
     queue = await connection.open("Q", MQOO.OUTPUT)
-    desk = members["QM2"].sharing
-    assert isinstance(desk, Desk)
-    monkeypatch.setattr(desk.repository, "told", lambda: None)
+    member = members.member("QM2")
+    monkeypatch.setattr(member.repository, "told", lambda: None)
     await members.mqsc("ALTER QLOCAL(Q) PUT(DISABLED)")
     assert await reason_of(queue.put(b"")) == MQRC.PUT_INHIBITED
     monkeypatch.undo()

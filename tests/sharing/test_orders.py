@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.sharing.desk import Desk
 from broker.sharing.orders import ANSWER_SECONDS
 from tests.sharing.members import Members
 
@@ -80,9 +79,8 @@ async def test_what_belongs_to_the_group_is_not_for_another_member(members: Memb
 async def test_a_member_that_does_not_answer_in_time_is_named_and_never_runs_the_command(
     members: Members, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    desk = members["QM2"].sharing
-    assert isinstance(desk, Desk)
-    monkeypatch.setattr(desk.orders, "told", lambda: None)
+    member = members.member("QM2")
+    monkeypatch.setattr(member.commands.orders, "told", lambda: None)
     asking = asyncio.ensure_future(replies(members, "DEFINE QLOCAL(Q) CMDSCOPE(*)"))
     await members.clock.advance(ANSWER_SECONDS + 1)
     first, second = await asking
@@ -92,6 +90,6 @@ async def test_a_member_that_does_not_answer_in_time_is_named_and_never_runs_the
         "EMQ0015E: EverMQ QM2 has not answered within 10 seconds: it is not run.",
     )
     monkeypatch.undo()
-    desk.orders.told()
+    member.commands.orders.told()
     await members.clock.rest()
     assert (await replies(members, "DISPLAY QLOCAL(Q)", "QM2"))[0].code == "AMQ8147E"

@@ -112,7 +112,7 @@ async def test_who_asks_what_became_of_a_put_waits_for_the_server_that_is_still_
 
 
 async def test_a_transaction_that_comes_after_it_was_given_up_changes_nothing(members: Members, line: Proxy) -> None:
-    settings = {"evermq.member": "QM1", "evermq.epoch": str(members.desk("QM1").database.epoch)}
+    settings = {"evermq.member": "QM1", "evermq.epoch": str(members.member("QM1").database.epoch)}
     late, asks = [await members.group.session(**settings) for _ in range(2)]
     assert await asks.fetchval("SELECT settle_turn(7, 100)") is False
     assert await asks.fetchval("SELECT settle_turn(7, 100)") is False
@@ -139,7 +139,7 @@ async def test_a_put_that_others_are_in_the_way_of_is_made_again_as_it_was(membe
         *[queue.put(b"%d" % number, md, MQPMO.NO_SYNCPOINT | MQPMO.LOGICAL_ORDER) for number in range(3)]
     )
     assert [result.md.msg_seq_number for result in results] == [1, 2, 3]
-    assert members.desk("QM1").database.figures.retries == 2
+    assert members.member("QM1").database.figures.retries == 2
     assert await drained(queue) == [b"0", b"1", b"2"]
 
 
@@ -164,7 +164,7 @@ async def _waiting(members: Members, text: str) -> None:
 
 
 async def test_in_a_life_that_is_over_only_what_stands_there_is_told(members: Members, line: Proxy) -> None:
-    epoch = members.desk("QM1").database.epoch
+    epoch = members.member("QM1").database.epoch
     asks = await members.group.session(**{"evermq.member": "QM1", "evermq.epoch": str(epoch)})
     await asks.execute("SELECT enter(7, 2)")
     await members.group.rows("UPDATE member SET epoch = epoch + 1 WHERE name = 'QM1'")
@@ -181,7 +181,7 @@ ENDED = b"E\0\0\0\x2dSFATAL\0VFATAL\0C57P01\0Mit has been ended\0\0"
 
 
 async def test_a_session_of_which_the_server_has_said_that_it_ends_is_replaced(members: Members, queue: Queue) -> None:
-    database = members.desk("QM1").database
+    database = members.member("QM1").database
     steps = (
         lambda: queue.put(b"1"),
         lambda: queue.put(b"2", options=MQPMO.SYNCPOINT),

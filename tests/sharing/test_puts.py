@@ -124,7 +124,7 @@ async def test_trap_6_a_message_has_its_identifiers_whoever_reads_it(members: Me
 
 async def test_puts_that_are_made_in_one_turn_are_written_in_few_statements(members: Members, queue: Queue) -> None:
     await queue.put(b"the session is there")
-    figures = members.desk("QM1").database.figures
+    figures = members.member("QM1").database.figures
     before = figures.round_trips, figures.transactions
     await asyncio.gather(*[queue.put(b"%03d" % number) for number in range(300)])
     assert (figures.round_trips - before[0], figures.transactions - before[1]) == (1, 1)
@@ -172,7 +172,7 @@ async def test_one_put_that_fails_fails_alone(connection: Connection, queue: Que
 
 async def test_each_call_of_put_many_is_one_transaction(members: Members, queue: Queue) -> None:
     await queue.put(b"the session is there")
-    figures = members.desk("QM1").database.figures
+    figures = members.member("QM1").database.figures
     before = figures.transactions
     results = await queue.put_many([b"%03d" % number for number in range(200)])
     assert figures.transactions - before == 2

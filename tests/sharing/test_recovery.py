@@ -53,7 +53,7 @@ async def state_of(members: Members, name: str) -> str:
 
 async def session_of(members: Members, name: str, application_name: str = "") -> asyncpg.Connection:
     """A session as a member has them, on a line that stays when that of the member is cut."""
-    epoch = members.desk(name).database.epoch
+    epoch = members.member(name).database.epoch
     own = {"evermq.member": name, "evermq.epoch": str(epoch)}
     application_name = application_name or f"{members.group.name}/{name}/{epoch}/calls"
     return await members.group.session(application_name=application_name, **own)
@@ -105,7 +105,7 @@ async def test_s7_2_a_third_member_goes_on_where_the_recovering_peer_has_died(me
         await members.crash("QM3")
         await members.group.rows("UPDATE member SET lease_until = '-infinity' WHERE name = 'QM3'")
         for name in ("QM1", "QM2"):
-            members.desk(name).membership.takeover.wake()
+            members.member(name).membership.takeover.wake()
         await asyncio.wait_for(half_way.wait(), 60)
         assert await members.group.value("SELECT count(*) FROM unit_of_work WHERE state = 'ACTIVE'") == 4
         recoverer, third = begun[0], {"QM1": "QM2", "QM2": "QM1"}[begun[0]]
@@ -136,7 +136,7 @@ async def test_s7_3_of_two_members_that_see_it_at_once_exactly_one_recovers(
 
     monkeypatch.setattr(Takeover, "_recover", recover_when_both_have_seen_it)
     await members.group.rows("UPDATE member SET lease_until = '-infinity' WHERE name = 'QM3'")
-    await asyncio.gather(*(members.desk(name).membership.takeover.look() for name in ("QM1", "QM2")))
+    await asyncio.gather(*(members.member(name).membership.takeover.look() for name in ("QM1", "QM2")))
     assert len(set(lines(caplog, "CSQE008I"))) == 2  # their own watch may have seen it too
     for code in ("CSQE011I", "CSQE013I", "CSQE012I", "CSQE014I"):
         assert len(lines(caplog, code)) == 1, code
@@ -167,7 +167,7 @@ async def test_an_owner_that_is_back_finishes_itself_and_stops_the_peer_that_was
     await members.start("QM3")
     assert await all_messages(await opened(members, "QM3")) == [(b"got in flight", 1)]
     await (await opened(members, "QM3")).put(b"of the new life", PERSISTENT, MQPMO.SYNCPOINT)
-    epoch = members.desk("QM2").database.epoch
+    epoch = members.member("QM2").database.epoch
     session = await members.group.session()
     for step in ("recover_decided", "recover_units", "recover_locks"):
         with pytest.raises(asyncpg.PostgresError, match="is over"):
@@ -180,7 +180,7 @@ async def test_an_owner_that_is_back_finishes_itself_and_stops_the_peer_that_was
 
 
 async def test_a_member_stays_in_the_group_when_the_owner_of_what_it_recovers_is_back(members: Members) -> None:
-    original, database, membership = recovery._all, members.desk("QM1").database, members.desk("QM1").membership
+    original, database, membership = recovery._all, members.member("QM1").database, members.member("QM1").membership
     await members.group.rows(
         "INSERT INTO member (name, epoch, state, lease_until, instance) VALUES ('QM9', 1, 'ACTIVE', '-infinity', $1)",
         uuid4(),
@@ -218,7 +218,7 @@ async def test_trap_9_a_takeover_waits_for_a_session_that_it_cannot_end(members:
     await members.crash("QM2")
     await members.group.rows("UPDATE member SET lease_until = '-infinity' WHERE name = 'QM2'")
     with fails(MQRC.CF_STRUC_IN_USE):
-        await members.desk("QM1").membership.takeover.look()
+        await members.member("QM1").membership.takeover.look()
     assert await state_of(members, "QM2") == "ACTIVE"
     await between.execute("INSERT INTO queue VALUES ('IN TIME'); COMMIT")
     await members.end_lease("QM2")
@@ -231,7 +231,7 @@ async def test_trap_9_a_takeover_waits_for_a_session_that_it_cannot_end(members:
 async def test_a_message_got_outside_syncpoint_is_its_getters_whatever_becomes_of_the_member(members: Members) -> None:
     at_1, at_2 = await opened(members, "QM1"), await opened(members, "QM2")
     await at_1.put(b"delivered", PERSISTENT)
-    removals = members.desk("QM2").removals
+    removals = members.member("QM2").removals
     with patch.object(removals, "_start"):
         assert (await at_2.get()).data == b"delivered"
         await members.fail("QM2")

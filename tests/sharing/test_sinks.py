@@ -65,7 +65,7 @@ async def grow_older(members: Members, seconds: float) -> None:
         f"UPDATE published_unit SET published = published - {seconds}"
     )
     await session.close()
-    await members.desk("QM2").expiry._scan()
+    await members.member("QM2").expiry._scan()
 
 
 # They outlive connections and members

@@ -14,7 +14,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 
-from broker.engine.shared_desk import GroupError
+from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQRC
 from broker.mqi.errors import MQError
 from broker.sharing.database import OutcomeUnknownError
@@ -75,8 +75,8 @@ async def test_a_get_of_unknown_outcome_does_not_lock_its_member_out(members: Me
     queue = await program.open("Q", ALL)
     for body in (b"1", b"2"):
         await queue.put(body)
-    membership, returns = members.desk("QM1").membership, members.desk("QM1").returns
-    database = members.desk("QM1").database
+    membership, returns = members.member("QM1").membership, members.member("QM1").returns
+    database = members.member("QM1").database
     transact, recover = database.transact_at_once, membership._recover
 
     async def lose_the_answer(*arguments: Any) -> None:
@@ -103,7 +103,7 @@ async def test_a_get_of_unknown_outcome_does_not_lock_its_member_out(members: Me
 
 
 async def test_calls_have_no_sessions_before_the_recovery_is_over(members: Members) -> None:
-    membership, database = members.desk("QM1").membership, members.desk("QM1").database
+    membership, database = members.member("QM1").membership, members.member("QM1").database
     recover, seen = membership._recover, []
 
     async def look(session: Any) -> Any:
@@ -129,7 +129,7 @@ async def test_a_recovery_at_a_join_is_made_again_where_its_session_is_lost(memb
     queue = await program.open("Q", ALL)
     await queue.put(b"1")
     await queue.get(options=MQGMO.SYNCPOINT)
-    membership, line = members.desk("QM1").membership, members.lines["QM1"]
+    membership, line = members.member("QM1").membership, members.lines["QM1"]
     lives, cuts = membership.lives, iter(range(2))
 
     def cut(piece: bytes) -> bytes | None:

@@ -109,26 +109,26 @@ async def test_s6_4_at_most_one_of_the_options_and_no_reserved_tag(
 
 @pytest.mark.postgres
 async def test_trap_10_a_tag_is_free_after_the_backout_of_the_connection_that_was_cut(members: Members) -> None:
-    desk = members.desk("QM1")
+    member = members.member("QM1")
     async with members["QM2"].connect() as program:
         queue = await program.open("Q", ALL)
         await queue.put(b"1", PERSISTENT)
         await queue.put(b"2", PERSISTENT)
     first = await members["QM1"].connect(options=SERIALIZE_QSG, conn_tag=TAG).__aenter__()
     assert (await (await first.open("Q", ALL)).get(options=MQGMO.SYNCPOINT)).data == b"1"
-    go_on, original = asyncio.Event(), desk.units.back_out
+    go_on, original = asyncio.Event(), member.units.back_out_unit
 
     async def late(*arguments: object) -> None:
         await go_on.wait()
         await original(*arguments)  # type: ignore[arg-type]
 
-    with patch.object(desk.units, "back_out", late):
+    with patch.object(member.units, "back_out_unit", late):
         lose_line(first)
         await members.clock.rest()
         assert await refused(members, "QM2", SERIALIZE_QSG) == MQRC.CONN_TAG_IN_USE
         row = await members.group.value("SELECT id FROM connection_tag WHERE starts_with(encode(tag, 'hex'), '5400')")
-        session = await desk.database.session("test")  # whoever lets it go too early
-        assert await session.fetchval("SELECT release_tag('QM1', $1, $2)", desk.database.epoch, row) is False
+        session = await member.database.session("test")  # whoever lets it go too early
+        assert await session.fetchval("SELECT release_tag('QM1', $1, $2)", member.database.epoch, row) is False
         await session.close()
         go_on.set()
         await members.clock.rest()
@@ -178,7 +178,7 @@ async def test_trap_10_a_tag_is_free_when_what_nobody_took_is_back(members: Memb
         await rival.close()
         await members.clock.rest()
         assert await refused(members, "QM2", SERIALIZE_QSG) == MQRC.CONN_TAG_IN_USE
-    while members.desk("QM1").returns.pending:
+    while members.member("QM1").returns.pending:
         await members.clock.rest()
     await members.clock.rest()
     assert await got_by_successor(members) == [b"1", b"2"]
@@ -211,7 +211,7 @@ async def test_a_program_whose_tag_was_lost_with_the_group_is_cut_off(members: M
     await members.mqsc("ALTER QMGR CFCONLOS(TOLERATE)")
     program = await members["QM1"].connect(options=SERIALIZE_QSG, conn_tag=TAG).__aenter__()
     other = await members.connect("QM1")
-    members.desk("QM1").membership._life_is_over("a test says so")
+    members.member("QM1").membership._life_is_over("a test says so")
     with fails(MQRC.CONNECTION_BROKEN):
         await program.open("Q", ALL)
     await other.open("SYSTEM.DEFAULT.LOCAL.QUEUE", ALL)

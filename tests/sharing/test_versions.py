@@ -12,7 +12,7 @@ import pytest
 
 from broker import MQError, QueueSharingGroup
 from broker.clock import boottime
-from broker.engine.shared_desk import GroupError
+from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQPMO, MQRC
 from broker.sharing.database import Database
 from broker.sharing.schema import (
@@ -413,7 +413,7 @@ async def test_a_rolling_upgrade_of_three_members_under_load_loses_nothing(old: 
 
 async def _cut_off(members: Members, name: str) -> None:
     """A life of a member ends, and it joins again, while there is load."""
-    membership = members.desk(name).membership
+    membership = members.member(name).membership
     lives = membership.lives
     await members.lines[name].cut()
     while membership.state == "joined":

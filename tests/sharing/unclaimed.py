@@ -53,7 +53,7 @@ async def end_wait(members: Members, getter: asyncio.Future[Message]) -> None:
 @contextmanager
 def returns_fail(members: Members, times: Iterable[int] | None = None) -> Iterator[Iterator[int]]:
     """The database fails when QM1 lets go back what nobody took, so many `times` or always: those that are left."""
-    database = members.desk("QM1").database
+    database = members.member("QM1").database
     repeat, left = database.repeat, iter(count() if times is None else times)
 
     async def fail(query: str, *arguments: Any) -> list[Any]:

@@ -19,7 +19,7 @@ from broker.mqi.options import MQOO
 if TYPE_CHECKING:
     from broker.core.names.definitions import Definition
     from broker.sharing.database import Session
-    from broker.sharing.desk import Desk
+    from broker.sharing.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 
@@ -38,9 +38,9 @@ _ATTRIBUTES: Final[dict[str, int | str]] = {
 }
 
 
-async def join(desk: Desk) -> None:
+async def join(member: GroupMember) -> None:
     """Define the shared transmission queue if nobody has done so, and let the other members know of this one."""
-    definition = _transmission_queue(desk)
+    definition = _transmission_queue(member)
 
     async def work(session: Session) -> None:
         await session.execute(
@@ -54,28 +54,28 @@ async def join(desk: Desk) -> None:
         await session.execute("INSERT INTO queue (name) VALUES ($1) ON CONFLICT DO NOTHING", definition.name)
         await session.execute("SELECT pg_notify(current_schema(), $1)", MEMBERS_CHANGED)
 
-    await desk.database.transact(work, lambda: None)
-    await load_members(desk)
+    await member.database.transact(work, lambda: None)
+    await load_members(member)
 
 
-async def load_members(desk: Desk) -> None:
+async def load_members(member: GroupMember) -> None:
     """Learn who is a member, running or not."""
-    async with desk.database.look() as session:
+    async with member.database.look() as session:
         members = frozenset(row["name"] for row in await session.fetch("SELECT name FROM member"))
-    group = desk.core.objects.group
+    group = member.core.objects.group
     assert group is not None
     group.members = members
 
 
-async def hear_of_members(desk: Desk) -> None:
+async def hear_of_members(member: GroupMember) -> None:
     """Learn it, where the database can be reached: else it is learned when that is so again (`join`)."""
     try:
-        await load_members(desk)
+        await load_members(member)
     except MQError as away:
-        logger.debug("members not known name=%s: %s", desk.manager.name, away)
+        logger.debug("members not known name=%s: %s", member.manager.name, away)
 
 
-def _transmission_queue(desk: Desk) -> Definition:
-    durable = desk.manager.config.queue_manager.defaults == DURABLE
-    now = datetime.fromtimestamp(desk.manager.clock.time(), UTC)
+def _transmission_queue(member: GroupMember) -> Definition:
+    durable = member.manager.config.queue_manager.defaults == DURABLE
+    now = datetime.fromtimestamp(member.manager.clock.time(), UTC)
     return create("QLOCAL", TRANSMISSION_QUEUE, now, **_ATTRIBUTES, DEFPSIST=int(durable))

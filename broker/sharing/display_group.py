@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from broker.commands.requests import MembersRequest
     from broker.mqi.replies import CommandReply
-    from broker.sharing.desk import Desk
+    from broker.sharing.database import Database
 
 ADMINISTRATOR: Final = "EVERMQ.ADMIN"
 """The name under which `evermq group` makes sessions, and under which it joins for a moment: no member."""
@@ -39,10 +39,10 @@ class _Found:
         yield from self._rows
 
 
-async def displayed(desk: Desk, request: MembersRequest) -> list[CommandReply]:
+async def displayed(database: Database, request: MembersRequest) -> list[CommandReply]:
     """DISPLAY GROUP: one reply, with all members that are meant. Raises CF_NOT_AVAILABLE (2345)."""
-    rows = await desk.database.look_again(lambda session: session.fetch(MEMBERS, ADMINISTRATOR))
-    catalog: Any = _Found([_figures(desk.group.name, row) for row in rows])
+    rows = await database.look_again(lambda session: session.fetch(MEMBERS, ADMINISTRATOR))
+    catalog: Any = _Found([_figures(database.group_name, row) for row in rows])
     try:
         return [joined([reply for reply in display_status(request.shown, catalog) if reply is not None])]
     except errors.CommandError as error:

@@ -1,0 +1,400 @@
+"""A queue-sharing group as the engine uses it: the calls on shared queues, and what else is decided in the group.
+
+The engine knows shared queues by `queue.shared` alone. A call on one is held: all later calls of its connection wait
+until it is over (`CallOrder.hold`), but for puts, which gather. Each part of `SharedQueues` has what the engine asks of
+one room of `broker.sharing`, which fills these protocols in; the engine imports nothing of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from uuid import UUID
+
+    from broker.commands.requests import GroupRequest, ResolveConsumerRequest, ScopedRequest
+    from broker.core.calls.put import Put
+    from broker.core.claims.claiming import Limits
+    from broker.core.deliveries.service import Service
+    from broker.core.deliveries.steps import Ending, Step
+    from broker.core.explain.explaining import Wanted
+    from broker.core.message.entry import Entry
+    from broker.core.message.rows import Rows
+    from broker.core.names.definitions import Change
+    from broker.core.names.routes import Route
+    from broker.core.prepared.publishing import Winner
+    from broker.core.prepared.staging import Piece
+    from broker.core.prepared.unit import UnitName
+    from broker.core.queues.handles import Handle
+    from broker.core.queues.message_queue import MessageQueue
+    from broker.core.queues.shared_queue import SharedQueue
+    from broker.core.queues.unit import Unit
+    from broker.engine.batches import GetManyCall
+    from broker.engine.call_order import CallOrder
+    from broker.engine.calls import GetCall
+    from broker.engine.conversation import Conversation
+    from broker.engine.manager import QueueManager
+    from broker.engine.tags import TagUse
+    from broker.interface.claims import ConsumerState, Cut, Publication, QueueRange, Registration, Staged
+    from broker.interface.claims import Wanted as WantedInRange
+    from broker.interface.port import Call, Opened
+    from broker.mqi.explanations import Explanation
+    from broker.mqi.replies import CommandReply
+    from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
+    from broker.storage.store import Done
+
+T = TypeVar("T")
+
+GroupWork: TypeAlias = "Callable[[], Coroutine[Any, Any, T]]"
+"""Some work that is done in the group, and what it comes to."""
+
+
+class PutStep(NamedTuple):
+    """A put, to be made in the core when its time has come: `make` gives the answer, and the implicit unit of one
+    outside syncpoint. It may be made more than once, each time from the same state, as long as `handle` leads where it
+    led. `put` says more of one message for one queue.
+    """
+
+    make: Callable[[], tuple[Any, Unit | None]]
+    options: PutMessageOptions
+    handle: Handle | None = None
+    put: Put | None = None
+
+
+class GroupError(Exception):
+    """The queue-sharing group cannot be joined, or is lost; the text says why, and what to do."""
+
+
+class Group(Protocol):
+    """A queue-sharing group that a queue manager is to join (`broker.QueueSharingGroup`)."""
+
+    @property
+    def name(self) -> str:
+        """Its name, of up to four characters."""
+
+    def member(self, manager: QueueManager) -> SharedQueues:
+        """The queue manager as a member of the group; it has not joined yet."""
+
+
+class SharedHandles(Protocol):
+    """Handles on shared queues."""
+
+    def open(self, conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int) -> None:
+        """MQOPEN of a name that leads to a shared queue. OBJECT_IN_USE (2042) holds for the whole group."""
+
+    async def register(self, conversation: Conversation, handle: Handle) -> None:
+        """Make it known in the group that a shared dynamic queue, which has just been made, is open; else close it."""
+
+    def close(self, conversation: Conversation, call: Call[int], handle: Handle) -> None:
+        """MQCLOSE of a handle on a shared queue, which with MQCO_DELETE goes too if it is a dynamic one."""
+
+    def closed(self, handle: Handle) -> None:
+        """A handle on a shared queue is closed, by MQCLOSE or with its connection: let it go in the group too."""
+
+    def when_closed(self, then: Callable[[], None]) -> None:
+        """Call `then` when the group knows that the handles closed until now are closed, as far as that can be."""
+
+
+class SharedPuts(Protocol):
+    """Puts to shared queues."""
+
+    def put(self, conversation: Conversation, call: Call[Any], step: PutStep) -> None:
+        """A put that reaches a shared queue. Later puts of the connection to shared queues gather behind it."""
+
+    def send(self, make: Callable[[], tuple[Unit, Rows]], then: Callable[[Unit, Rows], None]) -> None:
+        """Put messages of the queue manager's own: `make` puts them in the core, perhaps more than once, and freezes
+        the unit. What of it is on shared queues is written, and withdrawn where that cannot be; the rest is left to
+        `then`.
+        """
+
+
+class SharedGets(Protocol):
+    """Gets from shared queues."""
+
+    def get(
+        self,
+        conversation: Conversation,
+        call: GetCall,
+        handle: Handle,
+        queue: SharedQueue,
+        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int | None, bool],
+    ) -> None:
+        """MQGET: descriptor, options, buffer length, and whether it sees messages that wait for an instant. What is
+        found is given to `GetCall.granted`, as on any queue; a wait is begun with `Conversation.wait`.
+        """
+
+    def get_many(
+        self,
+        conversation: Conversation,
+        call: GetManyCall,
+        handle: Handle,
+        queue: SharedQueue,
+        arguments: tuple[MessageDescriptor | None, GetMessageOptions, int],
+    ) -> None:
+        """Several gets as one call: what is there, up to so many messages."""
+
+
+class SharedUnits(Protocol):
+    """Units of work that touch shared queues (`Unit.shared`)."""
+
+    def commit(self, call_order: CallOrder, unit: Unit, then: Done, rows: Rows | None = None) -> None:
+        """Commit a unit, and settle it; then tell the outcome. `rows` are those of its private half, where it is frozen
+        already.
+        """
+
+    def back_out(self, call_order: CallOrder, unit: Unit, then: Done) -> None:
+        """Back a unit out that is not frozen yet: calls of its connection may still be at the database. Its private
+        half goes with it. Settle it; then tell the outcome.
+        """
+
+    def resolved(self, id: UUID, *, committed: bool) -> None:
+        """An administrator has decided about the private half of a unit that was in doubt."""
+
+
+class SharedReturns(Protocol):
+    """Messages got from shared queues that go back."""
+
+    def give_back(self, call_order: CallOrder, entries: Sequence[Entry]) -> None:
+        """Give back entries got from shared queues, in a unit that is active, to their places, as if not got."""
+
+    def put_again(self, entry: Entry) -> None:
+        """A message that was got and removed comes back to its place: nobody has taken it (journal rule 11)."""
+
+
+class SharedTriggering(Protocol):
+    """Trigger events of shared queues."""
+
+    def judge(self, queues: Sequence[MessageQueue]) -> None:
+        """Something has changed on which trigger conditions of these queues rest: find out in this order whether they
+        trigger now.
+        """
+
+    def given_back(self, starts: Mapping[MessageQueue, int]) -> None:
+        """So many starts of these queues were taken, and are pending again where there are messages for them."""
+
+    async def sweep(self) -> int:
+        """Let starts be pending that are missing, one for each message of trigger EVERY queues that a queue manager has
+        put which is gone, else one for each of these queues: so many, 0 without the database.
+        """
+
+
+class SharedTags(Protocol):
+    """Connection tags that hold in the whole group."""
+
+    def take(self, conversation: Conversation, call: Call[int], use: TagUse) -> None:
+        """Take a tag for a connection. CONN_TAG_IN_USE (2271), CONN_TAG_NOT_USABLE (2350)."""
+
+    def release(self, call_order: CallOrder, use: TagUse, then: Callable[[], None]) -> None:
+        """Let it go, after the unit of work of its connection and all that is under way for it; then call `then`."""
+
+
+class SharedRepository(Protocol):
+    """Definitions that the group has together."""
+
+    def owns(self, change: Change) -> bool:
+        """True if a change is one of the shared repository: of an object with QSGDISP(SHARED) or (GROUP)."""
+
+    def change(self, change: Change, then: Done) -> None:
+        """Make a change in the shared repository, and let it take effect on this member; then tell the outcome."""
+
+    async def look_up(self) -> None:
+        """Take over what other members have defined until now."""
+
+
+class SharedClaims(Protocol):
+    """Consumers of shared queues, and these queues read by arrival number: what the calls of `ClaimPort` come to."""
+
+    def takes(self, q_names: Sequence[str]) -> bool:
+        """True if a consumer of these queues is one of the group. Raises OPTION_NOT_VALID_FOR_TYPE (2045)."""
+
+    async def consumer(self, name: str, q_names: Sequence[str]) -> ConsumerState:
+        """Look the consumer up, or make it."""
+
+    async def register(self, uuid: str, lineage: str | None, start: int | None, end: int | None) -> Registration:
+        """A reader with a checkpoint becomes the one that may read."""
+
+    async def resume(self, uuid: str) -> Registration:
+        """A reader without a checkpoint goes on where the consumer stands."""
+
+    async def claim(self, uuid: str, generation: int, start: int, limits: Limits) -> int:
+        """Acknowledge up to `start`, then claim: the last sequence."""
+
+    async def pin(self, uuid: str, generation: int, lineage: str, start: int, end: int) -> list[Cut]:
+        """A batch is going to be read."""
+
+    async def read_claimed(self, uuid: str, generation: int, after: int, last: int, longest: int) -> bytes:
+        """Claims, as many as go into a frame of so many bytes."""
+
+    async def acknowledge(self, uuid: str, generation: int, to: int) -> int:
+        """The consumer is done with what it has read."""
+
+    async def release(self, uuid: str, generation: int | None) -> int:
+        """The consumer gives all back that it has claimed: how many."""
+
+    async def resolve(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
+        """Carry out what an administrator decides about a consumer: how many messages are removed, and how many are
+        back on their queues. NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
+        """
+
+    async def queue_ranges(self, q_names: Sequence[str]) -> list[QueueRange]:
+        """Return the ranges of shared queues that can be read now."""
+
+    async def browse_range(self, q_name: str, after: int, last: int, wanted: WantedInRange, longest: int) -> bytes:
+        """Messages of a queue, as many as go into a frame of so many bytes."""
+
+    async def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> list[Cut]:
+        """Return the cuts of the range of a queue."""
+
+
+class SharedSinks(Protocol):
+    """Sinks of shared queues, and their prepared units: what the calls of `ClaimPort` about them come to."""
+
+    async def check_private(self, name: str) -> None:
+        """Raise OPTION_NOT_VALID_FOR_TYPE (2045) for a sink of the group."""
+
+    async def ledger(self, name: str) -> tuple[str, int] | None:
+        """The query of a sink, and its last batch."""
+
+    async def stage(self, piece: Piece) -> Staged:
+        """A piece of a unit, for shared queues."""
+
+    async def publish(self, name: str, batch: int, query: str | None, winners: Sequence[Winner]) -> Publication:
+        """Decide a batch."""
+
+    async def discard(self, names: Sequence[UnitName]) -> int:
+        """Discard the units of these names, as far as they are there: how many they were."""
+
+    async def resolve(self, name: UnitName) -> int:
+        """Discard the unit that is shown by this name: how many messages. UNKNOWN_OBJECT_NAME (2085)."""
+
+    async def reset(self, name: str) -> int:
+        """A sink belongs to no query any more, and has no units: how many messages these had. Raises
+        UNKNOWN_OBJECT_NAME (2085).
+        """
+
+
+class SharedDeliveries(Protocol):
+    """Deliveries of shared queues, and of others whose handlers have used shared queues (`DeliveryService`)."""
+
+    def hand_out(self, service: Service) -> None:
+        """Take messages for those who wait for deliveries of a shared queue, and give them to
+        `DeliveryService.hand_over`.
+        """
+
+    def commit(self, endings: Sequence[Ending], ended: Callable[[Ending, Exception | None], None]) -> None:
+        """Carry out ends that remove messages of shared queues, and do nothing else, in one transaction."""
+
+    def end(self, ending: Ending, ended: Callable[[Step, Exception | None], None]) -> None:
+        """Carry out the steps of an end, and settle them: `ended` is told of each, with the error where it was backed
+        out instead of committed.
+        """
+
+
+class IgqAgent(Protocol):
+    """The intra-group queuing agent of this member."""
+
+    def altered(self) -> None:
+        """The queue manager's own definition was altered, perhaps to what it was."""
+
+
+class SharedExplaining(Protocol):
+    """Explanations of what becomes of messages of shared queues."""
+
+    async def explain(self, route: Route, wanted: Wanted) -> Explanation:
+        """Explain why the shared queue of a route gives a message, or does not."""
+
+
+class SharedCommands(Protocol):
+    """Commands that need the group."""
+
+    async def carry_out(self, request: ScopedRequest | GroupRequest) -> Sequence[CommandReply]:
+        """Carry out what a command asks of the group, or of members of it: the replies."""
+
+
+class SharedQueues(Protocol):
+    """A queue manager as a member of its group: its life there, what it is asked, and its parts."""
+
+    @property
+    def in_group(self) -> bool:
+        """True while a life of the member in the group goes on: else what is shared cannot be used now."""
+
+    async def start(self) -> None:
+        """Join the group: after the core is loaded, before any connection. Ends what the last life of this member left
+        (queue-sharing 7.5), and loads the shared definitions. Raises what keeps the queue manager from starting.
+        """
+
+    async def run(self) -> None:
+        """The member's own tasks: leases, notifications, waiting getters, recovery of peers, the intra-group queuing
+        agent. Started beside the journal; returns when `stop` was called.
+        """
+
+    def stop(self) -> None:
+        """The queue manager ends: nothing more is begun."""
+
+    async def leave(self) -> None:
+        """Leave the group in order: nothing of this member is left in the database. Sessions are closed."""
+
+    def figures(self) -> Mapping[str, Any]:
+        """The group, its members and the sessions of this one, for the status."""
+
+    # Work that is done in the group
+
+    def ask(self, work: GroupWork[None], what: str, then: Done, hold: CallOrder | None = None) -> None:
+        """Do some work, called `what`, whoever has gone. Tell `then` the outcome: None, or an MQError or StoreError;
+        CF_NOT_AVAILABLE (2345) where nobody knows it. Then perform what the work lets happen.
+
+        `hold`: until that is over later calls of this connection wait, and the database does nothing else for it.
+        """
+
+    def answer(self, call_order: CallOrder, call: Call[T], work: GroupWork[T]) -> None:
+        """Make a held call whose answer is what `work` comes to."""
+
+    async def refresh(self, *, held: bool = False, lag: bool = False) -> None:
+        """Bring the depths of the shared queues up to date, with `held` what is known of the group's consumers, and
+        with `lag` how far behind they are, which is counted message by message: as far as the database can be reached.
+        """
+
+    # Parts
+
+    @property
+    def handles(self) -> SharedHandles: ...
+
+    @property
+    def puts(self) -> SharedPuts: ...
+
+    @property
+    def gets(self) -> SharedGets: ...
+
+    @property
+    def units(self) -> SharedUnits: ...
+
+    @property
+    def returns(self) -> SharedReturns: ...
+
+    @property
+    def triggering(self) -> SharedTriggering: ...
+
+    @property
+    def tags(self) -> SharedTags: ...
+
+    @property
+    def repository(self) -> SharedRepository: ...
+
+    @property
+    def claims(self) -> SharedClaims: ...
+
+    @property
+    def sinks(self) -> SharedSinks: ...
+
+    @property
+    def deliveries(self) -> SharedDeliveries: ...
+
+    @property
+    def explaining(self) -> SharedExplaining: ...
+
+    @property
+    def commands(self) -> SharedCommands: ...
+
+    @property
+    def agent(self) -> IgqAgent: ...
