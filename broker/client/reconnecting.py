@@ -344,10 +344,10 @@ class ReconnectingPort(Port):
         md: MessageDescriptor | None,
         options: GetMessageOptions,
         max_length: int | None,
-        waiting: bool = False,
+        delayed: bool = False,
     ) -> Call[Delivery]:
         call = self._in_unit if options.options & _GET_SYNCPOINT else self._call
-        return call(lambda: self._port.get(self._hobj(hobj), md, options, max_length, waiting))
+        return call(lambda: self._port.get(self._hobj(hobj), md, options, max_length, delayed))
 
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int

@@ -223,7 +223,7 @@ class SharedDesk(Protocol):
         queue: SharedQueue,
         arguments: tuple[MessageDescriptor | None, GetMessageOptions, int | None, bool],
     ) -> None:
-        """MQGET: descriptor, options, buffer length, and whether it sees messages that wait for an instant. What is
+        """MQGET: descriptor, options, buffer length, and whether it sees delayed messages. What is
         found is given to `GetCall.granted`, as on any queue; a wait is begun with `Conversation.wait`.
         """
 

@@ -7,6 +7,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
+from broker.deprecated import renamed
 from broker.interface.async_puts import AsyncPuts, AsyncStatus, asynchronous
 from broker.interface.claim_calls import Claims
 from broker.interface.consumer import Consumer
@@ -249,12 +250,14 @@ class Connection:
             ),
         )
 
-    async def release_waiting(self, q_name: str, msg_id: bytes | None = None) -> int:
-        """Let messages of a queue that wait for an instant be available now, as if it had come: the one with this
-        MsgId, or all. Return how many there were, when it is durable that they wait no longer. Raises
+    async def release_delayed(self, q_name: str, msg_id: bytes | None = None) -> int:
+        """Let delayed messages of a queue be available now, as if their instant had come: the one with this MsgId, or
+        all. Return how many there were, when it is durable that they are delayed no longer. Raises
         UNKNOWN_OBJECT_NAME (2085), STORAGE_MEDIUM_FULL (2192).
         """
-        return await answer(self.port.release_waiting(q_name, msg_id))
+        return await answer(self.port.release_delayed(q_name, msg_id))
+
+    release_waiting = renamed("release_waiting", release_delayed)
 
     @property
     def claims(self) -> Claims:

@@ -1,4 +1,4 @@
-"""The calls of a port about deliveries and about messages that wait for an instant (`docs/rules/handlers.md`)."""
+"""The calls of a port about deliveries and about delayed messages (`docs/rules/handlers.md`)."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class HandlingPort(Forwarding):
         """
         return self.forward("delivery_connection", delivery, appl_name)
 
-    def release_waiting(self, q_name: str, msg_id: bytes | None) -> Call[int]:
-        """Let messages of a queue that wait for an instant be available now: the one with this MsgId, or all. How many
+    def release_delayed(self, q_name: str, msg_id: bytes | None) -> Call[int]:
+        """Let delayed messages of a queue be available now: the one with this MsgId, or all. How many
         there were.
         """
-        return self.forward("release_waiting", q_name, msg_id)
+        return self.forward("release_delayed", q_name, msg_id)

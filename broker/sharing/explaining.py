@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.explain.explaining import explain
-from broker.core.message.entry import AVAILABLE, LOCKED, PREPARED, WAITING, PreparedEntry
+from broker.core.message.entry import AVAILABLE, DELAYED, LOCKED, PREPARED, PreparedEntry
 from broker.core.queues.handles import Hconn
 from broker.core.queues.unit import Unit
 from broker.mqi.explanations import Cause, Explanation
@@ -54,7 +54,7 @@ async def explained(desk: Desk, route: Route, queue: SharedQueue, wanted: Wanted
                     _note_claim(desk, row, entry)
                 shelf.entries[entry.key] = locked.get(entry.key, entry)
                 entry.unit = _unit(row, units, desk.manager.name)
-                if entry.state == WAITING:
+                if entry.state == DELAYED:
                     shelf.postpone(entry)
         most = desk.manager.config.limits.claim_bytes
         looking = explain(route, shelf, wanted, desk.now(), desk.core, most)

@@ -236,5 +236,5 @@ class Floor:
                 if settled.became in _GONE:
                     self.ended.add(body)
                     self.left[body.split("-")[0]].remove(body)
-                elif settled.became is Became.WAITING:
+                elif settled.became is Became.DELAYED:
                     self._not_before[body] = settled.next_at

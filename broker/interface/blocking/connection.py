@@ -58,6 +58,7 @@ class SyncConnection(Face[Connection]):
     status = Blocking(Connection.status)
     explain = Blocking(Connection.explain)
     backup = Blocking(Connection.backup)
+    release_delayed = Blocking(Connection.release_delayed)
     release_waiting = Blocking(Connection.release_waiting)
     q_mgr_name = Told[str]()
     in_unit_of_work = Told[bool]()

@@ -156,7 +156,7 @@ class Worker:
         elif became is Became.HELD:
             record.held = True
             record.maybe.add(End.DEAD)
-        elif became is Became.WAITING:
+        elif became is Became.DELAYED:
             until = schedule.now + settled.next_at - schedule.wall - 1e-3  # has gone, where the answer took its time
             if settled.reason:
                 record.refused_until = until
