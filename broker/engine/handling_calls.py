@@ -40,8 +40,8 @@ class HandlingCalls:
     channel: str
     room: Room
 
-    def serve(self, q_name: str, terms: HandlingTerms) -> Call[Serving]:
-        return self.call_order.after_own_writes(Call(), self._serve, q_name, terms)
+    def serve(self, q_name: str, options: HandlingTerms) -> Call[Serving]:
+        return self.call_order.after_own_writes(Call(), self._serve, q_name, options)
 
     def stop_serving(self, service: int) -> Call[int]:
         return self.call_order.in_order(Call(), self._stop_serving, service)
@@ -59,12 +59,12 @@ class HandlingCalls:
     def release_delayed(self, q_name: str, msg_id: bytes | None) -> Call[int]:
         return self.call_order.after_own_writes(Call(), self._release_delayed, q_name, msg_id)
 
-    def _serve(self, call: Call[Serving], q_name: str, terms: HandlingTerms) -> None:
+    def _serve(self, call: Call[Serving], q_name: str, options: HandlingTerms) -> None:
         name = checks.name(q_name)
         queue = self.core.objects.queues.get(name)
-        self.core.deliveries.check(queue, name, terms)
+        self.core.deliveries.check(queue, name, options)
         assert queue is not None
-        number, steps = self.core.deliveries.serve(self.hconn, queue, terms)
+        number, steps = self.core.deliveries.serve(self.hconn, queue, options)
 
         async def looking() -> Serving:
             for _ in steps:

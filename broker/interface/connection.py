@@ -7,7 +7,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from broker.deprecated import renamed
+from broker.deprecated import renamed, renamed_argument
 from broker.interface.async_puts import AsyncPuts, AsyncStatus, asynchronous
 from broker.interface.claim_calls import Claims
 from broker.interface.consumer import Consumer
@@ -227,6 +227,7 @@ class Connection:
         """Take trigger starts as leases, for the named process definitions or for all; at most `limit` at a time."""
         return TriggerStarts(self.port, processes, limit)
 
+    @renamed_argument("terms", "options")
     def deliveries(
         self,
         q_name: str,
@@ -234,19 +235,19 @@ class Connection:
         order_by: str | None = None,
         total: int | None = None,
         rate: float | None = None,
-        terms: HandlingTerms | None = None,
+        options: HandlingTerms | None = None,
     ) -> Deliveries:
         """`async with connection.deliveries("ORDERS") as deliveries:` takes messages together with the trigger starts
-        that they count, each in a unit of work of its own; `order_by`, `total` and `rate` go before those of `terms`.
+        that they count, each in a unit of work of its own; `order_by`, `total` and `rate` go before those of `options`.
         """
-        terms = terms or HandlingTerms()
+        options = options or HandlingTerms()
         return Deliveries(
             self.port,
             q_name,
-            terms._replace(
-                order_by=terms.order_by if order_by is None else order_by,
-                total=terms.total if total is None else total,
-                rate=terms.rate if rate is None else rate,
+            options._replace(
+                order_by=options.order_by if order_by is None else order_by,
+                total=options.total if total is None else total,
+                rate=options.rate if rate is None else rate,
             ),
         )
 

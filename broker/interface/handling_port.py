@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 class HandlingPort(Forwarding):
     """A part of `Port`."""
 
-    def serve(self, q_name: str, terms: HandlingTerms) -> Call[Serving]:
+    def serve(self, q_name: str, options: HandlingTerms) -> Call[Serving]:
         """Be one of those who take deliveries of a queue, until the connection ends or `stop_serving`. The `order_by`
         of all of them is the same; of `total`, `rate` and what else they want, the latest holds.
 
         UNKNOWN_OBJECT_NAME (2085); OPTION_NOT_VALID_FOR_TYPE (2045) for a queue that is not a local one with TRIGTYPE
         EVERY, a process that exists and no initiation queue; OBJECT_IN_USE (2042) for another `order_by`; Q_DELETED.
         """
-        return self.forward("serve", q_name, terms)
+        return self.forward("serve", q_name, options)
 
     def stop_serving(self, service: int) -> Call[int]:
         """Take no more. What was taken is settled as ever."""

@@ -282,7 +282,7 @@ ROWS: Final = (
     Row(Verb.PUBLISH, "publish", (_SINK, _BATCH, _QUERY, _WINNERS), record(Publication), join=claims.name_winners),
     Row(Verb.DISCARD, "discard", (_UNITS,), NUMBER),
     Row(Verb.RELEASE_WAITING, "release_delayed", (_Q_NAME, _MSG_ID), NUMBER),
-    Row(Verb.SERVE, "serve", (_Q_NAME, Field("terms", make=handling_terms)), record(Serving)),
+    Row(Verb.SERVE, "serve", (_Q_NAME, Field("options", make=handling_terms)), record(Serving)),
     Row(Verb.STOP_SERVING, "stop_serving", (_SERVICE,), NUMBER),
     Row(Verb.TAKE, "take_deliveries", (_SERVICE, _DELIVERIES), results.TAKEN, Kind.RECEIVE),
     Row(Verb.SETTLE, "settle_deliveries", (), results.SETTLED, by_hand=settle),

@@ -118,7 +118,7 @@ class Floor:
     async def _hire(self) -> None:
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(self._harness.manager.connect("worker"))
-        deliveries = await stack.enter_async_context(connection.deliveries("Q", terms=self._terms))
+        deliveries = await stack.enter_async_context(connection.deliveries("Q", options=self._terms))
         self._stations.append(Station(stack, connection, deliveries))
 
     async def _put(self, messages: list[tuple[str, str]]) -> None:

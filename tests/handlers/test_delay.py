@@ -414,7 +414,7 @@ async def test_h2_8_what_waits_expires_as_ever() -> None:
 async def test_h2_8_what_failed_and_expires_while_it_waits_is_not_tried_again() -> None:
     async with delayed("DEFINE QLOCAL(REPORTS)", attributes=EVERY) as d:
         terms = HandlingTerms(attempts=5, backoff=(300,), jitter=False)
-        async with d.connection.deliveries("Q", terms=terms) as served:
+        async with d.connection.deliveries("Q", options=terms) as served:
             put = await d.put("a", md=MessageDescriptor(expiry=20, report=MQRO.EXPIRATION, reply_to_q="REPORTS"))
             (taken,) = await served.take()
             await served.settle([Settlement(taken.id, Outcome.FAILED)])
@@ -431,7 +431,7 @@ async def test_h2_8_what_failed_and_expires_while_it_waits_is_not_tried_again() 
 async def test_what_is_held_for_a_dead_letter_queue_goes_there_though_nobody_serves() -> None:
     async with delayed("DEFINE QLOCAL(DEAD) PUT(DISABLED)", attributes=EVERY) as d:
         terms = HandlingTerms(attempts=1, dead_letter="DEAD")
-        async with d.connection.deliveries("Q", terms=terms) as served:
+        async with d.connection.deliveries("Q", options=terms) as served:
             await d.put("a")
             (taken,) = await served.take()
             (settled,) = await served.settle([Settlement(taken.id, Outcome.FAILED)])
@@ -491,7 +491,7 @@ async def test_h2_10_a_delayed_put_is_judged_as_a_put_when_it_is_due() -> None:
 async def test_h2_10_after_an_attempt_a_message_is_started_again_whatever_its_priority(outcome: Outcome) -> None:
     async with delayed(attributes=EVERY + " TRIGMPRI(5)") as d:
         terms = HandlingTerms(attempts=5, backoff=(10,), jitter=False)
-        async with d.connection.deliveries("Q", terms=terms) as served:
+        async with d.connection.deliveries("Q", options=terms) as served:
             await d.put("low", md=MessageDescriptor(priority=4))
             await d.put("high", md=MessageDescriptor(priority=5))
             assert d.starts == 1
@@ -599,7 +599,9 @@ async def test_h2_5_what_failed_waits_on_over_a_restart(tmp_path: Path, down: fl
     attributes = EVERY + " DEFPSIST(YES)"
     async with delayed(data=tmp_path / "data", clock=clock, attributes=attributes) as d:
         await d.put("a")
-        async with d.connection.deliveries("Q", terms=HandlingTerms(attempts=5, backoff=(10,), jitter=False)) as served:
+        async with d.connection.deliveries(
+            "Q", options=HandlingTerms(attempts=5, backoff=(10,), jitter=False)
+        ) as served:
             (taken,) = await served.take()
             (settled,) = await served.settle([Settlement(taken.id, Outcome.FAILED)])
             assert settled.next_at == d.now + 10

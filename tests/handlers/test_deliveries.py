@@ -222,7 +222,7 @@ async def test_a_later_that_nobody_can_live_to_see_is_refused_and_the_delivery_s
 async def test_a_backoff_that_nobody_can_wait_for_is_refused(wait: float) -> None:
     async with desk() as d, d.manager.connect() as connection:
         with pytest.raises(MQError, match=re.escape(f"backoff={wait}: a number of seconds, ")) as caught:
-            async with connection.deliveries("Q", terms=TERMS._replace(backoff=(1.0, wait))):
+            async with connection.deliveries("Q", options=TERMS._replace(backoff=(1.0, wait))):
                 pass
         assert caught.value.reason == MQRC.OPTIONS_ERROR
 

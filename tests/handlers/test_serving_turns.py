@@ -34,7 +34,7 @@ class Handed:
         self.port = cast("Any", self)
         self.broken = False
 
-    def deliveries(self, q_name: str, terms: object) -> Self:
+    def deliveries(self, q_name: str, options: object) -> Self:
         return self
 
     async def __aenter__(self) -> Self:

@@ -65,6 +65,19 @@ async def messages_blocking(d: Delayed, **words: Any) -> list[bytes]:
     return await blocking(d, lambda queue: [each.data for each in queue.messages(options=NEXT, **words)])
 
 
+async def deliveries(d: Delayed, **words: Any) -> list[str]:
+    async with d.connection.deliveries("Q", **words):
+        return [each["handler"] for each in d.manager.status()["handlers"]]
+
+
+async def deliveries_blocking(d: Delayed, **words: Any) -> list[str]:
+    def in_thread() -> list[str]:
+        with d.manager.sync() as connection, connection.deliveries("Q", **words):
+            return [each["handler"] for each in connection.status()["handlers"]]
+
+    return await asyncio.to_thread(in_thread)
+
+
 async def idle(d: Delayed, **words: Any) -> list[str]:
     app = App("mq://127.0.0.1:1", name="deprecated")
     seen: list[str] = []
@@ -86,6 +99,8 @@ ARGUMENTS: dict[Callable[..., Awaitable[Any]], tuple[Renamed, object]] = {
     messages: (Renamed("Queue.messages", "waiting", "delayed"), True),
     messages_blocking: (Renamed("SyncQueue.messages", "waiting", "delayed"), True),
     idle: (Renamed(AppTest.idle.__qualname__, "waiting", "delayed"), True),
+    deliveries: (Renamed("Connection.deliveries", "terms", "options"), TERMS),
+    deliveries_blocking: (Renamed("SyncConnection.deliveries", "terms", "options"), TERMS),
 }
 """Of each call the argument that was renamed, and a value of it."""
 
@@ -128,7 +143,7 @@ async def test_release_waiting_does_what_release_delayed_does_and_warns_of_the_l
 
 
 async def test_the_figures_of_queues_and_handlers_have_the_old_key_beside_the_new_one() -> None:
-    async with on_q() as d, d.connection.deliveries("Q", terms=TERMS):
+    async with on_q() as d, d.connection.deliveries("Q", options=TERMS):
         for status in (d.manager.status(), await d.connection.status()):
             (queue,) = [each for each in status["queues"] if each["name"] == "Q"]
             for figures in (queue, *status["handlers"]):

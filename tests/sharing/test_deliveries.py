@@ -337,7 +337,7 @@ async def test_random_schedules_keep_the_order_of_keys_and_lose_nothing(
 
 async def test_what_a_lost_worker_had_comes_again(members: Members, workers: Workers, here: Queue) -> None:
     connection = await members.connect("QM1")
-    async with connection.deliveries("Q", terms=TERMS) as lost:
+    async with connection.deliveries("Q", options=TERMS) as lost:
         await here.put("a")
         await lost.take()
         lose_line(connection)
@@ -353,7 +353,7 @@ async def test_what_a_failed_member_had_comes_again_at_its_peer(
     members: Members, workers: Workers, here: Queue
 ) -> None:
     connection = await members.connect("QM1")
-    deliveries = connection.deliveries("Q", terms=TERMS)
+    deliveries = connection.deliveries("Q", options=TERMS)
     await deliveries.__aenter__()
     await here.put("a")
     await deliveries.take()

@@ -69,7 +69,7 @@ async def test_whose_connection_ends_while_a_message_is_taken_has_not_had_it(
     members: Members, there: Queue, pieces: int
 ) -> None:
     connection = await members.connect("QM1")
-    deliveries = connection.deliveries("Q", terms=TERMS)
+    deliveries = connection.deliveries("Q", options=TERMS)
     await deliveries.__aenter__()
     taking = asyncio.ensure_future(deliveries.take())
     await members.clock.rest()

@@ -43,7 +43,7 @@ class Worker:
 
     async def _open(self, terms: HandlingTerms) -> None:
         await self._connection.__aenter__()
-        self._deliveries = self._connection.deliveries(SOURCE, terms=terms)
+        self._deliveries = self._connection.deliveries(SOURCE, options=terms)
         await self._deliveries.__aenter__()
         self._ready = True
 
