@@ -250,7 +250,7 @@ class App:
 
     @verb
     async def cancel(self, put: PutResult) -> bool:
-        """Remove a message that waits for its instant. False when it does not wait any more: it was handed out, or will
+        """Remove a delayed message. False when it is not delayed any more: it was handed out, or will
         be. Inside a handler this is part of its unit of work.
         """
         session = self.session
@@ -258,7 +258,7 @@ class App:
 
     @verb
     async def release(self, put: PutResult) -> bool:
-        """Deliver a message now that waits for its instant. False when it does not wait any more."""
+        """Deliver a delayed message now. False when it is not delayed any more."""
         session = self.session
         return await session.portal.across(session.puts.release(put))
 

@@ -40,12 +40,12 @@ class SyncApp:
         return _done(session, session.puts.put_group(q_name, bodies, options))
 
     def cancel(self, put: PutResult) -> bool:
-        """Remove a message that waits for its instant, as `App.cancel`."""
+        """Remove a delayed message, as `App.cancel`."""
         session = self._app.session
         return _done(session, session.puts.cancel(put))
 
     def release(self, put: PutResult) -> bool:
-        """Deliver a message now that waits for its instant, as `App.release`."""
+        """Deliver a delayed message now, as `App.release`."""
         session = self._app.session
         return _done(session, session.puts.release(put))
 

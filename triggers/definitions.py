@@ -46,7 +46,7 @@ async def define(connection: Connection, handlers: Iterable[Handler]) -> None:
         await _process(connection, str(queue["PROCESS"]), handler, " QSGDISP(GROUP)" if shared else "")
         named = handler.dead_letter
         if named is None and not queue["BOQNAME"] and not dead_letter_q_name:
-            named = handler.terms.last_dead_letter
+            named = handler.options.last_dead_letter
         if named:
             disposition = f" QSGDISP(SHARED) CFSTRUCT({queue['CFSTRUCT']})" if shared else ""
             await _define_missing(connection, "QUEUE", named, _DEFINE_DEAD.format(named, handler.q_name) + disposition)

@@ -70,7 +70,7 @@ class Handler:
     function: Callable[..., Any]
     q_name: str
     retry: Retry
-    terms: HandlingTerms
+    options: HandlingTerms
     """As they are sent, but for what only the arguments tell."""
     dead_letter: str | None
     concurrency: int
@@ -85,7 +85,7 @@ class Handler:
     @property
     def name(self) -> str:
         """Its name in records and with dead letters: `shop.orders:ship`."""
-        return self.terms.handler
+        return self.options.handler
 
     @property
     def place(self) -> str:
@@ -136,7 +136,7 @@ def handler(
             raise ValueError(f"queue {q_name} is too long a name to have {DEAD} behind it: say dead_letter=")
     except ValueError as error:
         raise ValueError(f"{place(function)}: {error}") from None
-    made = replace(made, names=names or {}, tick=tick, terms=made.terms._replace(last_dead_letter=last_dead_letter))
+    made = replace(made, names=names or {}, tick=tick, options=made.options._replace(last_dead_letter=last_dead_letter))
     try:
         return _with_arguments(made, arguments_of(function, made.batch, made.names, tick))
     except NameError:
@@ -184,7 +184,7 @@ def _made(function: Callable[..., Any], q_name: str, options: HandlerOptions) ->
         raise ValueError(f"timeout={timeout}: seconds, above 0, or None")
     if not 0 <= batch_wait < math.inf:
         raise ValueError(f"batch_wait={batch_wait}: seconds, 0 or more")
-    terms = HandlingTerms(
+    sent = HandlingTerms(
         handler=named(function),
         attempts=0 if given is None else None if retry.n is None else retry.n + 1,
         backoff=retry.waits,
@@ -206,7 +206,7 @@ def _made(function: Callable[..., Any], q_name: str, options: HandlerOptions) ->
         function=function,
         q_name=q_name,
         retry=retry,
-        terms=terms,
+        options=sent,
         dead_letter=dead_letter,
         concurrency=concurrency,
         timeout=timeout,
@@ -219,9 +219,9 @@ def _made(function: Callable[..., Any], q_name: str, options: HandlerOptions) ->
 def _with_arguments(made: Handler, arguments: Arguments) -> Handler:
     # Members of a group keep their order under a handler that takes them one by one (handlers rule 2.6).
     singly = not arguments.groups and made.batch is None
-    order_by = made.terms.order_by or ("group_id" if singly else "")
-    terms = made.terms._replace(groups=arguments.groups, order_by=order_by)
-    return replace(made, arguments=arguments, terms=terms, names={})
+    order_by = made.options.order_by or ("group_id" if singly else "")
+    options = made.options._replace(groups=arguments.groups, order_by=order_by)
+    return replace(made, arguments=arguments, options=options, names={})
 
 
 def rate_of(rate: str | float | None) -> float:

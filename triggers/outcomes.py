@@ -53,7 +53,7 @@ that cannot be moved yet, `unknown` an outcome that the queue manager has not to
 
 _WORDS: Final = {
     Became.GONE: "done",
-    Became.WAITING: "retry",
+    Became.DELAYED: "retry",
     Became.DEAD: "dead",
     Became.HELD: "held",
     Became.RETURNED: "returned",

@@ -189,7 +189,7 @@ async def _registered(connection: Connection, work: Periodic, now: float) -> boo
 async def _found(queue: Queue) -> Message | None:
     """The schedule message on a queue, whether it waits or is due."""
     try:
-        return await queue.get(options=MQGMO.BROWSE_FIRST, waiting=True)
+        return await queue.get(options=MQGMO.BROWSE_FIRST, delayed=True)
     except MQError as error:
         if error.reason != MQRC.NO_MSG_AVAILABLE:
             raise
@@ -206,4 +206,4 @@ def _stored(message: Message) -> Schedule | None:
 async def _take(queue: Queue, message: Message) -> None:
     """Get that message, under syncpoint."""
     gmo = GetMessageOptions(options=MQGMO.SYNCPOINT, match_options=MQMO.MATCH_MSG_ID)
-    await queue.get(MessageDescriptor(msg_id=message.md.msg_id), gmo, waiting=True)
+    await queue.get(MessageDescriptor(msg_id=message.md.msg_id), gmo, delayed=True)

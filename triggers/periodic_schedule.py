@@ -1,6 +1,6 @@
 """Schedules of periodic work: what they say, and what is to be run when they come due (handlers rules 5.1 to 5.3).
 
-1. Each schedule has two queues. On the first stands one *schedule message*, which waits for the next instant. Whoever
+1. Each schedule has two queues. On the first stands one *schedule message*, delayed until the next instant. Whoever
    takes it when it is due puts, in the unit that removes it, *run messages* on the second and the schedule message for
    the instant after. So there is no leader and no clock process, and a kill at any point leaves one or the other.
 2. The next instant is the one after that which was due, never after "now": nothing drifts, and a clock that is set back
@@ -126,7 +126,7 @@ class Schedule:
         return Due(runs, timetable.after(missed[-1]), len(missed))
 
     def message(self, at: float) -> str:
-        """The data of the schedule message that waits for an instant."""
+        """The data of the delayed schedule message."""
         return json.dumps({**self._fields(), "at": at})
 
     def run_message(self, run: Run) -> str:

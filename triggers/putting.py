@@ -170,16 +170,16 @@ class Puts:
             )  # fmt: skip
 
     async def cancel(self, put: PutResult) -> bool:
-        """Remove a message that waits for its instant, in the unit of work of the handler that says so, or at once."""
+        """Remove a delayed message, in the unit of work of the handler that says so, or at once."""
         connection, unit = await self._connection({})
         options = MQGMO.SYNCPOINT if unit == _SYNCPOINT else MQGMO.NO_SYNCPOINT
         wanted = MessageDescriptor(msg_id=put.md.msg_id)
         async with connection.open(put.resolved_q_name, MQOO.INPUT_SHARED | MQOO.BROWSE) as queue:
             try:
-                found = await queue.get(wanted, _LOOK, waiting=True, max_length=0)
+                found = await queue.get(wanted, _LOOK, delayed=True, max_length=0)
                 if not found.deliver_at:
                     return False
-                await queue.get(wanted, options, waiting=True)
+                await queue.get(wanted, options, delayed=True)
             except MQError as error:
                 if error.reason != MQRC.NO_MSG_AVAILABLE:
                     raise
@@ -187,10 +187,10 @@ class Puts:
         return True
 
     async def release(self, put: PutResult) -> bool:
-        """Deliver a message now that waits for its instant."""
+        """Deliver a delayed message now."""
         self.joined(syncpoint=False)
         connection = await self._owner.connection()
-        return bool(await connection.release_waiting(put.resolved_q_name, put.md.msg_id))
+        return bool(await connection.release_delayed(put.resolved_q_name, put.md.msg_id))
 
     def joined(self, *, syncpoint: bool = True) -> Run | None:
         """The delivery whose unit what the caller does is part of; without `syncpoint` of none.

@@ -303,7 +303,7 @@ class Run:
         handler = self.server.handler
         error = TimeoutError(f"the handler ran for longer than its timeout of {handler.timeout:g} s")
         self.error = error
-        failure = Failure("TimeoutError", str(error), tail(_waits_at(task), handler.terms.traceback))
+        failure = Failure("TimeoutError", str(error), tail(_waits_at(task), handler.options.traceback))
         again = handler.retry.tries_again(error)
         outcome = Outcome.FAILED if again else Outcome.REJECTED
         self._decide(outcome.value, failure=failure, timed_out=again)
@@ -351,7 +351,7 @@ class Run:
     # Why it failed
 
     def _failure(self, error: BaseException) -> Failure:
-        size = self.server.handler.terms.traceback
+        size = self.server.handler.options.traceback
         return failure_of(error, size)
 
     def _unread_ones(self) -> tuple[tuple[int, Failure], ...]:

@@ -100,7 +100,7 @@ async def _read(connection: Connection, q_name: str) -> tuple[Schedule | None, f
     """Read the schedule message on a queue."""
     try:
         async with connection.open(q_name, MQOO.BROWSE | MQOO.FAIL_IF_QUIESCING) as queue:
-            message = await queue.get(options=MQGMO.BROWSE_FIRST, waiting=True)
+            message = await queue.get(options=MQGMO.BROWSE_FIRST, delayed=True)
         return read_schedule(message.data)
     except ValueError:
         return None, 0.0

@@ -114,7 +114,7 @@ class Service:
         """
         self._task = asyncio.current_task()
         try:
-            async with self._connection.deliveries(self.handler.q_name, terms=self.handler.terms) as deliveries:
+            async with self._connection.deliveries(self.handler.q_name, options=self.handler.options) as deliveries:
                 self._deliveries = deliveries
                 self._settler = Settler(deliveries, self._told)
                 if began is not None:

@@ -24,7 +24,7 @@ COMMANDS = (
     Listed(
         "delayed",
         "broker.cli.delayed",
-        "List messages that wait for an instant, cancel them, release them before their time.",
+        "List delayed messages, cancel them, release them before their time.",
     ),
     Listed("demo", "broker.cli.demo", "Kill a worker, and have every line of FILE handled; account for all."),
     Listed(

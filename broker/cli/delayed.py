@@ -1,4 +1,4 @@
-"""`evermq delayed`: messages that wait for an instant, listed, cancelled, released (handlers rule 3.6)."""
+"""`evermq delayed`: delayed messages, listed, cancelled, released (handlers rule 3.6)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
     from broker import Connection, Message, Queue
 
-_EITHER = "name one message by its MsgId with --id, or all that wait with --all"
+_EITHER = "name one message by its MsgId with --id, or all that are delayed with --all"
 
 
 @click.group()
 def delayed() -> None:
-    """List messages that wait for an instant, cancel them, release them before their time.
+    """List delayed messages, cancel them, release them before their time.
 
-    A message waits when it was put with a delay, and when a handler has failed on it.
+    A message is delayed when it was put with a delay, and when a handler has failed on it.
     """
 
 
@@ -37,7 +37,7 @@ def delayed() -> None:
 @click.option("--json", "in_json", is_flag=True, help="One JSON object a message.")
 @with_url
 def list_delayed(queue: str, *, in_json: bool, url: str) -> None:
-    """List the messages of QUEUE that wait, in queue order, with their instants in UTC."""
+    """List the delayed messages of QUEUE, in queue order, with their instants in UTC."""
     found = converse(url, lambda connection: _listed(connection, queue))
     if in_json:
         for each in found:
@@ -49,10 +49,10 @@ def list_delayed(queue: str, *, in_json: bool, url: str) -> None:
 @delayed.command("cancel")
 @click.argument("queue")
 @click.option("--id", "msg_id", callback=identifier, metavar="HEX", help="The message with this MsgId.")
-@click.option("--all", "everything", is_flag=True, help="All messages that wait.")
+@click.option("--all", "everything", is_flag=True, help="All delayed messages.")
 @with_url
 def cancel_delayed(queue: str, *, msg_id: bytes | None, everything: bool, url: str) -> None:
-    """Remove messages of QUEUE that wait, as if they had never been put: their keys are free.
+    """Remove delayed messages of QUEUE, as if they had never been put: their keys are free.
 
     What is available meanwhile stays.
     """
@@ -64,12 +64,12 @@ def cancel_delayed(queue: str, *, msg_id: bytes | None, everything: bool, url: s
 @delayed.command("release")
 @click.argument("queue")
 @click.option("--id", "msg_id", callback=identifier, metavar="HEX", help="The message with this MsgId.")
-@click.option("--all", "everything", is_flag=True, help="All messages that wait.")
+@click.option("--all", "everything", is_flag=True, help="All delayed messages.")
 @with_url
 def release_delayed(queue: str, *, msg_id: bytes | None, everything: bool, url: str) -> None:
-    """Let messages of QUEUE that wait be available now."""
+    """Let delayed messages of QUEUE be available now."""
     _check_one_of(msg_id, everything=everything)
-    count = converse(url, lambda connection: connection.release_waiting(queue, msg_id))
+    count = converse(url, lambda connection: connection.release_delayed(queue, msg_id))
     say(_outcome(queue, count, msg_id, "released"))
 
 
@@ -80,30 +80,30 @@ def _check_one_of(msg_id: bytes | None, *, everything: bool) -> None:
 
 def _outcome(queue: str, count: int, msg_id: bytes | None, done: str) -> str:
     if msg_id is not None and not count:
-        raise SomeFailedError(f"no message of {queue} with MsgId {msg_id.hex()} waits for an instant")
+        raise SomeFailedError(f"no message of {queue} with MsgId {msg_id.hex()} is delayed")
     return f"{count} message{'' if count == 1 else 's'} of {queue} {done}"
 
 
 async def _listed(connection: Connection, name: str) -> list[Message]:
     async with connection.open(name, MQOO.BROWSE) as queue:
-        return [message async for message in _waiting(queue)]
+        return [message async for message in _delayed(queue)]
 
 
-async def _waiting(queue: Queue) -> AsyncIterator[Message]:
-    """The messages that wait, one after the other; each is under the browse cursor."""
-    async for message in queue.messages(options=MQGMO.BROWSE_NEXT, waiting=True):
+async def _delayed(queue: Queue) -> AsyncIterator[Message]:
+    """The delayed messages, one after the other; each is under the browse cursor."""
+    async for message in queue.messages(options=MQGMO.BROWSE_NEXT, delayed=True):
         if message.deliver_at:
             yield message
 
 
 async def _cancelled(connection: Connection, name: str, msg_id: bytes | None) -> int:
-    """Remove messages that wait; how many there were. Each goes by itself, and only if it still waits then."""
+    """Remove delayed messages; how many there were. Each goes by itself, and only if it is still delayed then."""
     count = 0
     async with connection.open(name, MQOO.INPUT_SHARED | MQOO.BROWSE) as queue:
-        wanted = [message.md.msg_id async for message in _waiting(queue)] if msg_id is None else [msg_id]
+        wanted = [message.md.msg_id async for message in _delayed(queue)] if msg_id is None else [msg_id]
         for each in wanted:
             try:
-                got = await queue.get(MessageDescriptor(msg_id=each), MQGMO.SYNCPOINT, waiting=True)
+                got = await queue.get(MessageDescriptor(msg_id=each), MQGMO.SYNCPOINT, delayed=True)
             except MQError as error:
                 if error.reason != MQRC.NO_MSG_AVAILABLE:
                     raise

@@ -29,7 +29,7 @@ _OF_HANDLERS: Final = ("workers", "started", "running", "succeeded", "failed")
 """Columns of the handlers that are shown in any case; of the others those that have a figure."""
 
 _SELDOM: Final = (
-    "waiting", "next_release", "keys", "duplicates", "duplicates_with_other_data", "damaged", "claimed", "prepared"
+    "delayed", "next_release", "keys", "duplicates", "duplicates_with_other_data", "damaged", "claimed", "prepared"
 )  # fmt: skip
 """Columns of the queues that are shown only where one of them has a figure."""
 
@@ -38,6 +38,9 @@ _OWN_SECTION: Final = ("queue", "handler", "waited", "ran")
 
 _INSTANTS: Final = frozenset({"next_release", "last_error_at"})
 """The figures that are seconds since 1970."""
+
+_NEW_NAMES: Final = {"waiting": "delayed"}
+"""The figures that programs read under an old name too, until 0.2."""
 
 _IN_JSON_ONLY: Final = ("queues",)
 _IF_ANY: Final = ("passed_over",)
@@ -86,9 +89,9 @@ async def _figures(connection: Connection, queue: str | None) -> tuple[dict[str,
 
 def about_queue(figures: Mapping[str, Any]) -> Iterator[str]:
     """The figures about one queue as lines: its own, a section for each of its handlers, its consumers as a table."""
-    own = dict(figures["queue"])
+    own = _by_new_names(figures["queue"])
     yield from _section(f"queue {own.pop('name')}", own)
-    for each in figures["handlers"]:
+    for each in map(_by_new_names, figures["handlers"]):
         told = {name: value for name, value in each.items() if name not in _OWN_SECTION and value != ""}
         yield ""
         yield from _section(f"handler {each['handler']}".rstrip(), {**told, **_means(each)})
@@ -108,15 +111,20 @@ def in_words(figures: Mapping[str, Any], dead: Collection[str] = ()) -> Iterator
     for name, values in parts.items():
         yield ""
         yield from _section(name, values)
-    worth = [queue for queue in figures.get("queues", ()) if _worth_showing(queue)]
+    worth = [_by_new_names(queue) for queue in figures.get("queues", ()) if _worth_showing(queue)]
     queues = [queue for queue in worth if queue["name"] not in dead or _busy(queue)]
     empty = [name for name in _SELDOM if not any(queue.get(name) for queue in queues)]
     yield from _listed(_LISTS["queues"], queues, empty)
     if folded := len(worth) - len(queues):
         yield f"{folded} dead-letter queue{' is' if folded == 1 else 's are'} empty"
-    yield from _handlers(figures.get("handlers", ()))
+    yield from _handlers([_by_new_names(each) for each in figures.get("handlers", ())])
     yield from _consumers(figures.get("consumers", ()))
     yield from _listed(_LISTS["prepared_units"], figures.get("prepared_units", ()), _IN_JSON_ONLY)
+
+
+def _by_new_names(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the figures of a queue or a handler, each once: without the old names that are there beside new ones."""
+    return {name: value for name, value in figures.items() if _NEW_NAMES.get(name) not in figures}
 
 
 def _consumers(consumers: Sequence[Mapping[str, Any]]) -> Iterator[str]:

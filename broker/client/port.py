@@ -115,10 +115,10 @@ class RemotePort(Port):
         md: MessageDescriptor | None,
         options: GetMessageOptions,
         max_length: int | None,
-        waiting: bool = False,
+        delayed: bool = False,
     ) -> RemoteGet[Delivery]:
         fields = hobj, self._packed(md), packed_get_options(options), max_length and sendable(max_length)
-        return self.line.request(RemoteGet, self, _GET, *fields, *([True] if waiting else []))
+        return self.line.request(RemoteGet, self, _GET, *fields, *([True] if delayed else []))
 
     def put_many(
         self,

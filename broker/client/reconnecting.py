@@ -177,15 +177,15 @@ class ReconnectingPort(Port):
             await answer(port.serialize(*before.tagging))
         for handle in list(self._handles.values()):
             await self._open_again(handle)
-        for service, (q_name, terms, _) in list(self._services.items()):
+        for service, (q_name, options, _) in list(self._services.items()):
             try:
-                number = (await answer(port.serve(q_name, terms))).service
+                number = (await answer(port.serve(q_name, options))).service
             except MQError as error:
                 if port.broken:
                     raise
                 logger.warning("queue not served any more after a reconnection queue=%s: %s", q_name, error)
                 number = -1
-            self._services[service] = q_name, terms, number & _NUMBER
+            self._services[service] = q_name, options, number & _NUMBER
 
     async def _open_again(self, handle: _Handle) -> None:
         try:
@@ -343,10 +343,10 @@ class ReconnectingPort(Port):
         md: MessageDescriptor | None,
         options: GetMessageOptions,
         max_length: int | None,
-        waiting: bool = False,
+        delayed: bool = False,
     ) -> Call[Delivery]:
         call = self._in_unit if options.options & _GET_SYNCPOINT else self._call
-        return call(lambda: self._port.get(self._hobj(hobj), md, options, max_length, waiting))
+        return call(lambda: self._port.get(self._hobj(hobj), md, options, max_length, delayed))
 
     def get_many(
         self, hobj: int, md: MessageDescriptor | None, options: GetMessageOptions, count: int
@@ -394,15 +394,15 @@ class ReconnectingPort(Port):
     def trigger_return(self, leases: Sequence[int]) -> None:
         self._port.trigger_return(leases)
 
-    def serve(self, q_name: str, terms: HandlingTerms) -> Call[Serving]:
-        call = self._call(lambda: self._port.serve(q_name, terms))
-        call.add_done_callback(lambda serving: self._serving(q_name, terms, serving))
+    def serve(self, q_name: str, options: HandlingTerms) -> Call[Serving]:
+        call = self._call(lambda: self._port.serve(q_name, options))
+        call.add_done_callback(lambda serving: self._serving(q_name, options, serving))
         return call
 
-    def _serving(self, q_name: str, terms: HandlingTerms, call: Future[Serving]) -> None:
+    def _serving(self, q_name: str, options: HandlingTerms, call: Future[Serving]) -> None:
         if not call.cancelled() and call.exception() is None:
             service = call.result().service
-            self._services[service] = q_name, terms, service & _NUMBER
+            self._services[service] = q_name, options, service & _NUMBER
 
     def stop_serving(self, service: int) -> Call[int]:
         *_, number = self._services.pop(service, _UNKNOWN)

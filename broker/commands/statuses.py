@@ -79,7 +79,8 @@ STATUSES: Final[dict[tuple[str, str], Status]] = {
         Figure("DEADLETTERED", _ANY, "messages that were put to a dead-letter queue"),
         Figure("HELD", _ANY, "times that this was not possible, and they were kept for it"),
         Figure("EMPTY", _ANY, "starts for which there was no message any more"),
-        Figure("WAITING", _ANY, "messages of the queue that wait for an instant, to be tried again among others"),
+        Figure("DELAYED", _ANY, "messages of the queue that are delayed, to be tried again among others"),
+        Figure("WAITING", _ANY, "the old name of DELAYED, until 0.2"),
         Figure("LASTERROR", Text(1024), "the last exception, with its text"),
     ),
     ("CFSTATUS", "SUMMARY"): _status(

@@ -87,10 +87,10 @@ order in which a put and a get meet it:
     queues.effects      what the engine is to carry out
 
     calls.arriving      messages that become available outside any put
-    calls.postponing    messages come to wait for an instant
+    calls.postponing    messages are delayed
     calls.releasing     it comes
-    queues.waits, queues.wheel
-                        which ones wait, in the order of their instants
+    queues.delays, queues.wheel
+                        which ones are delayed, in the order of their instants
     claims.consumer, claims.consumers
                         who claims messages durably, and where it stands
     claims.claiming, claims.ending

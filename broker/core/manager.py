@@ -38,7 +38,7 @@ from broker.core.claims.consumers import Consumers
 from broker.core.deliveries.deliveries import Deliveries
 from broker.core.events import Events
 from broker.core.identifiers import Identifiers
-from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, LOCKED, WAITING, Entry
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, LOCKED, Entry
 from broker.core.message.rows import Rows
 from broker.core.names import opening
 from broker.core.names.definitions import SHARED, Define, Delete
@@ -49,12 +49,12 @@ from broker.core.prepared import unit as prepared_units
 from broker.core.prepared.half import PrivateHalves
 from broker.core.prepared.sinks import Sinks
 from broker.core.queues import locking, waiting
+from broker.core.queues.delays import Delays
 from broker.core.queues.effects import Effects, Grant
 from broker.core.queues.keys import KeyCount
 from broker.core.queues.locking import OwnLocks
 from broker.core.queues.views import Search
 from broker.core.queues.waiters import Waiter
-from broker.core.queues.waits import Waits
 from broker.core.triggers import Triggers
 from broker.mqi.errors import MQError
 from broker.mqi.objects import MQOT
@@ -97,7 +97,7 @@ class Manager:
         self.sinks = Sinks()
         self.halves = PrivateHalves()
         self.deliveries = Deliveries(self)
-        self.waits = Waits()
+        self.delays = Delays()
         self.keys = KeyCount()
         self.quiescing = False
         self.unit_bytes_max = 64 * 1024 * 1024
@@ -188,13 +188,13 @@ class Manager:
         max_length: int | None,
         now: float,
         *,
-        waiting: bool = False,
+        delayed: bool = False,
     ) -> Grant | Request | Search:
         """MQGET: return a grant, or the request to wait with, or the search that must end before the same call is made
-        again. Raises NO_MSG_AVAILABLE (2033) and others. `waiting`: messages that wait for an instant are seen as if it
-        had come.
+        again. Raises NO_MSG_AVAILABLE (2033) and others. `delayed`: delayed messages are seen as if their
+        instant had come.
         """
-        request = getting.request_for(self, handle, md, gmo, max_length, now, waiting=waiting)
+        request = getting.request_for(self, handle, md, gmo, max_length, now, delayed=delayed)
         if request.unlock:
             return Grant([], 0 if locking.unlock(handle, self.effects.to_offer) else _NO_MSG_LOCKED)
         if handle.position.locked:
@@ -345,7 +345,7 @@ class Manager:
     def nonpersistent_rows(self) -> Rows:
         """The nonpersistent messages that an orderly stop keeps: those of queues with NPMCLASS(HIGH)."""
         keeping = [queue for queue in self.objects.queues.values() if queue.keeps_nonpersistent]
-        kept = (AVAILABLE, WAITING)
+        kept = (AVAILABLE, DELAYED)
         on_queue = (entry for queue in keeping for entry in queue.shelf.entries.values() if entry.state in kept)
         appearing = (entry for entry in self.sinks.appearing() if entry.queue in keeping)
         return Rows(inserts=[entry.row() for entry in chain(on_queue, appearing) if not entry.persistence])
@@ -355,7 +355,7 @@ class Manager:
         self.objects.check_invariants()
         self.consumers.check_invariants()
         self.sinks.check_invariants(self.objects.queues.values())
-        self.waits.check_invariants(sum(len(queue.shelf.waiting) for queue in self.objects.queues.values()))
+        self.delays.check_invariants(sum(len(queue.shelf.delayed) for queue in self.objects.queues.values()))
         held = 0
         for queue in self.objects.queues.values():
             if queue.keys is not None:
@@ -366,7 +366,7 @@ class Manager:
             assert queue.pending_starts >= 0
             assert (queue in self.triggers.pending()) == self.triggers.startable(queue)
             for entry in queue.shelf.entries.values():
-                assert (entry.state in (AVAILABLE, LOCKED, DAMAGED, CLAIMED, WAITING)) == (entry.unit is None)
+                assert (entry.state in (AVAILABLE, LOCKED, DAMAGED, CLAIMED, DELAYED)) == (entry.unit is None)
         assert self.keys.count == held
 
 

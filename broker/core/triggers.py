@@ -91,7 +91,7 @@ class Triggers:
 
     def put(self, queue: MessageQueue, entries: Sequence[Entry], unit: Unit, tick: float) -> None:
         """A put, uncommitted or not, has placed these entries, of one message (E1, E2): what it triggers becomes part
-        of `unit`. What waits for an instant arrives when that has come; EVERY on the fast path counts at the commit.
+        of `unit`. A delayed message arrives when its instant has come; EVERY on the fast path counts at the commit.
         """
         if self.judges(queue) and entries[0].handling is None:
             unit.triggers += self._events(queue, entries, tick)

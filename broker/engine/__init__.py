@@ -23,7 +23,7 @@ What is where, in the order in which a call meets it:
     bodies          which message bodies are in memory
     put_back        what was got and not taken goes back
     mark_expiry     browse marks end in time
-    releases        messages that wait for an instant are released when it comes
+    releases        delayed messages are released when their instant comes
     duplicates      a put that was made before is answered
     unit_of_work    MQBEGIN, MQCMIT, MQBACK
     rollback_only   a unit of work that can only be backed out
@@ -41,7 +41,7 @@ What is where, in the order in which a call meets it:
     answers         how calls are answered
     mistakes        exceptions that are none of MQ's
 
-    handling_calls      deliveries, and messages that wait for an instant
+    handling_calls      deliveries, and delayed messages
     deliveries          deliveries are handed out and taken back
 
     leases, monitors    trigger starts, and those who wait for one

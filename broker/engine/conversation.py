@@ -155,9 +155,9 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         md: MessageDescriptor | None,
         options: GetMessageOptions,
         max_length: int | None,
-        waiting: bool = False,
+        delayed: bool = False,
     ) -> Call[Delivery]:
-        return self.call_order.after_own_writes(GetCall(self), self._get, hobj, md, options, max_length, waiting)
+        return self.call_order.after_own_writes(GetCall(self), self._get, hobj, md, options, max_length, delayed)
 
     def put_many(
         self,
@@ -449,20 +449,20 @@ class Conversation(ClaimCalls, HandlingCalls, SinkCalls, Port):
         md: MessageDescriptor | None,
         options: GetMessageOptions,
         max_length: int | None,
-        waiting: bool,
+        delayed: bool,
     ) -> None:
         handle, queue = self.hconn.queue(hobj)
         if queue.shared:
             assert isinstance(queue, SharedQueue)
-            self.context.member.gets.get(self, call, handle, queue, (md, options, max_length, waiting))
+            self.context.member.gets.get(self, call, handle, queue, (md, options, max_length, delayed))
             return
-        found = self.core.get(handle, queue, md, options, max_length, self.manager.clock.time(), waiting=waiting)
+        found = self.core.get(handle, queue, md, options, max_length, self.manager.clock.time(), delayed=delayed)
         if not (md is None and max_length is None) or options.options & _CONVERT:
             call.form = self.form(md, options, max_length)
         if isinstance(found, Grant):
             call.granted(found)
         elif isinstance(found, Search):
-            self.call_order.prepare(found.steps, call, self._get, hobj, md, options, max_length, waiting)
+            self.call_order.prepare(found.steps, call, self._get, hobj, md, options, max_length, delayed)
         else:
             self.wait(call, handle, queue, found, options)
 

@@ -308,7 +308,7 @@ class DeliveryService:
                 before = len(rows.removals)
                 make = partial(self._core.deliveries.settle, delivery, settlement, rows=rows if own else None)
                 ending = self._ending(make, delivery, delivery.entries, moment, settlement.outcome)
-                if ending.steps[0].fate is Fate.WAITS:
+                if ending.steps[0].fate is Fate.DELAYED:
                     del rows.removals[before:]
                     self._carry_out(ending, then)
                     continue

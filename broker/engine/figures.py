@@ -40,7 +40,8 @@ class Figures:
                         "name": name,
                         "depth": queue.depth,
                         "available": len(queue.shelf.available),
-                        "waiting": len(queue.shelf.waiting),
+                        "delayed": len(queue.shelf.delayed),
+                        "waiting": len(queue.shelf.delayed),  # the old word, until 0.2
                         "next_release": next_release,
                         "keys": 0 if keys is None else len(keys),
                         "duplicates": 0 if keys is None else keys.duplicates,
@@ -82,9 +83,9 @@ class Figures:
 
 
 def _next_release(queue: LocalQueue) -> Generator[None, None, float | None]:
-    """The first of the instants (seconds since 1970) that messages of a queue wait for; None when none waits."""
+    """The first of the instants (seconds since 1970) until which messages of a queue are delayed; None when none is."""
     first: float | None = None
-    for number, key in enumerate(list(queue.shelf.waiting), 1):
+    for number, key in enumerate(list(queue.shelf.delayed), 1):
         entry = queue.shelf.entries.get(key)
         if entry is not None and entry.handling is not None and entry.delayed:
             instant = entry.handling.not_before

@@ -1,4 +1,4 @@
-"""The calls of a connection about deliveries, and messages that wait for an instant (`docs/rules/handlers.md`)."""
+"""The calls of a connection about deliveries, and delayed messages (`docs/rules/handlers.md`)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class HandlingCalls:
     channel: str
     room: Room
 
-    def serve(self, q_name: str, terms: HandlingTerms) -> Call[Serving]:
-        return self.call_order.after_own_writes(Call(), self._serve, q_name, terms)
+    def serve(self, q_name: str, options: HandlingTerms) -> Call[Serving]:
+        return self.call_order.after_own_writes(Call(), self._serve, q_name, options)
 
     def stop_serving(self, service: int) -> Call[int]:
         return self.call_order.in_order(Call(), self._stop_serving, service)
@@ -56,15 +56,15 @@ class HandlingCalls:
     def delivery_connection(self, delivery: int, appl_name: str) -> Call[Port]:
         return self.call_order.in_order(Call(), self._delivery_connection, delivery, appl_name)
 
-    def release_waiting(self, q_name: str, msg_id: bytes | None) -> Call[int]:
-        return self.call_order.after_own_writes(Call(), self._release_waiting, q_name, msg_id)
+    def release_delayed(self, q_name: str, msg_id: bytes | None) -> Call[int]:
+        return self.call_order.after_own_writes(Call(), self._release_delayed, q_name, msg_id)
 
-    def _serve(self, call: Call[Serving], q_name: str, terms: HandlingTerms) -> None:
+    def _serve(self, call: Call[Serving], q_name: str, options: HandlingTerms) -> None:
         name = checks.name(q_name)
         queue = self.core.objects.queues.get(name)
-        self.core.deliveries.check(queue, name, terms)
+        self.core.deliveries.check(queue, name, options)
         assert queue is not None
-        number, steps = self.core.deliveries.serve(self.hconn, queue, terms)
+        number, steps = self.core.deliveries.serve(self.hconn, queue, options)
 
         async def looking() -> Serving:
             for _ in steps:
@@ -73,7 +73,7 @@ class HandlingCalls:
 
         self.call_order.look(call, looking())
 
-    def _release_waiting(self, call: Call[int], q_name: str, msg_id: bytes | None) -> None:
+    def _release_delayed(self, call: Call[int], q_name: str, msg_id: bytes | None) -> None:
         queue = self.core.objects.destination(checks.name(q_name), "").queue
         msg_id = checks.identifier(msg_id, "msg_id", MQRC.MSG_ID_ERROR)
         self.call_order.change(call, release_early(self.context, queue, msg_id))

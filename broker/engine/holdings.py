@@ -15,7 +15,7 @@ _HANDLER_FIGURES: Final = {
     "HANDLER": "handler", "PROCESS": "process", "STARTED": "started", "RUNNING": "running", "SUCCEEDED": "succeeded",
     "FAILED": "failed", "TIMEDOUT": "timed_out", "REJECTED": "rejected", "UNREADABLE": "unreadable", "LATER": "later",
     "CRASHED": "crashed", "RETURNED": "returned", "RETRIED": "retried", "DEADLETTERED": "dead_lettered",
-    "HELD": "held", "EMPTY": "empty", "WAITING": "waiting", "LASTERROR": "last_error",
+    "HELD": "held", "EMPTY": "empty", "DELAYED": "delayed", "WAITING": "waiting", "LASTERROR": "last_error",
 }  # fmt: skip
 """By keyword."""
 
@@ -145,7 +145,8 @@ def handler_figures(core: Manager) -> Iterator[dict[str, Any]]:
                 "handler": handler,
                 "process": process,
                 "workers": core.deliveries.workers(queue, counts),
-                "waiting": len(queue.shelf.waiting),
+                "delayed": len(queue.shelf.delayed),
+                "waiting": len(queue.shelf.delayed),  # the old word, until 0.2
                 **counts.figures(),
             }
 

@@ -1,4 +1,4 @@
-"""Messages that wait for an instant are released when it comes (handlers rules 3.4, 3.5).
+"""Delayed messages are released when their instant comes (handlers rules 3.4, 3.5).
 
 There is one timer for all of them. What is due together is released in slices of the event loop. An instant of the wall
 clock may come sooner or later than a timer stands, since that clock may be set: while any is waited for, it is looked
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.clock import cancel_timer
 from broker.core.calls import postponing, releasing
-from broker.core.message.entry import WAITING
+from broker.core.message.entry import DELAYED
 from broker.core.message.handling import Handling
 from broker.core.message.rows import Rows
 from broker.engine.awaits import PAUSE, Written
@@ -38,7 +38,7 @@ _AGAIN: Final = 1.0  # seconds until the next look where one has failed
 
 
 class Releases:
-    """The timer of a queue manager for all messages that wait."""
+    """The timer of a queue manager for all delayed messages."""
 
     def __init__(self, context: EngineContext) -> None:
         self._context = context
@@ -49,10 +49,10 @@ class Releases:
         self._told_steps = context.clock.tell_steps(self.look)
 
     def keep(self, postponed: Iterable[tuple[Entry, float | None]]) -> None:
-        """Keep the time of messages that have come to wait; release what need not wait at all."""
+        """Keep the time of messages that are delayed now; release what need not be delayed at all."""
         moment = self._context.moment()
         postponing.keep(self._context.core, postponed, moment)
-        if self._context.core.waits.next_look(moment) == 0:
+        if self._context.core.delays.next_look(moment) == 0:
             self.look()
         else:
             self.arm()
@@ -61,12 +61,12 @@ class Releases:
         """Set the timer for what is to be done first."""
         if self._running or self._ended:
             return
-        waits, moment = self._context.core.waits, self._context.moment()
-        wait = waits.next_look(moment)
+        delays, moment = self._context.core.delays, self._context.moment()
+        wait = delays.next_look(moment)
         if wait is None:
             self._cancel()
             return
-        if waits.follows_wall and not self._told_steps:
+        if delays.follows_wall and not self._told_steps:
             wait = min(wait, LOOK_SECONDS)
         at = moment.tick + wait
         if self._at is None or at < self._at or self._at < moment.tick:
@@ -89,15 +89,15 @@ class Releases:
     def _release(self) -> Iterator[None]:
         core, context = self._context.core, self._context
         ready = False
-        while not ready or core.waits.next_look(context.moment()) == 0:
+        while not ready or core.delays.next_look(context.moment()) == 0:
             moment = context.moment()
-            ready = not core.waits.prepare(moment)
+            ready = not core.delays.prepare(moment)
             if releasing.release_due(core, moment, RELEASED_A_STEP):
                 context.perform()
                 ready = False
             yield
-        if core.waits.littered:
-            yield from core.waits.sweep()
+        if core.delays.littered:
+            yield from core.delays.sweep()
 
     def _released(self, error: Exception | None) -> None:
         self._running = False
@@ -115,14 +115,14 @@ class Releases:
 
 
 async def release_early(context: EngineContext, queue: LocalQueue, msg_id: bytes | None) -> int:
-    """Release the messages of a queue that wait, or those with a MsgId, before their time: a run of them at a time,
-    when it is durable that they wait no longer. Returns how many there were.
+    """Release the delayed messages of a queue, or those with a MsgId, before their time: a run of them at a time,
+    when it is durable that they are delayed no longer. Returns how many there were.
     """
     core = context.core
-    entries = releasing.waiting(queue, msg_id)
+    entries = releasing.delayed(queue, msg_id)
     count = 0
     for start in range(0, len(entries), RELEASED_AT_ONCE):
-        run = [entry for entry in entries[start : start + RELEASED_AT_ONCE] if entry.state == WAITING]
+        run = [entry for entry in entries[start : start + RELEASED_AT_ONCE] if entry.state == DELAYED]
         rows = Rows()
         for entry in run:
             if entry.persistence:

@@ -7,6 +7,7 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
+from broker.deprecated import renamed, renamed_argument
 from broker.interface.async_puts import AsyncPuts, AsyncStatus, asynchronous
 from broker.interface.claim_calls import Claims
 from broker.interface.consumer import Consumer
@@ -226,6 +227,7 @@ class Connection:
         """Take trigger starts as leases, for the named process definitions or for all; at most `limit` at a time."""
         return TriggerStarts(self.port, processes, limit)
 
+    @renamed_argument("terms", "options")
     def deliveries(
         self,
         q_name: str,
@@ -233,28 +235,30 @@ class Connection:
         order_by: str | None = None,
         total: int | None = None,
         rate: float | None = None,
-        terms: HandlingTerms | None = None,
+        options: HandlingTerms | None = None,
     ) -> Deliveries:
         """`async with connection.deliveries("ORDERS") as deliveries:` takes messages together with the trigger starts
-        that they count, each in a unit of work of its own; `order_by`, `total` and `rate` go before those of `terms`.
+        that they count, each in a unit of work of its own; `order_by`, `total` and `rate` go before those of `options`.
         """
-        terms = terms or HandlingTerms()
+        options = options or HandlingTerms()
         return Deliveries(
             self.port,
             q_name,
-            terms._replace(
-                order_by=terms.order_by if order_by is None else order_by,
-                total=terms.total if total is None else total,
-                rate=terms.rate if rate is None else rate,
+            options._replace(
+                order_by=options.order_by if order_by is None else order_by,
+                total=options.total if total is None else total,
+                rate=options.rate if rate is None else rate,
             ),
         )
 
-    async def release_waiting(self, q_name: str, msg_id: bytes | None = None) -> int:
-        """Let messages of a queue that wait for an instant be available now, as if it had come: the one with this
-        MsgId, or all. Return how many there were, when it is durable that they wait no longer. Raises
+    async def release_delayed(self, q_name: str, msg_id: bytes | None = None) -> int:
+        """Let delayed messages of a queue be available now, as if their instant had come: the one with this MsgId, or
+        all. Return how many there were, when it is durable that they are delayed no longer. Raises
         UNKNOWN_OBJECT_NAME (2085), STORAGE_MEDIUM_FULL (2192).
         """
-        return await answer(self.port.release_waiting(q_name, msg_id))
+        return await answer(self.port.release_delayed(q_name, msg_id))
+
+    release_waiting = renamed("release_waiting", release_delayed)
 
     @property
     def claims(self) -> Claims:

@@ -52,9 +52,9 @@ class Deliveries:
     settled when the connection ends comes again, as the rules of crashes have it.
     """
 
-    def __init__(self, port: Port, q_name: str, terms: HandlingTerms) -> None:
+    def __init__(self, port: Port, q_name: str, options: HandlingTerms) -> None:
         self._port = port
-        self._terms = terms
+        self._options = options
         self._service = 0
         self._opened = Opened(0, q_name, q_name, port.q_mgr_name, 0)
         self._trigger = MQTMC2(q_name=q_name)
@@ -67,7 +67,7 @@ class Deliveries:
 
     async def __aenter__(self) -> Self:
         """Raises what `Port.serve` does, among others UNKNOWN_OBJECT_NAME (2085), OPTION_NOT_VALID_FOR_TYPE (2045)."""
-        self._service = (await answer(self._port.serve(self.q_name, self._terms))).service
+        self._service = (await answer(self._port.serve(self.q_name, self._options))).service
         return self
 
     async def __aexit__(

@@ -1,4 +1,4 @@
-"""The calls of a port about deliveries and about messages that wait for an instant (`docs/rules/handlers.md`)."""
+"""The calls of a port about deliveries and about delayed messages (`docs/rules/handlers.md`)."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 class HandlingPort(Forwarding):
     """A part of `Port`."""
 
-    def serve(self, q_name: str, terms: HandlingTerms) -> Call[Serving]:
+    def serve(self, q_name: str, options: HandlingTerms) -> Call[Serving]:
         """Be one of those who take deliveries of a queue, until the connection ends or `stop_serving`. The `order_by`
         of all of them is the same; of `total`, `rate` and what else they want, the latest holds.
 
         UNKNOWN_OBJECT_NAME (2085); OPTION_NOT_VALID_FOR_TYPE (2045) for a queue that is not a local one with TRIGTYPE
         EVERY, a process that exists and no initiation queue; OBJECT_IN_USE (2042) for another `order_by`; Q_DELETED.
         """
-        return self.forward("serve", q_name, terms)
+        return self.forward("serve", q_name, options)
 
     def stop_serving(self, service: int) -> Call[int]:
         """Take no more. What was taken is settled as ever."""
@@ -48,8 +48,8 @@ class HandlingPort(Forwarding):
         """
         return self.forward("delivery_connection", delivery, appl_name)
 
-    def release_waiting(self, q_name: str, msg_id: bytes | None) -> Call[int]:
-        """Let messages of a queue that wait for an instant be available now: the one with this MsgId, or all. How many
+    def release_delayed(self, q_name: str, msg_id: bytes | None) -> Call[int]:
+        """Let delayed messages of a queue be available now: the one with this MsgId, or all. How many
         there were.
         """
-        return self.forward("release_waiting", q_name, msg_id)
+        return self.forward("release_delayed", q_name, msg_id)

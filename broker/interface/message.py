@@ -74,8 +74,8 @@ class Message:
 
     @property
     def deliver_at(self) -> float:
-        """The instant (seconds since 1970) that it waits for, of a message got or browsed with `waiting=True`; else
-        0.
+        """The instant (seconds since 1970) until which it is delayed, of a message got or browsed with `delayed=True`;
+        else 0.
         """
         return self._delivery.deliver_at
 

@@ -332,14 +332,14 @@ class Port(ClaimPort, HandlingPort):
         md: MessageDescriptor | None,
         options: GetMessageOptions,
         max_length: int | None,
-        waiting: bool = False,
+        delayed: bool = False,
     ) -> Call[Delivery]:
         """MQGET into a buffer of `max_length` bytes, None for one that is long enough. With WAIT it is answered after
         WaitInterval milliseconds at the latest. NO_MSG_AVAILABLE (2033), TRUNCATED_MSG_FAILED (2080), GET_INHIBITED
-        (2016) and others. `waiting`: messages that wait for an instant are seen as if it had come. `abandon`
+        (2016) and others. `delayed`: delayed messages are seen as if their instant had come. `abandon`
         ends the wait, or puts the message back at its place; it does not undo a browse.
         """
-        return self.forward("get", hobj, md, options, max_length, waiting)
+        return self.forward("get", hobj, md, options, max_length, delayed)
 
     def put_many(
         self,

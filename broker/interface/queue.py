@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Self, Unpack
 
+from broker.deprecated import renamed_argument
 from broker.interface.async_puts import ASYNC_RESPONSE, asynchronous
 from broker.interface.batch_puts import BatchPuts, stopped
 from broker.interface.data import each_prepared, many, pair, prepared, wrong_descriptor
@@ -193,6 +194,7 @@ class Queue:
                 raise stopped(error, results) from error
         return results
 
+    @renamed_argument("waiting", "delayed")
     async def get(
         self,
         md: MessageDescriptor | None = None,
@@ -200,7 +202,7 @@ class Queue:
         *,
         max_length: int | None = None,
         wait: float | None = None,
-        waiting: bool = False,
+        delayed: bool = False,
     ) -> Message:
         """Get or browse a message (MQGET).
 
@@ -209,12 +211,12 @@ class Queue:
         without one, any length fits. Raises MQError, among others NO_MSG_AVAILABLE (2033), GET_INHIBITED (2016),
         Q_DELETED (2052), TRUNCATED_MSG_FAILED (2080, `error.message` holds what fitted).
 
-        `waiting`: messages that wait for an instant are seen as if it had come, one by one, as they are there; with
-        options about a wait, groups, locks or marks that is OPTIONS_ERROR (2046).
+        `delayed`: delayed messages are seen as if their instant had come, one by one, as they are there; with options
+        about a wait, groups, locks or marks that is OPTIONS_ERROR (2046).
         """
         gmo = self._about_to_get(md, options, wait)
         unit, opened = self._connection.unit, self.opened
-        call = self._port.get(opened.hobj, md, gmo, max_length, waiting)
+        call = self._port.get(opened.hobj, md, gmo, max_length, delayed)
         try:
             delivery = await (answer(call) if unit is None or call.done() else unit.answer(call, gmo.options))
         except MQError as error:
@@ -263,20 +265,21 @@ class Queue:
             unit.count_gets(gmo.options, deliveries)
         return [Message(each, opened) for each in deliveries]
 
+    @renamed_argument("waiting", "delayed")
     async def messages(
         self,
         md: MessageDescriptor | None = None,
         options: GetMessageOptions | int = 0,
         *,
         wait: float | None = None,
-        waiting: bool = False,
+        delayed: bool = False,
     ) -> AsyncIterator[Message]:
         """`async for message in queue.messages(...)`: each step is a get with these arguments, until one finds nothing
         (NO_MSG_AVAILABLE) or the handle is closed. Without `wait` that is when the queue is empty.
         """
         while True:
             try:
-                message = await self.get(md, options, wait=wait, waiting=waiting)
+                message = await self.get(md, options, wait=wait, delayed=delayed)
             except MQError as error:
                 if error.reason == MQRC.NO_MSG_AVAILABLE or (self._closed and error.reason == MQRC.HOBJ_ERROR):
                     return

@@ -159,12 +159,12 @@ class Settlement(NamedTuple):
     ran: float = 0.0
 
 
-@unique
 class Became(IntEnum):
     """The fate of the messages of a delivery."""
 
     GONE = 0  # committed
-    WAITING = 1  # on their queue, until `next_at`
+    DELAYED = 1  # on their queue, until `next_at`
+    WAITING = 1  # the old name of DELAYED, until 0.2
     DEAD = 2  # on the dead-letter queue
     HELD = 3  # to go there, which is not possible now: on their queue
     RETURNED = 4  # on their queue, as if they had not been taken
@@ -193,7 +193,7 @@ def check_feedback(feedback: int) -> None:
 
 
 def check_seconds(form: str, seconds: float) -> None:
-    """Raise ValueError for what is no number of seconds that a message can wait: 0 or more, and at most ten years.
+    """Raise ValueError for what is no number of seconds to delay a message: 0 or more, and at most ten years.
     `form` has `{}` for the value: `delay={}`.
     """
     if not 0 <= seconds <= SECONDS_MAX:

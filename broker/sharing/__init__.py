@@ -12,7 +12,7 @@
     puts, gets, units
                     MQPUT, MQGET, the ends of units of work
     put_batch       puts that are made together: in the core, and in one statement
-    delays, keys    messages that wait for an instant; puts that were made before
+    delays, keys    delayed messages; puts that were made before
     rounds, looks   gets that the database serves by itself, many in one call; those that look first, on `pages`
     askers          a get on its way
     waits, serving, notifications

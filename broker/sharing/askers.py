@@ -73,7 +73,7 @@ class Asker:
         queue = self.handle.queue
         assert queue is not None
         asks_simply = (
-            not (request.browse or request.under_cursor or request.waiting or request.complete_message)
+            not (request.browse or request.under_cursor or request.delayed or request.complete_message)
             and request.item is None
             and request.token is None
             and request.group_id is None

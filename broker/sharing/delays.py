@@ -1,4 +1,4 @@
-"""Messages on shared queues that wait for an instant, by the database's clock (handlers rule 3).
+"""Delayed messages on shared queues, by the database's clock (handlers rule 3).
 
 Each member releases those that it has put, and those of another that has not done it for a second: it may be gone.
 That is an arrival for trigger conditions, counted by who releases.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.explain.explaining import explain
-from broker.core.message.entry import AVAILABLE, LOCKED, PREPARED, WAITING, PreparedEntry
+from broker.core.message.entry import AVAILABLE, LOCKED, PREPARED, PreparedEntry
 from broker.core.queues.handles import Hconn
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
@@ -67,7 +67,7 @@ class Explaining:
                         self._note_claim(row, entry)
                     shelf.entries[entry.key] = locked.get(entry.key, entry)
                     entry.unit = _unit(row, units, member.manager.name)
-                    if entry.state == WAITING:
+                    if entry.state == DELAYED:
                         shelf.postpone(entry)
             most = member.manager.config.limits.claim_bytes
             looking = explain(route, shelf, wanted, member.now(), member.core, most)

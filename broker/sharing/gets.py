@@ -60,9 +60,9 @@ class Gets:
         arguments: tuple[MessageDescriptor | None, GetMessageOptions, int | None, bool],
     ) -> None:
         """Make one get: answer it, or let it wait."""
-        md, options, max_length, waiting = arguments
+        md, options, max_length, delayed = arguments
         now = self._member.now()
-        request = getting.request_for(self._member.core, handle, md, options, max_length, now, waiting=waiting)
+        request = getting.request_for(self._member.core, handle, md, options, max_length, now, delayed=delayed)
         if request.unlock:
             answer = Grant([], 0 if handle.position.locked else _NO_MSG_LOCKED)
             call.granted(await self._locks.release(queue, handle, answer))

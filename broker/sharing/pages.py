@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.core.message.entry import AVAILABLE, WAITING
+from broker.core.message.entry import AVAILABLE, DELAYED
 from broker.core.message.logical_order import GROUPED, IN_PARTS, LAST_MSG_IN_GROUP, LAST_SEGMENT, SEGMENTS
 from broker.core.queues.views import GROUP_START, PART, START, WHOLE_GROUP
 from broker.mqi.structures import NO_ID
@@ -154,7 +154,7 @@ def queue_name(handle: Handle) -> str:
 
 
 def _states(request: Request) -> str:
-    return f"state IN ({AVAILABLE}, {WAITING})" if request.waiting else f"state = {AVAILABLE}"
+    return f"state IN ({AVAILABLE}, {DELAYED})" if request.delayed else f"state = {AVAILABLE}"
 
 
 def _starts(request: Request, own: str) -> list[str]:

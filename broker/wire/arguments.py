@@ -34,7 +34,7 @@ AS_BEFORE: Final = True
 
 HANDLE: Final = Field("hobj", int, "the handle", MQRC.HOBJ_ERROR, LONG_MIN, LONG_MAX)
 DATA: Final = Field("data", bytes, "the data of the message", MQRC.BUFFER_ERROR)
-_WAITING: Final = (flag("waiting", "whether messages that wait are seen"),)
+_DELAYED: Final = (flag("delayed", "whether delayed messages are seen"),)
 
 
 def put(port: Port, frame: Frame, _: object) -> Call[Any]:
@@ -59,20 +59,20 @@ def put(port: Port, frame: Frame, _: object) -> Call[Any]:
 
 def get(port: Port, frame: Frame, _: object) -> Call[Any]:
     """Make the call of a GET. Raises WireError or MQError."""
-    waiting = None
+    delayed = None
     match frame[3:]:
         case [hobj, md, options, max_length]:
             pass
-        case [hobj, md, options, max_length, waiting]:
-            (waiting,) = read(_WAITING, [waiting])
+        case [hobj, md, options, max_length, delayed]:
+            (delayed,) = read(_DELAYED, [delayed])
         case _:
             raise WireError(f"GET has {len(frame)} items, not 7")
     if type(hobj) is not int:
         raise HANDLE.wrong(hobj)
     md = None if md is None else descriptor(md)
-    if waiting is None:
+    if delayed is None:
         return port.get(hobj, md, get_options(options), max_length)
-    return port.get(hobj, md, get_options(options), max_length, waiting)
+    return port.get(hobj, md, get_options(options), max_length, delayed)
 
 
 def put_many(port: Port, frame: Frame, earlier: Earlier) -> Call[Any]:

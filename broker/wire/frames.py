@@ -62,7 +62,7 @@ class Verb(IntEnum):
     OPEN = 18  # object descriptor, options -> the fields of Opened
     CLOSE = 19  # handle, options -> reason
     PUT = 20  # handle, descriptor or nil, put message options, the fields of PutTerms or nothing, data -> the fields of
-    # Placed up to the reason; its last three where the message waits for an instant or is a duplicate
+    # Placed up to the reason; its last three where the message is delayed or a duplicate
     PUT1 = 21  # object descriptor, descriptor or nil, put message options, the fields of PutTerms or nothing, data ->
     # the fields of Placed, the last three as those of PUT
     GET = 22  # handle, descriptor or nil, get message options, max length or nil, whether messages that wait are seen
@@ -103,7 +103,7 @@ class Verb(IntEnum):
     # 16 bytes, rows int64 each -> messages, whether it was published already
     DISCARD = 56  # sinks, the units in one byte string: place of the sink int16, then as a winner -> how many
     TRIGGER_SWEEP = 38  # nothing -> how many starts were made pending
-    RELEASE_WAITING = 39  # queue name, MsgId or nil -> how many
+    RELEASE_WAITING = 39  # `release_delayed`, by the name that it was given: queue name, MsgId or nil -> how many
     SERVE = 58  # queue name, the fields of HandlingTerms -> service
     STOP_SERVING = 59  # service -> 0
     TAKE = 60  # service, count -> trigger message or empty, the fields of each Handed

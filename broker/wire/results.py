@@ -116,7 +116,7 @@ _PLAIN: Final = tuple(Placed._field_defaults[name] for name in Placed._fields[_O
 
 def _placed(count: int) -> Result:
     """A put, of which so many fields are always sent. Behind them is its distribution, if it has one, or the last three
-    fields, if it waits for an instant or is a duplicate.
+    fields, if it is delayed or a duplicate.
     """
 
     def items(placed: Placed) -> tuple[Any, ...]:

@@ -47,7 +47,7 @@ _ENTRY: Final = {
     "AVAILABLE": (2, 2),
     "GET_PENDING": (1, 3),
     "DAMAGED": (3, 3),
-    "WAITING": (2, 4),
+    "DELAYED": (2, 4),
     "CLAIMED": (1, 4),
 }
 _UNIT: Final = {

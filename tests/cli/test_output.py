@@ -142,13 +142,15 @@ def test_status_tells_single_figures_first_and_then_the_queues_of_users_and_the_
     ]
 
 
-def test_status_tells_what_waits_and_what_keys_are_kept_where_there_are_any() -> None:
-    nothing = {"waiting": 0, "next_release": None, "keys": 0, "duplicates": 0, "duplicates_with_other_data": 0}
+def test_status_tells_what_is_delayed_and_what_keys_are_kept_where_there_are_any() -> None:
+    nothing = {
+        "delayed": 0, "waiting": 0, "next_release": None, "keys": 0, "duplicates": 0, "duplicates_with_other_data": 0
+    }  # fmt: skip
     queues = [{"name": "ORDERS", "depth": 5, **nothing}, {"name": "MAIL", "depth": 1, **nothing}]
     assert list(in_words({"queues": queues}))[2:] == ["queue   depth", "ORDERS      5", "MAIL        1"]
-    queues[1] |= {"waiting": 1, "keys": 2}
+    queues[1] |= {"delayed": 1, "waiting": 1, "keys": 2}
     assert list(in_words({"queues": queues}))[2:] == [
-        "queue   depth  waiting  keys",
+        "queue   depth  delayed  keys",
         "ORDERS      5        0     0",
         "MAIL        1        1     2",
     ]
@@ -164,14 +166,14 @@ HANDLER = {
 
 def test_status_tells_instants_as_times_what_crashed_and_how_many_dead_letter_queues_are_empty() -> None:
     queues = [
-        {"name": "ORDERS", "depth": 1, "waiting": 1, "next_release": 1_777_626_000.25},
-        {"name": "ORDERS.DEAD", "depth": 2, "waiting": 0, "next_release": None},
-        {"name": "MAIL.DEAD", "depth": 0, "waiting": 0, "next_release": None},
-        {"name": "SYSTEM.DEAD.LETTER.QUEUE", "depth": 0, "waiting": 0, "next_release": None},
+        {"name": "ORDERS", "depth": 1, "delayed": 1, "waiting": 1, "next_release": 1_777_626_000.25},
+        {"name": "ORDERS.DEAD", "depth": 2, "delayed": 0, "waiting": 0, "next_release": None},
+        {"name": "MAIL.DEAD", "depth": 0, "delayed": 0, "waiting": 0, "next_release": None},
+        {"name": "SYSTEM.DEAD.LETTER.QUEUE", "depth": 0, "delayed": 0, "waiting": 0, "next_release": None},
     ]
     dead = ["MAIL.DEAD", "ORDERS.DEAD", "SYSTEM.DEAD.LETTER.QUEUE"]
     assert list(in_words({"queues": queues, "handlers": [HANDLER]}, dead))[2:] == [
-        "queue        depth  waiting             next release",
+        "queue        depth  delayed             next release",
         "ORDERS           1        1  2026-05-01 09:00:00 UTC",
         "ORDERS.DEAD      2        0                    never",
         "1 dead-letter queue is empty",
@@ -184,11 +186,11 @@ def test_status_tells_instants_as_times_what_crashed_and_how_many_dead_letter_qu
 
 
 def test_status_of_one_queue_is_all_of_its_figures_and_its_handlers() -> None:
-    queue = {"name": "ORDERS", "depth": 1, "waiting": 1, "next_release": 1_777_626_000.25, "bytes": 2048}
+    queue = {"name": "ORDERS", "depth": 1, "delayed": 1, "waiting": 1, "next_release": 1_777_626_000.25, "bytes": 2048}
     assert list(about_queue({"queue": queue, "handlers": [HANDLER], "consumers": []})) == [
         "queue ORDERS",
         "  depth              1",
-        "  waiting            1",
+        "  delayed            1",
         "  next release       2026-05-01 09:00:00 UTC",
         "  bytes              2.0 KiB",
         "",

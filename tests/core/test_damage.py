@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.core.calls import releasing
-from broker.core.message.entry import AVAILABLE, DAMAGED, GET_PENDING, WAITING
+from broker.core.message.entry import AVAILABLE, DAMAGED, DELAYED, GET_PENDING
 from broker.core.message.handling import Handling
 from broker.mqi import MQGMO, MQMO, MQRC, MessageDescriptor
 from tests.core.triggered import EVERY, FIRST, TRIGGERED, open_and_close, put, take
@@ -167,12 +167,12 @@ def test_one_that_waits_for_an_instant_is_set_aside_when_that_comes(world: World
     waiting = on(queue)
     waiting.handling = Handling(world.now + 5)
     access.program.backout()
-    assert waiting.state == WAITING
+    assert waiting.state == DELAYED
     assert [damage(world, waiting), damage(world, waiting)] == [True, False]
     assert queue.message_count == 1
     world.tick += 5
     world.now += 5
-    while world.manager.waits.prepare(world.moment):
+    while world.manager.delays.prepare(world.moment):
         pass
     assert releasing.release_due(world.manager, world.moment, 10) == 1
     world.perform()

@@ -10,6 +10,7 @@ from broker.core.message.entry import (
     AVAILABLE,
     CLAIMED,
     DAMAGED,
+    DELAYED,
     GET_PENDING,
     GONE,
     LOCKED,
@@ -17,7 +18,6 @@ from broker.core.message.entry import (
     PUT_PENDING,
     STATE_NAMES,
     TRANSITIONS,
-    WAITING,
     Entry,
 )
 from broker.core.message.handling import Handling
@@ -35,7 +35,7 @@ WAY_TO = {
     DAMAGED: ("place", "arrive", "set_aside"),
     CLAIMED: ("place", "arrive", "claim"),
     PREPARED: ("prepare",),
-    WAITING: ("place", "postpone"),
+    DELAYED: ("place", "postpone"),
     GONE: ("place", "withdraw"),
 }
 

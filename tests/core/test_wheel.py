@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.core.calls import releasing
-from broker.core.message.entry import AVAILABLE, GONE, WAITING, Entry
+from broker.core.message.entry import AVAILABLE, DELAYED, GONE, Entry
 from broker.core.message.handling import FailureRecord, Handling
 from broker.core.moment import Moment
-from broker.core.queues.waits import STALE_MAX, Waits
+from broker.core.queues.delays import STALE_MAX, Delays
 from broker.core.queues.wheel import CUT_AT_ONCE, Wheel
 from broker.mqi import MQGMO
 
@@ -98,76 +98,78 @@ def test_a_sweep_drops_what_it_is_told_while_others_are_added_and_cut() -> None:
 
 
 @pytest.fixture
-def waits(world: World) -> Waits:
+def delays(world: World) -> Delays:
     world.define()
-    return Waits()
+    return Delays()
 
 
-def waiting(world: World, waits: Waits, seconds: float, now: float = 0.0, *, tick: bool = True) -> Entry:
+def delayed(world: World, delays: Delays, seconds: float, now: float = 0.0, *, tick: bool = True) -> Entry:
     entry = Entry(world.manager.objects.queues["Q"], world.manager.ids.next(), 0, b"", 0)
-    again(entry, waits, seconds, now, tick=tick)
+    again(entry, delays, seconds, now, tick=tick)
     return entry
 
 
-def again(entry: Entry, waits: Waits, seconds: float, now: float = 0.0, *, tick: bool = True) -> None:
-    entry.state = WAITING
+def again(entry: Entry, delays: Delays, seconds: float, now: float = 0.0, *, tick: bool = True) -> None:
+    entry.state = DELAYED
     entry.handling = Handling(now + seconds)
-    waits.add(entry, now + seconds if tick else None, Moment(now, now))
+    delays.add(entry, now + seconds if tick else None, Moment(now, now))
 
 
-def due(waits: Waits, now: float) -> list[Entry]:
+def due(delays: Delays, now: float) -> list[Entry]:
     moment = Moment(now, now)
-    while waits.prepare(moment):
+    while delays.prepare(moment):
         pass
-    return waits.due(moment, 1_000_000)
+    return delays.due(moment, 1_000_000)
 
 
 @pytest.mark.parametrize("tick", [True, False])
 @pytest.mark.parametrize(("first", "second"), [(100, 50), (50, 100), (50, 50)])
-def test_of_a_message_that_left_and_waits_again_the_new_instant_counts(
-    world: World, waits: Waits, first: float, second: float, *, tick: bool
+def test_of_a_message_that_left_and_is_delayed_again_the_new_instant_counts(
+    world: World, delays: Delays, first: float, second: float, *, tick: bool
 ) -> None:
-    entry = waiting(world, waits, first, tick=tick)
-    waits.left(entry)
-    again(entry, waits, second, tick=tick)
-    waits.check_invariants(1)
-    assert due(waits, second - 1) == []
-    assert due(waits, second) == [entry]
+    entry = delayed(world, delays, first, tick=tick)
+    delays.left(entry)
+    again(entry, delays, second, tick=tick)
+    delays.check_invariants(1)
+    assert due(delays, second - 1) == []
+    assert due(delays, second) == [entry]
     entry.state = GONE
-    assert due(waits, first + second) == []
-    waits.check_invariants(0)
-    assert len(waits) == 0
+    assert due(delays, first + second) == []
+    delays.check_invariants(0)
+    assert len(delays) == 0
 
 
-def test_what_is_got_while_it_waits_and_comes_back_knows_whether_its_time_has_come(world: World, waits: Waits) -> None:
-    early, late, gone = (waiting(world, waits, 10) for _ in range(3))
+def test_what_is_got_while_it_is_delayed_and_comes_back_knows_whether_its_time_has_come(
+    world: World, delays: Delays
+) -> None:
+    early, late, gone = (delayed(world, delays, 10) for _ in range(3))
     for entry in (early, late, gone):
-        waits.take(entry)
-    waits.check_invariants(0)
-    assert waits.give_back(early) is False
-    assert due(waits, 10) == [early]
-    assert waits.give_back(late) is True
-    waits.remove([gone])
-    waits.check_invariants(0)
-    assert waits.give_back(late) is None
+        delays.take(entry)
+    delays.check_invariants(0)
+    assert delays.give_back(early) is False
+    assert due(delays, 10) == [early]
+    assert delays.give_back(late) is True
+    delays.remove([gone])
+    delays.check_invariants(0)
+    assert delays.give_back(late) is None
 
 
-def test_records_of_messages_that_left_are_swept_before_they_are_many(world: World, waits: Waits) -> None:
-    kept = [waiting(world, waits, YEAR + number) for number in range(10)]
+def test_records_of_messages_that_left_are_swept_before_they_are_many(world: World, delays: Delays) -> None:
+    kept = [delayed(world, delays, YEAR + number) for number in range(10)]
     for number in range(STALE_MAX + 1):
-        entry = waiting(world, waits, YEAR, tick=number % 2 == 0)
-        waits.left(entry)
+        entry = delayed(world, delays, YEAR, tick=number % 2 == 0)
+        delays.left(entry)
         entry.state = GONE
-    assert waits.littered
-    back = waiting(world, waits, YEAR)
-    waits.left(back)
-    again(back, waits, 2 * YEAR)
-    for _ in waits.sweep():
+    assert delays.littered
+    back = delayed(world, delays, YEAR)
+    delays.left(back)
+    again(back, delays, 2 * YEAR)
+    for _ in delays.sweep():
         pass
-    waits.check_invariants(11)
-    assert (waits.littered, len(waits)) == (False, 11)
-    assert due(waits, YEAR + 10) == kept
-    assert due(waits, 2 * YEAR) == [back]
+    delays.check_invariants(11)
+    assert (delays.littered, len(delays)) == (False, 11)
+    assert due(delays, YEAR + 10) == kept
+    assert due(delays, 2 * YEAR) == [back]
 
 
 def test_one_that_was_released_does_not_wait_again_when_a_get_of_it_is_backed_out(world: World) -> None:
@@ -179,7 +181,7 @@ def test_one_that_was_released_does_not_wait_again_when_a_get_of_it_is_backed_ou
     failure = FailureRecord(why="error")
     entry.handling = Handling(world.now + 5, failure)
     access.program.backout()
-    assert entry.state == WAITING
+    assert entry.state == DELAYED
     assert releasing.release_early(world.manager, [entry], world.moment) == 1
     world.perform()
     assert (entry.state, entry.delayed) == (AVAILABLE, False)

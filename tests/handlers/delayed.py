@@ -34,10 +34,10 @@ class Delayed:
         """The bodies of all messages that can be got."""
         return [message.data.decode() async for message in self.queue.messages(options=MQGMO.NO_SYNCPOINT)]
 
-    async def browsed(self, *, waiting: bool = False) -> list[Message]:
+    async def browsed(self, *, delayed: bool = False) -> list[Message]:
         """All messages that a browse sees."""
         async with self.connection.open("Q", MQOO.BROWSE) as browse:
-            return [each async for each in browse.messages(options=MQGMO.BROWSE_NEXT, waiting=waiting)]
+            return [each async for each in browse.messages(options=MQGMO.BROWSE_NEXT, delayed=delayed)]
 
     async def fails(self, reason: MQRC, body: str = "", **options: object) -> None:
         """A put with these options fails."""

@@ -58,7 +58,7 @@ class Desk:
     async def worker(self, terms: HandlingTerms = TERMS, queue: str = "Q") -> AsyncIterator[Deliveries]:
         async with (
             self.manager.connect("worker") as connection,
-            connection.deliveries(queue, terms=terms) as deliveries,
+            connection.deliveries(queue, options=terms) as deliveries,
         ):
             yield deliveries
 

@@ -118,7 +118,7 @@ class Floor:
     async def _hire(self) -> None:
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(self._harness.manager.connect("worker"))
-        deliveries = await stack.enter_async_context(connection.deliveries("Q", terms=self._terms))
+        deliveries = await stack.enter_async_context(connection.deliveries("Q", options=self._terms))
         self._stations.append(Station(stack, connection, deliveries))
 
     async def _put(self, messages: list[tuple[str, str]]) -> None:
@@ -236,5 +236,5 @@ class Floor:
                 if settled.became in _GONE:
                     self.ended.add(body)
                     self.left[body.split("-")[0]].remove(body)
-                elif settled.became is Became.WAITING:
+                elif settled.became is Became.DELAYED:
                     self._not_before[body] = settled.next_at

@@ -33,7 +33,7 @@ async def test_only_the_poison_ones_are_dead_and_all_starts_are_told(seed: int) 
         with t.failures():
             for number in range(COUNT):
                 await t.put("ORDERS", {"number": number})
-            await t.idle(waiting=True)
+            await t.idle(delayed=True)
         assert sorted(done) == sorted(set(range(COUNT)) - poison)
         dead = await t.browse("ORDERS.DEAD")
         assert sorted(str(message.properties["evermq.error"]) for message in dead) == sorted(

@@ -62,7 +62,7 @@ async def test_h7_4_a_kill_at_any_step_of_the_move_leaves_one_copy(
             await connection.put1("Q", "poison")
         stack = AsyncExitStack()
         connection = await stack.enter_async_context(harness.manager.connect("worker"))
-        deliveries = await stack.enter_async_context(connection.deliveries("Q", terms=terms))
+        deliveries = await stack.enter_async_context(connection.deliveries("Q", options=terms))
         (taken,) = await deliveries.take()
         await harness.clock.advance(0)
         if not steps:
@@ -86,7 +86,7 @@ async def test_h7_4_a_kill_at_any_step_of_the_move_leaves_one_copy(
             assert queues["DEAD"].depth == written
         async with (
             harness.manager.connect("worker") as connection,
-            connection.deliveries("Q", terms=terms) as deliveries,
+            connection.deliveries("Q", options=terms) as deliveries,
         ):
             take = asyncio.ensure_future(deliveries.take())
             await harness.clock.advance(100)

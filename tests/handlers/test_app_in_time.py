@@ -36,7 +36,7 @@ async def test_h11_2_idle_goes_through_all_attempts_in_no_time() -> None:
         await t.put("CALLS", "nobody")
         begun = time.perf_counter()
         with t.failures() as seen:
-            await t.idle(waiting=True)
+            await t.idle(delayed=True)
         took = time.perf_counter() - begun
         assert len(seen) == 4
         assert SEEN.count("nobody") == 4
@@ -71,7 +71,7 @@ async def test_h11_7_a_delay_outlives_a_restart_in_the_middle_of_it(kill: bool) 
 async def test_idle_does_not_wait_for_periodic_work() -> None:
     async with clinic.test() as t:
         await t.put("CALLS", "ann", delay=60)
-        await t.idle(waiting=True)
+        await t.idle(delayed=True)
         assert SEEN == ["ann"]
         assert t.clock.monotonic() < 3600
 
@@ -86,4 +86,4 @@ async def test_idle_ends_where_something_is_tried_again_for_ever() -> None:
     async with app.test() as t:
         await t.put("CALLS", "nobody")
         with t.failures(), pytest.raises(RuntimeError, match="some are tried again for ever"):
-            await t.idle(waiting=True)
+            await t.idle(delayed=True)

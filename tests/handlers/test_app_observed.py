@@ -66,7 +66,7 @@ async def test_h13_3_one_trace_goes_from_the_putter_over_a_retry_and_a_replay(tr
         with tracer.start_as_current_span("web request"):
             await t.put("ORDERS", "5 chairs")
         with t.failures() as seen:
-            await t.idle(waiting=True)
+            await t.idle(delayed=True)
         assert len(seen) == 2
         (letter,) = await t.browse("ORDERS.DEAD")
         kept = letter.properties["traceparent"]

@@ -209,7 +209,7 @@ def test_how_it_is_retried_is_told_to_the_queue_manager(
     def one(body: str) -> None: ...
 
     made = handler(one, "Q", {"retry": retry, "rate": "30/m", "total": 5, "traceback": 0})
-    terms = made.terms
+    terms = made.options
     assert (terms.attempts, terms.backoff, terms.doubles) == (attempts, waits, doubles)
     assert (terms.rate, terms.total, terms.traceback) == (0.5, 5, 0)
     assert terms.handler == f"{__name__}:{one.__qualname__}"
@@ -238,5 +238,5 @@ def test_members_of_groups_keep_their_order_under_a_plain_handler() -> None:
 
     ordered = [(one, {}, "group_id"), (many, {"batch": 5}, ""), (group, {}, ""), (one, {"order_by": "key"}, "key")]
     for function, options, order_by in ordered:
-        terms = handler(function, "Q", options).terms  # type: ignore[arg-type]
+        terms = handler(function, "Q", options).options  # type: ignore[arg-type]
         assert (terms.order_by, terms.groups) == (order_by, function is group)

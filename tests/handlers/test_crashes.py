@@ -86,7 +86,7 @@ class Plant:
         elif kind == "up":
             stack = AsyncExitStack()
             connection = await stack.enter_async_context(self._desk.manager.connect("worker"))
-            deliveries = await stack.enter_async_context(connection.deliveries("Q", terms=self._terms))
+            deliveries = await stack.enter_async_context(connection.deliveries("Q", options=self._terms))
             self._processes.append(Process(stack, connection, deliveries))
         elif process in self._processes:
             assert process is not None

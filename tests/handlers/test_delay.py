@@ -132,7 +132,7 @@ async def test_h3_4_a_restart_before_or_after_the_instant_loses_and_hastens_noth
     async with delayed(data=tmp_path / "data", clock=clock) as d:
         if down < 2:
             assert await d.got() == []
-            (seen,) = await d.browsed(waiting=True)
+            (seen,) = await d.browsed(delayed=True)
             assert seen.deliver_at == instant
             await clock.advance(2 - down)
         assert await d.got() == ["a"]
@@ -185,7 +185,7 @@ async def test_h3_5_a_clock_that_does_not_tell_is_looked_at_every_second() -> No
 async def test_h3_8_a_cancel_that_is_backed_out_after_the_instant_delivers() -> None:
     async with delayed(attributes=EVERY) as d:
         await d.put("a", delay=1)
-        await d.queue.get(options=MQGMO.SYNCPOINT, waiting=True)
+        await d.queue.get(options=MQGMO.SYNCPOINT, delayed=True)
         await d.clock.advance(2)
         assert (await d.got(), d.starts) == ([], 0)
         await d.connection.backout()
@@ -197,7 +197,7 @@ async def test_h3_8_a_cancel_that_is_backed_out_after_the_instant_delivers() -> 
 async def test_h3_8_a_cancel_that_is_backed_out_before_the_instant_leaves_it_as_it_was() -> None:
     async with delayed(attributes=EVERY) as d:
         put = await d.put("a", delay=3)
-        got = await d.queue.get(options=MQGMO.SYNCPOINT, waiting=True)
+        got = await d.queue.get(options=MQGMO.SYNCPOINT, delayed=True)
         assert got.deliver_at == put.deliver_at
         await d.connection.backout()
         d.manager.core.check_invariants()
@@ -211,7 +211,7 @@ async def test_a_cancel_that_is_committed_is_for_good_also_after_the_instant() -
     async with delayed(attributes=EVERY) as d:
         for wait in (0, 2):
             await d.put("a", delay=1)
-            await d.queue.get(options=MQGMO.SYNCPOINT, waiting=True)
+            await d.queue.get(options=MQGMO.SYNCPOINT, delayed=True)
             await d.clock.advance(wait)
             await d.connection.commit()
             await d.clock.advance(5)
@@ -223,7 +223,7 @@ async def test_h3_10_only_who_asks_for_it_sees_what_waits() -> None:
         await d.put("now")
         put = await d.put("later", delay=5)
         assert [each.data for each in await d.browsed()] == [b"now"]
-        seen = await d.browsed(waiting=True)
+        seen = await d.browsed(delayed=True)
         assert [(each.data, each.deliver_at) for each in seen] == [(b"now", 0.0), (b"later", d.now + 5)]
         assert put.deliver_at == d.now + 5
         await d.clock.advance(5)
@@ -242,7 +242,7 @@ async def test_what_waits_is_found_by_its_identifiers_and_under_the_cursor() -> 
             (MessageDescriptor(msg_id=given), b"given"),
             (MessageDescriptor(correl_id=correl), b"correl"),
         ):
-            browsed = await d.queue.get(wanted, MQGMO.BROWSE_FIRST, waiting=True)
+            browsed = await d.queue.get(wanted, MQGMO.BROWSE_FIRST, delayed=True)
             assert browsed.data == body
             with pytest.raises(MQError) as refused:
                 await d.queue.get(wanted, MQGMO.BROWSE_FIRST)
@@ -250,8 +250,8 @@ async def test_what_waits_is_found_by_its_identifiers_and_under_the_cursor() -> 
         with pytest.raises(MQError) as under:
             await d.queue.get(options=MQGMO.MSG_UNDER_CURSOR)
         assert under.value.reason == MQRC.NO_MSG_UNDER_CURSOR
-        assert (await d.queue.get(options=MQGMO.MSG_UNDER_CURSOR, waiting=True)).data == b"correl"
-        assert [each.data for each in await d.browsed(waiting=True)] == [b"made", b"given"]
+        assert (await d.queue.get(options=MQGMO.MSG_UNDER_CURSOR, delayed=True)).data == b"correl"
+        assert [each.data for each in await d.browsed(delayed=True)] == [b"made", b"given"]
 
 
 @pytest.mark.parametrize(
@@ -261,7 +261,7 @@ async def test_what_waits_is_found_by_its_identifiers_and_under_the_cursor() -> 
 async def test_what_waits_is_seen_one_by_one_as_it_is_there(options: int) -> None:
     async with delayed() as d:
         with pytest.raises(MQError) as refused:
-            await d.queue.get(options=GetMessageOptions(options=options, wait_interval=10), waiting=True)
+            await d.queue.get(options=GetMessageOptions(options=options, wait_interval=10), delayed=True)
         assert refused.value.reason == MQRC.OPTIONS_ERROR
 
 
@@ -358,10 +358,10 @@ async def test_what_is_released_early_is_there_at_once_and_after_a_restart(tmp_p
     clock = VirtualClock()
     async with delayed(data=tmp_path / "data", clock=clock, attributes="DEFPSIST(YES) " + EVERY) as d:
         puts = [await d.put(body, delay=60) for body in "abc"]
-        assert await d.connection.release_waiting("Q", puts[1].md.msg_id) == 1
+        assert await d.connection.release_delayed("Q", puts[1].md.msg_id) == 1
         assert (await d.got(), d.starts) == (["b"], 1)
-        assert await d.connection.release_waiting("Q", puts[1].md.msg_id) == 0
-        assert await d.connection.release_waiting("Q") == 2
+        assert await d.connection.release_delayed("Q", puts[1].md.msg_id) == 0
+        assert await d.connection.release_delayed("Q") == 2
         assert d.starts == 3
     async with delayed(data=tmp_path / "data", clock=clock, attributes="DEFPSIST(YES)") as d:
         assert await d.got() == ["a", "c"]
@@ -402,7 +402,7 @@ async def test_h2_8_what_waits_expires_as_ever() -> None:
         entry = next(iter(d.manager.core.objects.queues["Q"].shelf.entries.values()))
         assert entry.handling is not None
         await d.clock.advance(0.5)
-        message = await d.queue.get(options=MQGMO.SYNCPOINT, waiting=True)
+        message = await d.queue.get(options=MQGMO.SYNCPOINT, delayed=True)
         assert message.md.msg_id == put.md.msg_id
         await d.connection.backout()
         await d.clock.advance(70)
@@ -414,7 +414,7 @@ async def test_h2_8_what_waits_expires_as_ever() -> None:
 async def test_h2_8_what_failed_and_expires_while_it_waits_is_not_tried_again() -> None:
     async with delayed("DEFINE QLOCAL(REPORTS)", attributes=EVERY) as d:
         terms = HandlingTerms(attempts=5, backoff=(300,), jitter=False)
-        async with d.connection.deliveries("Q", terms=terms) as served:
+        async with d.connection.deliveries("Q", options=terms) as served:
             put = await d.put("a", md=MessageDescriptor(expiry=20, report=MQRO.EXPIRATION, reply_to_q="REPORTS"))
             (taken,) = await served.take()
             await served.settle([Settlement(taken.id, Outcome.FAILED)])
@@ -431,7 +431,7 @@ async def test_h2_8_what_failed_and_expires_while_it_waits_is_not_tried_again() 
 async def test_what_is_held_for_a_dead_letter_queue_goes_there_though_nobody_serves() -> None:
     async with delayed("DEFINE QLOCAL(DEAD) PUT(DISABLED)", attributes=EVERY) as d:
         terms = HandlingTerms(attempts=1, dead_letter="DEAD")
-        async with d.connection.deliveries("Q", terms=terms) as served:
+        async with d.connection.deliveries("Q", options=terms) as served:
             await d.put("a")
             (taken,) = await served.take()
             (settled,) = await served.settle([Settlement(taken.id, Outcome.FAILED)])
@@ -491,7 +491,7 @@ async def test_h2_10_a_delayed_put_is_judged_as_a_put_when_it_is_due() -> None:
 async def test_h2_10_after_an_attempt_a_message_is_started_again_whatever_its_priority(outcome: Outcome) -> None:
     async with delayed(attributes=EVERY + " TRIGMPRI(5)") as d:
         terms = HandlingTerms(attempts=5, backoff=(10,), jitter=False)
-        async with d.connection.deliveries("Q", terms=terms) as served:
+        async with d.connection.deliveries("Q", options=terms) as served:
             await d.put("low", md=MessageDescriptor(priority=4))
             await d.put("high", md=MessageDescriptor(priority=5))
             assert d.starts == 1
@@ -559,7 +559,7 @@ async def test_a_delayed_put_does_not_go_to_a_get_that_waits_now() -> None:
 async def test_a_cancelled_get_of_what_waits_leaves_it_waiting(tmp_path: Path) -> None:
     async with delayed(data=tmp_path / "data", attributes="DEFPSIST(YES)") as d:
         await d.put("a", delay=5)
-        get = asyncio.ensure_future(d.queue.get(options=MQGMO.NO_SYNCPOINT, waiting=True))
+        get = asyncio.ensure_future(d.queue.get(options=MQGMO.NO_SYNCPOINT, delayed=True))
         await asyncio.sleep(0)
         get.cancel()
         await asyncio.wait([get])
@@ -599,7 +599,9 @@ async def test_h2_5_what_failed_waits_on_over_a_restart(tmp_path: Path, down: fl
     attributes = EVERY + " DEFPSIST(YES)"
     async with delayed(data=tmp_path / "data", clock=clock, attributes=attributes) as d:
         await d.put("a")
-        async with d.connection.deliveries("Q", terms=HandlingTerms(attempts=5, backoff=(10,), jitter=False)) as served:
+        async with d.connection.deliveries(
+            "Q", options=HandlingTerms(attempts=5, backoff=(10,), jitter=False)
+        ) as served:
             (taken,) = await served.take()
             (settled,) = await served.settle([Settlement(taken.id, Outcome.FAILED)])
             assert settled.next_at == d.now + 10
@@ -709,7 +711,7 @@ async def release_together(number: int) -> None:
             assert Clock.time() < instant - 10, "the machine is too slow for this"
             longest = 0.0
             local = manager.core.objects.queues["Q"]
-            while local.shelf.waiting:
+            while local.shelf.delayed:
                 before = time.thread_time()
                 await asyncio.sleep(0)
                 longest = max(longest, time.thread_time() - before)

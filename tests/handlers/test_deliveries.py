@@ -39,7 +39,7 @@ async def test_h1_2_what_raises_has_put_nothing_and_is_charged() -> None:
             for _ in range(3):
                 await out.put("reply")
         (settled,) = await settle(worker, Outcome.FAILED, taken)
-        assert (settled.became, settled.attempts) == (Became.WAITING, 1)
+        assert (settled.became, settled.attempts) == (Became.DELAYED, 1)
         assert d.depth("OUT") == 0
         await d.clock.advance(1)
         (again,) = await worker.take()
@@ -100,7 +100,7 @@ async def test_h1_12_a_full_disk_is_not_the_handlers_fault() -> None:
         wait = 1.0
         for _ in range(8):
             (settled,) = await settle(worker, Outcome.DONE, puts)
-            assert (settled.became, settled.reason) == (Became.WAITING, MQRC.STORAGE_MEDIUM_FULL)
+            assert (settled.became, settled.reason) == (Became.DELAYED, MQRC.STORAGE_MEDIUM_FULL)
             assert settled.attempts == 0
             assert settled.next_at == pytest.approx(d.clock.time() + wait)
             assert (d.depth(), d.depth("OUT")) == (1, 0)
@@ -192,7 +192,7 @@ async def test_later_waits_uncharged_unless_it_says_counted() -> None:
         await d.put("a")
         (taken,) = await worker.take()
         (settled,) = await settle(worker, Outcome.LATER, taken, seconds=30.0)
-        assert (settled.became, settled.attempts) == (Became.WAITING, 0)
+        assert (settled.became, settled.attempts) == (Became.DELAYED, 0)
         take = asyncio.ensure_future(worker.take())
         await d.clock.advance(29.9)
         assert not take.done()
@@ -222,7 +222,7 @@ async def test_a_later_that_nobody_can_live_to_see_is_refused_and_the_delivery_s
 async def test_a_backoff_that_nobody_can_wait_for_is_refused(wait: float) -> None:
     async with desk() as d, d.manager.connect() as connection:
         with pytest.raises(MQError, match=re.escape(f"backoff={wait}: a number of seconds, ")) as caught:
-            async with connection.deliveries("Q", terms=TERMS._replace(backoff=(1.0, wait))):
+            async with connection.deliveries("Q", options=TERMS._replace(backoff=(1.0, wait))):
                 pass
         assert caught.value.reason == MQRC.OPTIONS_ERROR
 
@@ -236,7 +236,7 @@ async def test_a_failed_put_that_nobody_awaited_fails_the_attempt() -> None:
         put = asyncio.ensure_future(connection.put1("FULL", "y", options=MQPMO.SYNCPOINT | MQPMO.ASYNC_RESPONSE))
         await asyncio.wait([put])
         (settled,) = await settle(worker, Outcome.DONE, taken)
-        assert (settled.became, settled.attempts) == (Became.WAITING, 1)
+        assert (settled.became, settled.attempts) == (Became.DELAYED, 1)
 
 
 async def test_a_connection_that_ends_in_order_charges_nothing() -> None:

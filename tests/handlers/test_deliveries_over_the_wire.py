@@ -201,7 +201,7 @@ async def test_a_queue_that_cannot_be_served_is_said_when_one_begins() -> None:
             assert caught.value.reason == reason
         async with connection.deliveries("Q", order_by="key"):
             with pytest.raises(MQError) as caught:
-                async with connection.deliveries("Q", terms=HandlingTerms(order_by="other")):
+                async with connection.deliveries("Q", options=HandlingTerms(order_by="other")):
                     pytest.fail("it is served")
             assert caught.value.reason == MQRC.OBJECT_IN_USE
 
@@ -260,11 +260,11 @@ async def test_waits_that_nobody_can_live_to_see_are_refused_over_the_wire() -> 
             await worker.settle([Settlement(taken.id, Outcome.LATER, seconds=1e12)])
         assert caught.value.reason == MQRC.OPTIONS_ERROR
         with pytest.raises(MQError, match=r"backoff=1000000000000\.0: a number of seconds, ") as caught:
-            async with connection.deliveries("Q", terms=TERMS._replace(backoff=(1e12,))):
+            async with connection.deliveries("Q", options=TERMS._replace(backoff=(1e12,))):
                 pass
         assert caught.value.reason == MQRC.OPTIONS_ERROR
         with pytest.raises(MQError, match=r"backoff .* is nan: a number of seconds is 0 or more") as caught:
-            async with connection.deliveries("Q", terms=TERMS._replace(backoff=(math.nan,))):
+            async with connection.deliveries("Q", options=TERMS._replace(backoff=(math.nan,))):
                 pass
         assert caught.value.reason == MQRC.OPTIONS_ERROR
         await settle(worker, Outcome.DONE, taken)

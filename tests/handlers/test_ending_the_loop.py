@@ -200,7 +200,7 @@ async def test_h1_15_in_the_test_kit_too(kind: str) -> None:
     async with app.test() as t:
         await t.put("ORDERS", "bad")
         with t.failures() as seen:
-            await t.idle(waiting=True)
+            await t.idle(delayed=True)
         assert [type(each) for each in seen] == [RAISED[kind]] * 2
         assert await t.messages("ORDERS.DEAD") == ["bad"]
 
@@ -261,6 +261,6 @@ async def test_h9_1_who_cancels_what_serves_it_is_charged_and_its_neighbour_is_n
             found = {}
             with suppress(MQError):
                 while True:
-                    message = await queue.get(options=MQGMO.BROWSE_NEXT, waiting=True)
+                    message = await queue.get(options=MQGMO.BROWSE_NEXT, delayed=True)
                     found[message.data] = message.backout_count
         assert found == ({b"bad": 1} if plain else {b"neighbour": 0, b"bad": 1})

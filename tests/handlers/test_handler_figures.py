@@ -77,13 +77,13 @@ async def test_nothing_is_told_of_handlers_that_there_are_not(connection: Connec
     ],
 )
 async def test_each_outcome_is_counted(connection: Connection, end: str, counted: dict[str, int]) -> None:
-    async with connection.deliveries("ORDERS", terms=TERMS) as deliveries:
+    async with connection.deliveries("ORDERS", options=TERMS) as deliveries:
         await handle(connection, deliveries, end)
         found = await figures(connection)
         counts = {
             name: value
             for name, value in found.items()
-            if isinstance(value, int) and name not in ("waiting", "workers")
+            if isinstance(value, int) and name not in ("delayed", "waiting", "workers")
         }
         numbers = {name: value for name, value in counts.items() if value}
         assert numbers == {"started": 1, **counted}
@@ -91,7 +91,7 @@ async def test_each_outcome_is_counted(connection: Connection, end: str, counted
 
 
 async def test_of_what_began_each_has_ended_or_runs(connection: Connection) -> None:
-    async with connection.deliveries("ORDERS", terms=TERMS) as deliveries:
+    async with connection.deliveries("ORDERS", options=TERMS) as deliveries:
         await handle(connection, deliveries, *ENDS, *ENDS, "")
         found = await figures(connection)
         ended = ("succeeded", "failed", "rejected", "unreadable", "later", "crashed", "returned", "running")
@@ -99,7 +99,7 @@ async def test_of_what_began_each_has_ended_or_runs(connection: Connection) -> N
 
 
 async def test_the_seconds_are_told(connection: Connection) -> None:
-    async with connection.deliveries("ORDERS", terms=TERMS) as deliveries:
+    async with connection.deliveries("ORDERS", options=TERMS) as deliveries:
         await handle(connection, deliveries, "done", "done", "failed")
         found = await figures(connection)
     assert (found["ran"]["count"], found["ran"]["sum"]) == (3, 1.0)
@@ -108,7 +108,7 @@ async def test_the_seconds_are_told(connection: Connection) -> None:
 
 
 async def test_the_last_error_is_told(connection: Connection) -> None:
-    async with connection.deliveries("ORDERS", terms=TERMS) as deliveries:
+    async with connection.deliveries("ORDERS", options=TERMS) as deliveries:
         await handle(connection, deliveries, "done", "failed")
         found = await figures(connection)
     assert found["last_error"] == "ValueError: no such item\nsecond line"
@@ -116,14 +116,14 @@ async def test_the_last_error_is_told(connection: Connection) -> None:
 
 
 async def test_a_queue_that_is_gone_is_not_shown(connection: Connection) -> None:
-    async with connection.deliveries("ORDERS", terms=TERMS) as deliveries:
+    async with connection.deliveries("ORDERS", options=TERMS) as deliveries:
         await handle(connection, deliveries, "done")
     await connection.mqsc("DELETE QLOCAL(ORDERS)", check=True)
     assert (await connection.status())["handlers"] == []
 
 
 async def test_display_qstatus_shows_them_by_queue(connection: Connection) -> None:
-    async with connection.deliveries("ORDERS", terms=TERMS) as deliveries:
+    async with connection.deliveries("ORDERS", options=TERMS) as deliveries:
         await handle(connection, deliveries, "failed", "done", "done")
         (reply,) = await connection.mqsc("DISPLAY QSTATUS(ORD*) TYPE(HANDLER) WHERE(FAILED GT 0)")
     (shown,) = reply.attributes
@@ -135,7 +135,7 @@ async def test_display_qstatus_shows_them_by_queue(connection: Connection) -> No
 
 
 async def test_the_status_has_a_line_for_each(connection: Connection) -> None:
-    async with connection.deliveries("ORDERS", terms=TERMS) as deliveries:
+    async with connection.deliveries("ORDERS", options=TERMS) as deliveries:
         await handle(connection, deliveries, "done", "done", "unreadable", "rejected")
         lines = list(in_words(await connection.status()))
     at = next(number for number, line in enumerate(lines) if line.startswith("handler"))

@@ -254,10 +254,10 @@ async def test_h3_7_a_cancel_frees_the_key() -> None:
     async with delayed() as d:
         first = await d.put("a", delay=60, key="k")
         assert (await d.put("b", delay=60, key="k")).duplicate
-        await d.queue.get(MessageDescriptor(msg_id=first.md.msg_id), MQGMO.NO_SYNCPOINT, waiting=True)
+        await d.queue.get(MessageDescriptor(msg_id=first.md.msg_id), MQGMO.NO_SYNCPOINT, delayed=True)
         second = await d.put("b", delay=60, key="k")
         assert not second.duplicate
-        await d.queue.get(MessageDescriptor(msg_id=second.md.msg_id), MQGMO.SYNCPOINT, waiting=True)
+        await d.queue.get(MessageDescriptor(msg_id=second.md.msg_id), MQGMO.SYNCPOINT, delayed=True)
         await d.connection.backout()
         assert (await d.put("c", delay=60, key="k")).md.msg_id == second.md.msg_id
         await d.clock.advance(60)
@@ -270,7 +270,7 @@ async def test_a_cancel_frees_the_key_for_good(tmp_path: Path) -> None:
     opened = partial(delayed, data=tmp_path / "data", clock=clock, attributes="DEFPSIST(YES)")
     async with opened() as d:
         await d.put("a", delay=60, key="k")
-        await d.queue.get(options=MQGMO.NO_SYNCPOINT, waiting=True)
+        await d.queue.get(options=MQGMO.NO_SYNCPOINT, delayed=True)
     async with opened() as d:
         assert not (await d.put("b", key="k")).duplicate
 

@@ -52,7 +52,7 @@ async def main():
                 for body in ("poison", "good", "good"):
                     await queue.put(body)
         queue = manager.core.objects.queues["Q"]
-        async with connection.deliveries("Q", terms=TERMS) as deliveries:
+        async with connection.deliveries("Q", options=TERMS) as deliveries:
             while queue.depth:
                 take = asyncio.ensure_future(deliveries.take(1))
                 while queue.depth and not take.done():
@@ -86,7 +86,7 @@ async def handled(store: FaultStore, clock: VirtualClock, outcome: Outcome) -> N
     async with QueueManager.open(name="QM1", store=store, clock=clock) as manager, manager.connect() as connection:
         async with connection.open("Q", MQOO.OUTPUT) as queue:
             await queue.put("order")
-        async with connection.deliveries("Q", terms=TERMS) as deliveries:
+        async with connection.deliveries("Q", options=TERMS) as deliveries:
             (taken,) = await deliveries.take()
             handler = await deliveries.connect(taken)
             async with handler.open("OUT", MQOO.OUTPUT) as out:

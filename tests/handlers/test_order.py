@@ -34,7 +34,7 @@ async def test_a_message_that_waits_and_goes_holds_its_key_no_more(how: str) -> 
             await d.put("a2", properties={"customer": "a"})
         else:
             async with d.connection.open("Q", MQOO.INPUT_SHARED) as queue:
-                got = await queue.get(options=MQGMO.NO_SYNCPOINT, waiting=True)
+                got = await queue.get(options=MQGMO.NO_SYNCPOINT, delayed=True)
             assert got.data == b"a1"
         await d.clock.advance(0)
         assert bodies(await take) == ["a2"]
@@ -47,7 +47,7 @@ async def test_a_message_that_was_got_while_it_waited_and_is_back_holds_its_key_
         (head,) = await worker.take(1)
         await settle(worker, Outcome.FAILED, head)
         async with d.connection.open("Q", MQOO.INPUT_SHARED) as queue:
-            await queue.get(options=MQGMO.SYNCPOINT, waiting=True)
+            await queue.get(options=MQGMO.SYNCPOINT, delayed=True)
             await d.connection.backout()
         take = asyncio.ensure_future(worker.take(1))
         await d.clock.advance(299)

@@ -26,7 +26,7 @@ async def test_h6_7_a_pause_outlasts_the_restart_of_all_and_resuming_starts_what
         QueueManager.open(name="QM1", data=tmp_path, clock=clock) as manager,
         manager.connect() as connection,
         manager.connect("worker") as serving,
-        serving.deliveries("Q", terms=HandlingTerms()) as worker,
+        serving.deliveries("Q", options=HandlingTerms()) as worker,
     ):
         take = asyncio.ensure_future(worker.take(10))
         for number in range(5):

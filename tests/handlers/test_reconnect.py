@@ -308,7 +308,7 @@ async def test_tries_come_after_twice_as_long_each_and_it_is_said_once(caplog: p
 
 
 async def test_h9_5_a_worker_takes_again_when_the_line_is_there_and_what_it_had_was_a_crash() -> None:
-    async with lasting() as it, it.connection.deliveries("Q", terms=TERMS._replace(backoff=(0.0,))) as worker:
+    async with lasting() as it, it.connection.deliveries("Q", options=TERMS._replace(backoff=(0.0,))) as worker:
         desk = it.remote.desk
         await desk.put("a", "b")
         old = await worker.take(2)

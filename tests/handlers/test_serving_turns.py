@@ -34,7 +34,7 @@ class Handed:
         self.port = cast("Any", self)
         self.broken = False
 
-    def deliveries(self, q_name: str, terms: object) -> Self:
+    def deliveries(self, q_name: str, options: object) -> Self:
         return self
 
     async def __aenter__(self) -> Self:
@@ -55,7 +55,7 @@ class Handed:
         self.calls.append(list(settlements))
         await asyncio.sleep(0)
         became = {Outcome.DONE: Became.GONE, Outcome.RETURNED: Became.RETURNED}
-        return [Settled(each.id, became.get(Outcome(each.outcome), Became.WAITING)) for each in settlements]
+        return [Settled(each.id, became.get(Outcome(each.outcome), Became.DELAYED)) for each in settlements]
 
     @property
     def outcomes(self) -> list[int]:

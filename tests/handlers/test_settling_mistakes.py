@@ -72,7 +72,7 @@ async def test_a_mistake_in_a_settlement_is_told_and_its_message_comes_again(
         answers = await worker.settle(
             [Settlement(taken.id, outcome, failure, ran=1.0), Settlement(other.id, Outcome.DONE, ran=1.0)]
         )
-        assert answers == [Settled(taken.id, Became.WAITING, SPOILED, answers[0].attempts, answers[0].next_at),
+        assert answers == [Settled(taken.id, Became.DELAYED, SPOILED, answers[0].attempts, answers[0].next_at),
                            Settled(other.id, Became.GONE)]  # fmt: skip
         await handled_again(d, worker)
 

@@ -31,7 +31,7 @@ class Remote(NamedTuple):
     ) -> AsyncIterator[tuple[Connection, Deliveries]]:
         async with (
             connect(self.proxy.url, appl_name="worker", clock=self.desk.clock) as connection,
-            connection.deliveries(queue, terms=terms) as deliveries,
+            connection.deliveries(queue, options=terms) as deliveries,
         ):
             yield connection, deliveries
 

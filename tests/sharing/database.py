@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 
 import asyncpg
 
-from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, WAITING
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, GET_PENDING
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE
 from broker.sharing.schema import ensure
 from tests.sharing.postgres import JUDGE, OWNER
@@ -25,7 +25,7 @@ _as_made: WeakKeyDictionary[Postgres, dict[str, str]] = WeakKeyDictionary()
 
 _SHOWN: Final = 5  # of a kind
 _PASSING: Final = ("unit_of_work", "lane")  # tables whose rows a member writes and deletes when it comes to it
-_AT_REST: Final = (AVAILABLE, DAMAGED, CLAIMED, WAITING)
+_AT_REST: Final = (AVAILABLE, DAMAGED, CLAIMED, DELAYED)
 
 LEAKS: Final = {
     "sessions": "SELECT application_name, state, query FROM pg_stat_activity WHERE starts_with(application_name, $1)",

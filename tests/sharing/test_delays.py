@@ -1,4 +1,4 @@
-"""Messages on shared queues that wait for an instant (handlers rule 3): the database's clock tells when it has come."""
+"""Delayed messages on shared queues (handlers rule 3): the database's clock tells when it has come."""
 
 from __future__ import annotations
 
@@ -109,4 +109,4 @@ async def test_h3_3_and_h3_12_hold_on_shared_queues(members: Members, here: Queu
 async def test_a_message_that_waits_counts_in_the_depth(members: Members, here: Queue) -> None:
     await here.put(b"x", delay=10)
     assert await members.group.value("SELECT depth FROM queue WHERE name = 'Q'") == 1
-    assert (await here.get(options=MQGMO.BROWSE_FIRST, waiting=True)).data == b"x"
+    assert (await here.get(options=MQGMO.BROWSE_FIRST, delayed=True)).data == b"x"

@@ -81,7 +81,7 @@ async def test_a_handler_of_a_private_queue_puts_on_a_shared_one(members: Member
     worker = await workers.start("QM1", queue="MINE")
     await put(members, "MINE", "a")
     for outcome, became in (
-        (Outcome.FAILED, Became.WAITING),
+        (Outcome.FAILED, Became.DELAYED),
         (Outcome.RETURNED, Became.RETURNED),
         (Outcome.DONE, Became.GONE),
     ):
@@ -104,7 +104,7 @@ async def test_what_has_failed_waits_and_is_tried_again_at_another_member(
     await here.put("a")
     (taken,) = await first.take()
     (settled,) = await settle(first, Outcome.FAILED, taken)
-    assert (settled.became, settled.attempts, settled.reason) == (Became.WAITING, 1, 0)
+    assert (settled.became, settled.attempts, settled.reason) == (Became.DELAYED, 1, 0)
     assert await depth(members) == 1
     second = await workers.start("QM2")
     taking = asyncio.ensure_future(second.take())
@@ -147,7 +147,7 @@ async def test_a_dead_letter_for_which_there_is_no_room_is_held(
     await here.put("a")
     (taken,) = await worker.take()
     (settled,) = await settle(worker, Outcome.REJECTED, taken)
-    assert (settled.became, settled.reason) == (Became.WAITING, MQRC.Q_FULL)
+    assert (settled.became, settled.reason) == (Became.DELAYED, MQRC.Q_FULL)
     assert await depth(members) == 1
     assert await messages(members, "DEAD") == [b"in the way"]
     taking = asyncio.ensure_future(worker.take())
@@ -172,7 +172,7 @@ async def test_a_full_disk_is_not_the_handlers_fault(members: Members, workers: 
         store.fill()
         (settled,) = await settle(worker, Outcome.DONE, taken)
         store.make_room()
-        assert (settled.became, settled.reason) == (Became.WAITING, MQRC.STORAGE_MEDIUM_FULL)
+        assert (settled.became, settled.reason) == (Became.DELAYED, MQRC.STORAGE_MEDIUM_FULL)
         await members.clock.advance(60)
     (taken,) = await worker.take()
     assert (await settle(worker, Outcome.DONE, taken))[0].became == Became.GONE
@@ -185,7 +185,7 @@ async def test_what_a_handler_wants_later_or_gives_back_is_not_charged(
     await here.put("a")
     (taken,) = await worker.take()
     (settled,) = await settle(worker, Outcome.LATER, taken, seconds=5.0)
-    assert (settled.became, settled.attempts) == (Became.WAITING, 0)
+    assert (settled.became, settled.attempts) == (Became.DELAYED, 0)
     await members.clock.advance(5)
     (taken,) = await worker.take()
     (settled,) = await settle(worker, Outcome.RETURNED, taken)
@@ -337,7 +337,7 @@ async def test_random_schedules_keep_the_order_of_keys_and_lose_nothing(
 
 async def test_what_a_lost_worker_had_comes_again(members: Members, workers: Workers, here: Queue) -> None:
     connection = await members.connect("QM1")
-    async with connection.deliveries("Q", terms=TERMS) as lost:
+    async with connection.deliveries("Q", options=TERMS) as lost:
         await here.put("a")
         await lost.take()
         lose_line(connection)
@@ -353,7 +353,7 @@ async def test_what_a_failed_member_had_comes_again_at_its_peer(
     members: Members, workers: Workers, here: Queue
 ) -> None:
     connection = await members.connect("QM1")
-    deliveries = connection.deliveries("Q", terms=TERMS)
+    deliveries = connection.deliveries("Q", options=TERMS)
     await deliveries.__aenter__()
     await here.put("a")
     await deliveries.take()

@@ -69,7 +69,7 @@ async def test_whose_connection_ends_while_a_message_is_taken_has_not_had_it(
     members: Members, there: Queue, pieces: int
 ) -> None:
     connection = await members.connect("QM1")
-    deliveries = connection.deliveries("Q", terms=TERMS)
+    deliveries = connection.deliveries("Q", options=TERMS)
     await deliveries.__aenter__()
     taking = asyncio.ensure_future(deliveries.take())
     await members.clock.rest()
@@ -201,7 +201,7 @@ async def test_a_delivery_that_ends_while_the_database_is_away_comes_again(
     await members.lines["QM1"].cut()
     with patch("broker.sharing.database.SETTLE_SECONDS", 0.0):
         (settled,) = await settle(worker, Outcome.FAILED, taken)
-    assert settled.became == Became.WAITING
+    assert settled.became == Became.DELAYED
     await members.lines["QM1"].mend()
     await members.clock.advance(2)
     (again,) = await worker.take()

@@ -81,7 +81,7 @@ async def test_h3_7_a_message_that_is_cancelled_while_it_waits_frees_its_key(her
     put = await here.put(b"x", key="k", delay=60)
     assert (await there.put(b"x", key="k")).deliver_at == put.deliver_at
     wanted = GetMessageOptions(match_options=MQMO.MATCH_MSG_ID)
-    assert (await there.get(MessageDescriptor(msg_id=put.md.msg_id), wanted, waiting=True)).data == b"x"
+    assert (await there.get(MessageDescriptor(msg_id=put.md.msg_id), wanted, delayed=True)).data == b"x"
     assert not (await there.put(b"y", key="k")).duplicate
     assert await drained(here) == [b"y"]
 

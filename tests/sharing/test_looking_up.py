@@ -41,7 +41,7 @@ def _untold(members: Members) -> Iterator[None]:
 
 
 async def _deliveries(connection: Connection) -> None:
-    async with connection.deliveries("Q", terms=TERMS):
+    async with connection.deliveries("Q", options=TERMS):
         pass
 
 

@@ -41,7 +41,7 @@ class Workers:
 
     async def start(self, member: str, terms: HandlingTerms = TERMS, queue: str = "Q") -> Deliveries:
         connection = await self._members.connect(member)
-        return await self._stack.enter_async_context(connection.deliveries(queue, terms=terms))
+        return await self._stack.enter_async_context(connection.deliveries(queue, options=terms))
 
 
 async def keyed(queue: Queue, *names: str) -> None:

@@ -123,7 +123,7 @@ CALLS: dict[Verb, tuple[str, tuple[Any, ...]]] = {
     Verb.PUBLISH: ("publish", ("IMPORT", 7, "query", [Winner(UNIT, 5000), Winner(UNIT._replace(partition=4), 0)])),
     Verb.DISCARD: ("discard", ([UNIT, UNIT._replace(partition=4), UNIT._replace(sink="OTHER")],)),
     Verb.BROWSE_CUTS: ("browse_cuts", ("ORDERS", 2**50, 2**51, 1000, 2**31)),
-    Verb.RELEASE_WAITING: ("release_waiting", ("ORDERS", ID)),
+    Verb.RELEASE_WAITING: ("release_delayed", ("ORDERS", ID)),
     Verb.SERVE: ("serve", ("ORDERS", TERMS)),
     Verb.STOP_SERVING: ("stop_serving", (3,)),
     Verb.TAKE: ("take_deliveries", (3, 20)),
@@ -187,7 +187,7 @@ RESULTS: dict[Verb, Any] = {
     ),
     Verb.SETTLE: [
         Settled(1, Became.GONE),
-        Settled(2, Became.WAITING, 0, 3, 1.8e9),
+        Settled(2, Became.DELAYED, 0, 3, 1.8e9),
         Settled(3, Became.GONE, int(MQRC.STORAGE_MEDIUM_FULL)),
     ],
     Verb.DELIVERY_CONNECT: SimpleNamespace(q_mgr_name="QM1"),

@@ -18,6 +18,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from broker.deprecated import renamed_argument
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
 from broker.testing import settle
 from triggers.interval import seconds as seconds_of
@@ -52,7 +53,7 @@ REAL_WAIT: Final = 0.2
 
 RUNS_MAX: Final = 10_000
 DAYS_MAX: Final = 30
-"""The reach of `idle(waiting=True)`: so many outcomes, or so many days."""
+"""The reach of `idle(delayed=True)`: so many outcomes, or so many days."""
 
 _POLL: Final = 0.001
 _PERIODIC: Final = "PERIODIC."
@@ -99,23 +100,24 @@ class AppTest:
 
     # Progress
 
-    async def idle(self, *, waiting: bool = False) -> None:
+    @renamed_argument("waiting", "delayed")
+    async def idle(self, *, delayed: bool = False) -> None:
         """Return when no message is available for a handler any more, none runs, and all are settled. Time stands, but
         for a handler that sleeps for longer than its `timeout`, or does not go on otherwise: it goes on to that.
 
-        With `waiting`, time is advanced until besides no message waits for a retry, or for its instant, but for those
-        of periodic work; at most for 10,000 outcomes or 30 days.
+        With `delayed`, time is advanced until besides no message is delayed, be it for a retry or by its put, but for
+        those of periodic work; at most for 10,000 outcomes or 30 days.
 
         Raises what handlers raised, several as a group; NoProgressError.
         """
         await self._come_to_rest(stand=True)
-        if waiting:
+        if delayed:
             begun, outcomes = self.clock.monotonic(), len(self.events)
-            while self._waiting() and (due := self.clock.next_timer) is not None:
+            while self._delayed() and (due := self.clock.next_timer) is not None:
                 if len(self.events) - outcomes >= RUNS_MAX or self.clock.monotonic() - begun >= DAYS_MAX * 86400:
                     raise RuntimeError(
                         f"after {len(self.events) - outcomes} outcomes and {self.clock.monotonic() - begun:,.0f} "
-                        "seconds messages still wait: some are tried again for ever"
+                        "seconds messages are still delayed: some are tried again for ever"
                     )
                 await self.clock.advance(due)
                 await self._come_to_rest(stand=True)
@@ -197,10 +199,10 @@ class AppTest:
         journal: Mapping[str, Any] = self.manager.part_figures()["journal"]
         return bool(journal["waiting"])
 
-    def _waiting(self) -> int:
+    def _delayed(self) -> int:
         """Return the number of messages that wait on the handlers' queues, but for periodic work."""
         handlers: Sequence[Mapping[str, Any]] = self.manager.handler_figures()
-        return sum(each["waiting"] for each in handlers if not each["queue"].startswith(_PERIODIC))
+        return sum(each["delayed"] for each in handlers if not each["queue"].startswith(_PERIODIC))
 
     # What is on the queues
 

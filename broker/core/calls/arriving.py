@@ -1,5 +1,5 @@
 """Messages become available outside any put: claims that go back to their queues, prepared units that are published,
-messages that have waited for an instant.
+messages that have been delayed.
 
 For triggers and for those who wait they arrive now, whenever they were put (claims rule 1).
 """

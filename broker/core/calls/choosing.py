@@ -25,8 +25,8 @@ def select(manager: Manager, handle: Handle, queue: LocalQueue, request: Request
     shelf = queue.shelf
     if request.under_cursor:
         return granting.under_cursor(handle, shelf, queue.name, request, now)
-    if request.waiting:
-        return _select_with_waiting(manager, handle, shelf, request, now)
+    if request.delayed:
+        return _select_with_delayed(manager, handle, shelf, request, now)
     if request.anything and handle.last_calls.search is None:
         first = shelf.first()
         if first is None or first.deadline is None:
@@ -48,15 +48,15 @@ def select(manager: Manager, handle: Handle, queue: LocalQueue, request: Request
     return entry
 
 
-def _select_with_waiting(
+def _select_with_delayed(
     manager: Manager, handle: Handle, shelf: Shelf, request: Request, now: float
 ) -> Entry | Search | None:
-    """As `select`, for a get that sees messages that wait for an instant. It looks at some in each step."""
+    """As `select`, for a get that sees delayed messages. It looks at some in each step."""
     look, handle.last_calls.look = handle.last_calls.look, None
     after = look[1] if look is not None and look[0].asks_as(request) else request.after
     if shelf.is_overdue(now):
         return Search(expiring.expire_all(manager, (handle.usable_queue(),), now))
-    for looked, key in enumerate(shelf.with_waiting(request, after)):
+    for looked, key in enumerate(shelf.with_delayed(request, after)):
         if looked == LOOKS_AT_ONCE:
             handle.last_calls.look = request, after
             return Search(iter((None,)))

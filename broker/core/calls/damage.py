@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.message.entry import AVAILABLE, DAMAGED, GET_PENDING, LOCKED, WAITING
+from broker.core.message.entry import AVAILABLE, DAMAGED, DELAYED, GET_PENDING, LOCKED
 from broker.core.queues import locking
 from broker.core.queues.queue import LocalQueue
 from broker.core.queues.waiting import end_waits
@@ -30,12 +30,12 @@ def refusal(entry: Entry, why: str) -> MQError:
 
 def set_aside(effects: Effects, entry: Entry, why: str) -> bool:
     """Give the message to nobody from now on. Return False if it was set aside before. One that is in somebody's unit
-    of work is set aside when it comes back, one that waits for an instant when that comes. Those who wait for just this
+    of work is set aside when it comes back, a delayed one when its instant comes. Those who wait for just this
     message wait no longer.
     """
     queue = entry.queue
     assert isinstance(queue, LocalQueue)  # only such a queue has its messages in memory
-    if entry.key in queue.shelf.damaged or entry.state not in (AVAILABLE, LOCKED, GET_PENDING, WAITING):
+    if entry.key in queue.shelf.damaged or entry.state not in (AVAILABLE, LOCKED, GET_PENDING, DELAYED):
         return False
     if entry.state == LOCKED:
         holder = next(handle for handle in queue.handles if entry in handle.position.locked)
@@ -52,7 +52,7 @@ def check(shelf: Shelf, request: Request, now: float) -> None:
     """There is no message for a get: raise OBJECT_DAMAGED (2101) if it asks for just one that is set aside."""
     for key, why in shelf.damaged.items():
         entry = shelf.entries[key]
-        if entry.state in (DAMAGED, WAITING) and _names(request, entry) and not entry.expired(now):
+        if entry.state in (DAMAGED, DELAYED) and _names(request, entry) and not entry.expired(now):
             raise refusal(entry, why)
 
 

@@ -84,13 +84,13 @@ def load_object(objects: Objects, triggers: Triggers, row: ObjectRow) -> None:
 
 
 def clear(manager: Manager, queue: LocalQueue, count: int) -> Unit:
-    """A unit, not frozen yet, that removes the first available messages of a queue, before Clear is applied; those that
-    wait, then damaged ones, when no other is left. Their keys are free with that.
+    """A unit, not frozen yet, that removes the first available messages of a queue, before Clear is applied; delayed
+    ones, then damaged ones, when no other is left. Their keys are free with that.
     """
     unit = Unit()
     shelf = queue.shelf
     if not shelf.available:
-        for key in list(islice(shelf.waiting, count)):
+        for key in list(islice(shelf.delayed, count)):
             postponing.take(manager, shelf.entries[key], unit)
     if not shelf.available:
         for entry in [shelf.entries[key] for key in shelf.damaged if shelf.entries[key].state == DAMAGED][:count]:

@@ -65,7 +65,7 @@ def instant_of(put: Put, moment: Moment) -> Instant:
 
 
 def delay(put: Put, prepared: Prepared, instant: Instant) -> Position | None:
-    """Have completed messages wait for an instant; where that leaves the handle. Raises EXPIRY_ERROR (2013) where they
+    """Delay completed messages until an instant; where that leaves the handle. Raises EXPIRY_ERROR (2013) where they
     would be expired by then.
     """
     if instant.wall:
@@ -94,7 +94,7 @@ def _share(put: Put, entry: Entry) -> None:
 
 
 def join(unit: Unit, entries: Iterable[Entry], instant: Instant) -> None:
-    """Messages that have been placed wait from the commit of the unit on."""
+    """Messages that have been placed are delayed from the commit of the unit on."""
     if instant.wall:
         terms = unit.terms = unit.terms or UnitTerms()
         for entry in entries:

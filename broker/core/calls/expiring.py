@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from broker.core.calls import postponing
-from broker.core.message.entry import DAMAGED, WAITING
+from broker.core.message.entry import DAMAGED, DELAYED
 from broker.core.queues.selection import EXPIRED_AT_ONCE
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ _EXPIRED_A_STEP = 50
 
 
 def expire(manager: Manager, queue: LocalQueue, now: float) -> None:
-    """Discard what is available, or waits, and is expired on a queue: all, or EXPIRED_AT_ONCE of it. A queue that is
+    """Discard what is available, or delayed, and is expired on a queue: all, or EXPIRED_AT_ONCE of it. A queue that is
     being deleted takes its own with it.
     """
     if not queue.deleted:
@@ -41,7 +41,7 @@ def discard(manager: Manager, expired: Iterable[Entry]) -> None:
         if entry.state == DAMAGED:
             entry.queue.readmit(entry)
             entry.data = b""  # all that a report on it can say
-        elif entry.state == WAITING:
+        elif entry.state == DELAYED:
             postponing.leave(manager, entry)
         entry.queue.discard(entry)
         manager.effects.expired.append(entry)

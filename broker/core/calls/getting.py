@@ -49,7 +49,7 @@ _UNMARK_HANDLE = MQGMO.UNMARK_BROWSE_HANDLE.value
 _UNMARK_CO_OP = MQGMO.UNMARK_BROWSE_CO_OP.value
 _UNMARKED = MQGMO.UNMARKED_BROWSE_MSG.value
 _MARKING = _MARK_HANDLE | _MARK_CO_OP | _UNMARK_HANDLE | _UNMARK_CO_OP | _UNMARKED
-_NOT_FOR_WAITING = _GROUPING | _MARKING | _LOCK | _UNLOCK | _WAIT
+_NOT_FOR_DELAYED = _GROUPING | _MARKING | _LOCK | _UNLOCK | _WAIT
 _GMO_VERSIONS = (1, 2, 3, 4)
 
 _MATCH_MSG_ID = MQMO.MATCH_MSG_ID.value
@@ -71,19 +71,19 @@ def request_for(
     max_length: int | None,
     now: float,
     *,
-    waiting: bool = False,
+    delayed: bool = False,
 ) -> Request:
     """The first step of a get: a request that has passed all checks and says all that the other steps need. These
     choose a message for it (`choosing.select`), which need not be at once, and give that to the getter
     (`granting.grant`).
     """
-    request = None if waiting else remembered(handle, md, gmo, max_length)
+    request = None if delayed else remembered(handle, md, gmo, max_length)
     again = request is not None
     if request is None:
         md, gmo = checks.for_get(md, gmo)
         request = make_request(handle, md, gmo, max_length)
-        if waiting:
-            _see_waiting(request, int(gmo.options))
+        if delayed:
+            _see_delayed(request, int(gmo.options))
     if manager.quiescing and request.fail_if_quiescing:
         raise MQError(MQRC.Q_MGR_QUIESCING, f"{manager.name} is quiescing")
     if request.unlock:
@@ -94,17 +94,17 @@ def request_for(
         raise MQError(MQRC.GET_INHIBITED, f"{inhibited} has GET(DISABLED)")
     if not (again or request.under_cursor):
         select(request, handle, md, gmo)
-        if not waiting:
+        if not delayed:
             remember(request, handle, md, gmo, max_length)
     return request
 
 
-def _see_waiting(request: Request, options: int) -> None:
-    """The request is to see messages that wait for an instant: one by one, as they are there."""
-    wrong = options & _NOT_FOR_WAITING
+def _see_delayed(request: Request, options: int) -> None:
+    """Let the request see delayed messages: one by one, as they are there."""
+    wrong = options & _NOT_FOR_DELAYED
     if wrong:
-        raise MQError(MQRC.OPTIONS_ERROR, f"{MQGMO(wrong)!r} and messages that wait: these do not go together")
-    request.waiting = True
+        raise MQError(MQRC.OPTIONS_ERROR, f"{MQGMO(wrong)!r} and delayed messages: these do not go together")
+    request.delayed = True
 
 
 def make_request(

@@ -8,7 +8,7 @@ import msgpack
 
 from broker.core.calls import damage, postponing
 from broker.core.message import assembly, context, logical_order, properties, reports
-from broker.core.message.entry import AVAILABLE, DAMAGED, WAITING
+from broker.core.message.entry import AVAILABLE, DAMAGED, DELAYED
 from broker.core.message.logical_order import CLOSED, SEGMENTS, Position
 from broker.core.queues.effects import Grant, Move
 from broker.core.queues.selection import IF_PERSISTENT, NEVER, Request
@@ -42,7 +42,7 @@ def under_cursor(handle: Handle, shelf: Shelf, q_name: str, request: Request, no
     entry = shelf.entries.get(cursor) if cursor != START else None
     if entry is not None and (entry.state == DAMAGED or cursor in shelf.damaged) and not entry.expired(now):
         raise damage.refusal(entry, shelf.damaged[entry.key])
-    seen = (AVAILABLE, WAITING) if request.waiting else (AVAILABLE,)
+    seen = (AVAILABLE, DELAYED) if request.delayed else (AVAILABLE,)
     if entry is None or entry.state not in seen or entry.expired(now):
         raise MQError(MQRC.NO_MSG_UNDER_CURSOR, f"no message of {q_name} is under the browse cursor of this handle")
     if request.complete_message:
@@ -80,7 +80,7 @@ def grant(manager: Manager, handle: Handle, queue: LocalQueue, request: Request,
     warning = _get_warning(handle, request, entry, in_unit=in_unit) if before.logical else 0
     unit.calls += 1
     for each in entries:
-        if each.state == WAITING:
+        if each.state == DELAYED:
             postponing.take(manager, each, unit)
         queue.take(each, unit)
         unit.gets[each] = each is entry

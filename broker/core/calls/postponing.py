@@ -1,14 +1,14 @@
-"""Messages come to wait for an instant, and leave that state in other ways than by its coming (handlers rule 2.2).
+"""Messages are delayed, and leave that state in other ways than by the coming of their instant (handlers rule 2.2).
 
-They come to wait when their put is committed, or when they go back to their queue after a failed attempt. Who gets one
-while it waits has it fall due in that step; if it comes back, it waits again.
+They are delayed when their put is committed, or when they go back to their queue after a failed attempt. Who gets one
+while it is delayed has it fall due in that step; if it comes back, it is delayed again.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message.entry import WAITING
+from broker.core.message.entry import DELAYED
 from broker.core.queues.unit_terms import UnitTerms
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ AT_ONCE: Final = float("-inf")
 
 
 def postpone(manager: Manager, entry: Entry, due: float | None) -> None:
-    """A message on its queue waits until `due` on the monotonic clock, or where that is None until the instant that it
+    """Delay a message on its queue until `due` on the monotonic clock, or where that is None until the instant that it
     has on the wall clock. Those who keep time are told (`Effects.postponed`).
     """
     entry.queue.postpone(entry)
@@ -35,35 +35,35 @@ def postpone(manager: Manager, entry: Entry, due: float | None) -> None:
 
 
 def postpone_again(manager: Manager, entry: Entry) -> None:
-    """A message that was got goes back, and has an instant to wait for. It was set while the queue manager runs, or
-    waited for when the message was got: then its record is still there, unless that instant has come.
+    """A message that was got goes back, and has an instant to come. It was set while the queue manager runs,
+    or the message was delayed when it was got: then its record is still there, unless that instant has come.
     """
-    come = manager.waits.give_back(entry)
+    come = manager.delays.give_back(entry)
     if come is None:
         postpone(manager, entry, FROM_NOW)
     elif come:
         postpone(manager, entry, AT_ONCE)
     else:
         entry.queue.postpone(entry)
-    manager.deliveries.waits_again(entry)
+    manager.deliveries.delayed_again(entry)
 
 
 def keep(manager: Manager, postponed: Iterable[tuple[Entry, float | None]], moment: Moment) -> None:
-    """Keep the time of messages that have come to wait."""
+    """Keep the time of messages that are delayed now."""
     for entry, due in postponed:
-        if entry.state == WAITING and entry.handling is not None:
+        if entry.state == DELAYED and entry.handling is not None:
             instant = moment.tick + entry.handling.not_before - moment.wall if due == FROM_NOW else due
-            manager.waits.add(entry, instant, moment)
+            manager.delays.add(entry, instant, moment)
 
 
-# Messages that are got, or go, while they wait
+# Messages that are got, or go, while they are delayed
 
 
 def take(manager: Manager, entry: Entry, unit: Unit) -> None:
-    """A message that waits is available, for the step that takes it out of the queue. If the unit is committed, it is
-    as if it had never been put: its key is free.
+    """A delayed message is available, for the step that takes it out of the queue. If the unit is committed, it is as
+    if it had never been put: its key is free.
     """
-    manager.waits.take(entry)
+    manager.delays.take(entry)
     entry.queue.fall_due(entry)
     manager.effects.posted = True  # those of its key that it held back may be handed out
     if entry.queue.keys is not None:
@@ -72,15 +72,15 @@ def take(manager: Manager, entry: Entry, unit: Unit) -> None:
 
 
 def leave(manager: Manager, entry: Entry) -> None:
-    """A message that waits is available, for the step that discards it: it is expired."""
-    manager.waits.left(entry)
+    """A delayed message is available, for the step that discards it: it is expired."""
+    manager.delays.left(entry)
     entry.queue.fall_due(entry)
     manager.effects.posted = True
 
 
 def forget(manager: Manager, queue: LocalQueue) -> None:
     """A queue has gone with its messages."""
-    for key in queue.shelf.waiting:
-        manager.waits.left(queue.shelf.entries[key])
+    for key in queue.shelf.delayed:
+        manager.delays.left(queue.shelf.entries[key])
     if queue.keys is not None:
         queue.keys.forget_all()

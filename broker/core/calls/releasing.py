@@ -1,4 +1,4 @@
-"""The instants come that messages wait for (handlers rules 2.3, 3.4): these are available then.
+"""The instants of delayed messages come (handlers rules 2.3, 3.4): these are available then.
 
 A release is an arrival, outside any unit, and writes nothing.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.calls import arriving
-from broker.core.message.entry import AVAILABLE, WAITING
+from broker.core.message.entry import AVAILABLE, DELAYED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 
 def release_due(manager: Manager, moment: Moment, count: int) -> int:
     """Release messages whose instants have come: some of them, about so many, and how many there were."""
-    due = manager.waits.due(moment, count)
+    due = manager.delays.due(moment, count)
     if due:
         _release(manager, due, moment)
     return len(due)
 
 
 def release_early(manager: Manager, entries: Iterable[Entry], moment: Moment) -> int:
-    """Release messages before their time; those that do not wait any more are left as they are. How many there were."""
-    waiting = [entry for entry in entries if entry.state == WAITING]
-    for entry in waiting:
-        manager.waits.left(entry)
-    _release(manager, waiting, moment)
-    return len(waiting)
+    """Release messages before their time; those that are available are left as they are. How many there were."""
+    early = [entry for entry in entries if entry.state == DELAYED]
+    for entry in early:
+        manager.delays.left(entry)
+    _release(manager, early, moment)
+    return len(early)
 
 
 def _release(manager: Manager, entries: Sequence[Entry], moment: Moment) -> None:
@@ -45,7 +45,7 @@ def _release(manager: Manager, entries: Sequence[Entry], moment: Moment) -> None
         entry.handling.not_before = 0.0
         if entry.state != AVAILABLE:  # its data is damaged
             continue
-        by_queue.setdefault(queue, []).append(entry)  # type: ignore[arg-type]  # who has WAITING messages is local
+        by_queue.setdefault(queue, []).append(entry)  # type: ignore[arg-type]  # who has DELAYED messages is local
     for queue, released in by_queue.items():
         _arrived(manager, queue, released, moment)
 
@@ -76,16 +76,16 @@ def _arrived(manager: Manager, queue: LocalQueue, entries: Sequence[Entry], mome
 
 
 def load(manager: Manager, queue: LocalQueue, entries: Sequence[Entry], moment: Moment) -> None:
-    """Messages that were on the queue when the queue manager ended: those whose instant is to come wait for it, by the
-    wall clock.
+    """Messages that were on the queue when the queue manager ended: those whose instant is to come are delayed until
+    then, by the wall clock.
     """
-    there, waiting = entries, []
+    there, later = entries, []
     if any(entry.handling is not None for entry in entries):
         there = []
         for entry in entries:
             handling = entry.handling
             if handling is not None and handling.not_before > moment.wall:
-                waiting.append(entry)
+                later.append(entry)
                 continue
             if handling is not None:
                 handling.not_before = 0.0
@@ -93,19 +93,19 @@ def load(manager: Manager, queue: LocalQueue, entries: Sequence[Entry], moment: 
             there.append(entry)
     if there:
         queue.load(there)
-    if waiting:
-        queue.load_waiting(waiting)
-        for entry in waiting:
-            manager.waits.add(entry, None, moment)
+    if later:
+        queue.load_delayed(later)
+        for entry in later:
+            manager.delays.add(entry, None, moment)
 
 
-def waiting(queue: LocalQueue, msg_id: bytes | None) -> list[Entry]:
-    """The messages of a queue that wait: those with this MsgId, or all."""
+def delayed(queue: LocalQueue, msg_id: bytes | None) -> list[Entry]:
+    """The delayed messages of a queue: those with this MsgId, or all."""
     shelf = queue.shelf
     entries = shelf.entries
     if msg_id is None:
-        return [entries[key] for key in shelf.waiting]
-    return [entries[key] for key in shelf.waiting_with(msg_id)]
+        return [entries[key] for key in shelf.delayed]
+    return [entries[key] for key in shelf.delayed_with(msg_id)]
 
 
 def _key(entry: Entry) -> int:

@@ -55,8 +55,8 @@ def settle(manager: Manager, unit: Unit, *, committed: bool, now: float = 0.0) -
     unit.become(units.COMMITTED if committed else units.BACKED_OUT)
     if committed:
         puts = unit.puts if unit.terms is None else _commit_terms(manager, unit, now)
-        if manager.waits.taken:
-            manager.waits.remove(unit.gets)
+        if manager.delays.taken:
+            manager.delays.remove(unit.gets)
         for entry in unit.gets:
             entry.queue.remove(entry)
         if len(puts) == 1:  # as with nearly every put outside syncpoint
@@ -97,7 +97,7 @@ def give_back(manager: Manager, entry: Entry, now: float) -> None:
 
 def put_again(entry: Entry) -> Unit | None:
     """An implicit unit that puts a message, whose removal has settled, back at its place. One that was got while it
-    waited waits again.
+    was delayed is delayed again.
     """
     if entry.queue.deleted:
         return None
@@ -112,13 +112,13 @@ def put_again(entry: Entry) -> Unit | None:
 
 
 def _commit_terms(manager: Manager, unit: Unit, now: float) -> list[Entry]:
-    """Let messages put with a delivery instant wait for it, and the keys of puts be known to all; what of the unit is
-    available now.
+    """Delay messages put with a delivery instant until then, and let the keys of puts be known to all; what of the
+    unit is available now.
     """
     assert unit.terms is not None
     unit.terms.commit(now)
-    there, waiting = delaying.take_out(unit)
-    for entry, due in waiting:
+    there, delayed = delaying.take_out(unit)
+    for entry, due in delayed:
         postponing.postpone(manager, entry, due)
     return there
 

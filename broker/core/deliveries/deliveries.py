@@ -13,7 +13,7 @@ from broker.core.deliveries.counts import HandlerCounts
 from broker.core.deliveries.delivery import Worker
 from broker.core.deliveries.order import Order
 from broker.core.deliveries.service import VIEW, Service, Taker
-from broker.core.message.entry import AVAILABLE, WAITING
+from broker.core.message.entry import AVAILABLE, DELAYED
 from broker.core.names.resolution import UnknownNameError
 from broker.mqi.attribute_values import MQTT
 from broker.mqi.errors import MQError
@@ -107,11 +107,11 @@ class Deliveries:
         shelf.views[VIEW,] = order
         for delivery in service.in_flight.values():
             delivery.order_value = ending.hold_first(order, delivery)
-        for count, key in enumerate((*shelf.waiting, *shelf.available), 1):
+        for count, key in enumerate((*shelf.delayed, *shelf.available), 1):
             entry = shelf.entries.get(key)
             if entry is not None and entry.state == AVAILABLE:
                 order.refresh(entry)
-            elif entry is not None and entry.state == WAITING and entry.handling and entry.handling.failure:
+            elif entry is not None and entry.state == DELAYED and entry.handling and entry.handling.failure:
                 order.hold_retried(entry)
             if not count % _INDEXED_A_STEP:
                 yield
@@ -246,9 +246,9 @@ class Deliveries:
                 self._due.append(entry)
                 self.burying.add(entry)
 
-    def waits_again(self, entry: Entry) -> None:
-        """A message that was got has come to wait: after an attempt it holds back those of its key."""
-        service = self._services.get(entry.queue)  # type: ignore[call-overload]  # who has WAITING messages is local
+    def delayed_again(self, entry: Entry) -> None:
+        """A message that was got is delayed: after an attempt it holds back those of its key."""
+        service = self._services.get(entry.queue)  # type: ignore[call-overload]  # who has DELAYED messages is local
         if service is not None and service.order is not None and entry.handling and entry.handling.failure:
             service.order.hold_retried(entry)
 

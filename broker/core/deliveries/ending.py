@@ -1,6 +1,6 @@
 """The end of a delivery: what becomes of its messages and of what its handler has put (handlers rule 1).
 
-A delivery ends in steps, each a unit of work: what is committed, what goes back to wait or at once, what goes to the
+A delivery ends in steps, each a unit of work: what is committed, what goes back delayed or at once, what goes to the
 dead-letter queue, and what the handler has put and is not to be seen. A step is frozen, made durable, and settled, as
 any unit is; the delivery is over with the last.
 """
@@ -21,9 +21,9 @@ from broker.core.deliveries.steps import (
     back_off,
     freeze,
     judge,
-    let_wait,
     own_unit,
     part,
+    put_back,
     undo_rest,
 )
 from broker.core.message.entry import AVAILABLE
@@ -72,10 +72,10 @@ def end(
     entries = delivery.entries
     if outcome == Outcome.LATER:
         counts.later += len(entries)
-        waits = [postponed(entry, settlement, moment) for entry in entries]
+        delayed = [postponed(entry, settlement, moment) for entry in entries]
         attempts = backoff.attempts(delivery.service.terms, delivery.service.queue)
         over = settlement.counted and attempts is not None and any(each.backout_count >= attempts for each in entries)
-        part(manager, ending, [] if over else waits, waits if over else [], moment)
+        part(manager, ending, [] if over else delayed, delayed if over else [], moment)
     elif outcome == Outcome.FAILED or (outcome == Outcome.UNREADABLE and delivery.service.terms.retry_unreadable):
         counts.failed += len(entries)
         counts.timed_out += settlement.timed_out * len(entries)
@@ -130,7 +130,7 @@ def crash(manager: Manager, deliveries: Sequence[Delivery], moment: Moment) -> l
         if id(delivery) not in charged:
             for entry in delivery.entries:
                 suspected(entry)
-            let_wait(ending, delivery.unit, delivery.entries, Became.RETURNED)
+            put_back(ending, delivery.unit, delivery.entries, Became.RETURNED)
         else:
             counts.crashed += len(delivery.entries)
             attempts = backoff.attempts(service.terms, service.queue)
@@ -185,7 +185,7 @@ def bury_again(manager: Manager, entry: Entry, moment: Moment) -> Ending:
 
 
 def refuse(step: Step, ending: Ending, moment: Moment) -> Rows:
-    """The store has no room for a commit: its messages wait for a while, uncharged (handlers rule 1). Before the
+    """The store has no room for a commit: its messages are delayed for a while, uncharged (handlers rule 1). Before the
     step is settled as a backout. What takes back on disk that they are in somebody's hands: that needs no room.
     """
     delivery = ending.delivery
@@ -203,7 +203,7 @@ def refuse(step: Step, ending: Ending, moment: Moment) -> Rows:
         else:
             tries = 1
         handling.not_before = moment.wall + backoff.refused(tries)
-        ending.answer = ending.answer._replace(became=Became.WAITING, reason=_FULL, next_at=handling.not_before)
+        ending.answer = ending.answer._replace(became=Became.DELAYED, reason=_FULL, next_at=handling.not_before)
     return softened(step.entries)
 
 

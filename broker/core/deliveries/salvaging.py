@@ -1,7 +1,7 @@
 """A delivery whose end a mistake of ours has broken off: its messages are in nobody's hands all the same.
 
 The end had been begun: messages may be in units of work of their own by now, dead letters placed. All of that is taken
-back, and the messages wait for a while, as those do whose commit the store has refused (handlers rule 1, case 8).
+back, and the messages are delayed, as those are whose commit the store has refused (handlers rule 1, case 8).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _FROZEN = (units.COMMITTING, units.BACKING_OUT)
 def salvage(
     manager: Manager, delivery: Delivery | None, entries: Sequence[Entry], moment: Moment, outcome: int | None = None
 ) -> Ending:
-    """One step that lets these messages wait. `outcome` is what their worker said, which may have been counted."""
+    """One step that delays these messages. `outcome` is what their worker said, which may have been counted."""
     own = delivery.unit if delivery is not None else Unit()
     if own.state not in (units.ACTIVE, *_FROZEN):  # it had settled: it is its messages that are left
         own = Unit()
@@ -42,8 +42,8 @@ def salvage(
     if own.state == units.ACTIVE:
         own.become(units.BACKING_OUT)
         own.restore()
-    end.steps.append(Step(Fate.WAITS, own, rows, list(entries)))
-    end.answer = Settled(0, Became.WAITING, int(MQRC.UNEXPECTED_ERROR), entries[0].backout_count, end.answer.next_at)
+    end.steps.append(Step(Fate.DELAYED, own, rows, list(entries)))
+    end.answer = Settled(0, Became.DELAYED, int(MQRC.UNEXPECTED_ERROR), entries[0].backout_count, end.answer.next_at)
     if delivery is not None:
         delivery.pending = 1
         end.answer = end.answer._replace(id=delivery.id)

@@ -34,7 +34,7 @@ class Fate(Enum):
     """The fate of the messages of a step."""
 
     COMMITTED = "committed"
-    WAITS = "waits"
+    DELAYED = "delayed"
     RETURNED = "returned"
     DEAD = "dead"
     UNDONE = "undone"  # of other queues: got, or put, by the handler
@@ -72,7 +72,7 @@ class Ending:
 
 
 def judge(manager: Manager, ending: Ending, entries: list[Entry], moment: Moment, unit: Unit) -> None:
-    """Messages that have been charged wait, or their attempts are used up; a group as a whole."""
+    """Messages that have been charged are delayed, or their attempts are used up; a group as a whole."""
     delivery = ending.delivery
     assert delivery is not None
     service = delivery.service
@@ -98,7 +98,7 @@ def _too_late(entry: Entry) -> bool:
 
 
 def back_off(entries: Iterable[Entry], terms: HandlingTerms, moment: Moment) -> None:
-    """Messages wait as the terms want it; those of a group as long as its first."""
+    """Messages are delayed as the terms want it; those of a group as long as its first."""
     wait = 0.0
     for number, entry in enumerate(entries):
         if not number or not terms.groups:
@@ -111,7 +111,7 @@ def back_off(entries: Iterable[Entry], terms: HandlingTerms, moment: Moment) -> 
 def part(
     manager: Manager,
     ending: Ending,
-    waiting: list[Entry],
+    delayed: list[Entry],
     dead: list[Entry],
     moment: Moment,
     unit: Unit | None = None,
@@ -124,9 +124,9 @@ def part(
         unit = delivery.unit
     if dead:
         held = _bury(manager, ending, dead, unit, moment)
-    if waiting or held:
-        first = (held or waiting)[0]
-        let_wait(ending, unit, [*waiting, *held], Became.HELD if held else Became.WAITING)
+    if delayed or held:
+        first = (held or delayed)[0]
+        put_back(ending, unit, [*delayed, *held], Became.HELD if held else Became.DELAYED)
         ending.answer = ending.answer._replace(attempts=first.backout_count)
     elif delivery is not None:
         undo_rest(ending, unit)
@@ -189,8 +189,8 @@ def _take_back(manager: Manager, grave: Unit) -> None:
     grave.reports.clear()
 
 
-def let_wait(ending: Ending, unit: Unit, entries: list[Entry], became: Became) -> None:
-    """Messages go back, to wait until the instant that they have; the rest of what was in the unit is undone."""
+def put_back(ending: Ending, unit: Unit, entries: list[Entry], became: Became) -> None:
+    """Messages go back, delayed until the instant that they have; the rest of what was in the unit is undone."""
     unit = own_unit(ending, entries, unit)
     rows = Rows()
     for entry in entries:
@@ -198,7 +198,7 @@ def let_wait(ending: Ending, unit: Unit, entries: list[Entry], became: Became) -
         assert entry.handling is not None
         if entry.persistence:
             rows.handled.append((entry.id, entry.backout_count, entry.handling.pack()))
-    fate = Fate.RETURNED if became is Became.RETURNED else Fate.WAITS
+    fate = Fate.RETURNED if became is Became.RETURNED else Fate.DELAYED
     freeze(ending, fate, unit, entries, rows)
     handling = entries[0].handling
     next_at = 0.0 if handling is None else handling.not_before

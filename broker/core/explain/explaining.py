@@ -15,7 +15,7 @@ from broker.core.explain.incomplete import incomplete
 from broker.core.explain.passed_over import passed_over
 from broker.core.explain.serving import serving
 from broker.core.explain.triggering import triggering
-from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, LOCKED, PUT_PENDING, WAITING, rank_of
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, GET_PENDING, LOCKED, PUT_PENDING, rank_of
 from broker.core.message.logical_order import GROUPED, SEGMENTS
 from broker.core.queues.views import WHOLE_GROUP, WHOLE_MESSAGE
 from broker.mqi.explanations import Cause
@@ -82,7 +82,7 @@ def explain(route: Route, shelf: Shelf, wanted: Wanted, now: float, core: Manage
     if seen.claimed:
         yield from claims(core.consumers, queue, None if wanted == ALL else set(seen.claimed), now)
     yield from prepared_units(core.sinks, queue, None if wanted == ALL else wanted, now)
-    yield from _waiting(seen, now)
+    yield from _delayed(seen, now)
     yield from _expired(seen)
     yield from _damaged(queue, seen.damaged)
     yield from incomplete(entries, seen.group_ids, now)
@@ -107,8 +107,8 @@ class _Seen:
         self.gets: Counter[Unit | None] = Counter()
         self.locked: set[Entry] = set()
         self.claimed: list[Entry] = []
-        self.waiting = 0
-        self.first_due: Entry | None = None  # of those that wait
+        self.delayed = 0
+        self.first_due: Entry | None = None  # of the delayed
         self.held: Entry | None = None  # one of those that are to go to a dead-letter queue
         self.expired = 0
         self.damaged: list[Entry] = []
@@ -131,16 +131,16 @@ class _Seen:
             self.claimed.append(entry)
         elif state == DAMAGED:
             self.damaged.append(entry)
-        elif state == WAITING:
-            self._add_waiting(entry)
+        elif state == DELAYED:
+            self._add_delayed(entry)
         elif not expired:
             self._add_available(entry)
         self.expired += expired and state not in (GET_PENDING, CLAIMED)
         if state != CLAIMED and entry.msg_flags & (GROUPED | SEGMENTS):
             self.group_ids[entry.group_id] = None
 
-    def _add_waiting(self, entry: Entry) -> None:
-        self.waiting += 1
+    def _add_delayed(self, entry: Entry) -> None:
+        self.delayed += 1
         if self.first_due is None or _due(entry) < _due(self.first_due):
             self.first_due = entry
         failure = None if entry.handling is None else entry.handling.failure
@@ -215,15 +215,15 @@ def _locked(queue: LocalQueue, locked: set[Entry]) -> Iterator[Finding]:
         yield finding(Cause.LOCKED, text, messages=left, handle_gone=True)
 
 
-def _waiting(seen: _Seen, now: float) -> Iterator[Finding]:
+def _delayed(seen: _Seen, now: float) -> Iterator[Finding]:
     """Yield a finding on the delayed messages: when the first is due, its failure, why dead letters are held."""
     first = seen.first_due
     if first is None:
         return
     next_at = _due(first)
-    text = f"{are(seen.waiting)} to be available later, the first in {max(0.0, next_at - now):.1f} s"
+    text = f"{are(seen.delayed)} to be available later, the first in {max(0.0, next_at - now):.1f} s"
     failure = None if first.handling is None else first.handling.failure
-    figures: dict[str, Any] = {"messages": seen.waiting, "next_at": next_at, "msg_id": first.msg_id.hex()}
+    figures: dict[str, Any] = {"messages": seen.delayed, "next_at": next_at, "msg_id": first.msg_id.hex()}
     if failure is not None:
         error = f"{failure.exception}: {failure.error}" if failure.exception else failure.error or failure.why
         text += f": after {first.backout_count} attempts, the last of which ended with {error}"
@@ -233,11 +233,11 @@ def _waiting(seen: _Seen, now: float) -> Iterator[Finding]:
         target = held.target or "a dead-letter queue, and there is none"
         text += f"; dead letters are held for {target}: {held.refusal}"
         figures |= {"held_for": held.target, "refusal": held.refusal}
-    yield finding(Cause.WAITING, text, **figures)
+    yield finding(Cause.DELAYED, text, **figures)
 
 
 def _due(entry: Entry) -> float:
-    """The instant for which a message waits."""
+    """The instant until which a message is delayed."""
     return 0.0 if entry.handling is None else entry.handling.not_before
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from broker.core.explain.findings import finding, in_steps
-from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, GET_PENDING, GONE, LOCKED, PUT_PENDING, WAITING
+from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, GET_PENDING, GONE, LOCKED, PUT_PENDING
 from broker.core.message.logical_order import GROUPED
 from broker.mqi.completeness import in_words, lack
 from broker.mqi.explanations import Cause
@@ -89,10 +89,12 @@ def _others(others: Iterable[Entry], now: float) -> dict[str, list[int]]:
     for entry in others:
         name = "expired" if entry.state == AVAILABLE and entry.expired(now) else _KEPT_BY[entry.state]
         kept.setdefault(name, set()).add(entry.msg_seq_number)
+    if "delayed" in kept:
+        kept["waiting"] = kept["delayed"]  # the old word, until 0.2
     return {name: sorted(numbers)[:100] for name, numbers in sorted(kept.items())}
 
 
 _KEPT_BY = {
     PUT_PENDING: "uncommitted", GET_PENDING: "got", LOCKED: "locked", DAMAGED: "damaged", CLAIMED: "claimed",
-    WAITING: "waiting",
+    DELAYED: "delayed",
 }  # fmt: skip

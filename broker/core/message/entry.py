@@ -2,7 +2,7 @@
 
 States and who sees them: PUT_PENDING nobody, not even the unit of work that put it; AVAILABLE everybody;
 GET_PENDING nobody; LOCKED the handle that locked it; DAMAGED nobody, since its data is not what was put; CLAIMED the
-consumer that has claimed it; PREPARED nobody, it belongs to a prepared unit; WAITING nobody before an instant, but who
+consumer that has claimed it; PREPARED nobody, it belongs to a prepared unit; DELAYED nobody before an instant, but who
 asks for such messages; GONE is off the queue. `TRANSITIONS` says
 what leads from one to the next. The place of an entry on its queue never changes: its key is decided when it is put, or
 when its prepared unit is published, and is kept by commit, backout and restart.
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.unit import Unit
 
-PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, DAMAGED, GONE, CLAIMED, PREPARED, WAITING = range(9)
-STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "DAMAGED", "GONE", "CLAIMED", "PREPARED", "WAITING")
+PUT_PENDING, AVAILABLE, GET_PENDING, LOCKED, DAMAGED, GONE, CLAIMED, PREPARED, DELAYED = range(9)
+STATE_NAMES = ("PUT_PENDING", "AVAILABLE", "GET_PENDING", "LOCKED", "DAMAGED", "GONE", "CLAIMED", "PREPARED", "DELAYED")
 
 TRANSITIONS = {
     PUT_PENDING: {
@@ -35,7 +35,7 @@ TRANSITIONS = {
         "arrive": AVAILABLE,  # its put is committed
         "withdraw": GONE,  # its put is backed out
         "prepare": PREPARED,  # it is staged by a prepared unit
-        "postpone": WAITING,  # its put is committed before its delivery instant
+        "postpone": DELAYED,  # its put is committed before its delivery instant
     },
     AVAILABLE: {
         "take": GET_PENDING,  # a destructive get
@@ -50,7 +50,7 @@ TRANSITIONS = {
     GET_PENDING: {
         "remove": GONE,  # the get is committed
         "reinstate": AVAILABLE,  # the get is backed out
-        "postpone": WAITING,  # its handler has failed, or it was got while it waited and is backed out
+        "postpone": DELAYED,  # its handler has failed, or it was got while it was delayed and is backed out
     },
     DAMAGED: {
         "readmit": AVAILABLE,  # for as long as it takes to remove it: it is expired, or its queue is cleared
@@ -63,7 +63,7 @@ TRANSITIONS = {
         "publish": AVAILABLE,  # its unit is among the winners of a batch
         "drop": GONE,  # its unit is discarded
     },
-    WAITING: {
+    DELAYED: {
         "fall_due": AVAILABLE,  # its instant has come; also for as long as it takes to remove or to get it before that
     },
     GONE: {

@@ -44,7 +44,7 @@ class FailureRecord:
 
 
 class Handling:
-    """`not_before`: the message is WAITING until this instant (seconds since 1970; 0: it does not wait)."""
+    """`not_before`: the message is DELAYED until this instant (seconds since 1970; 0: it is not delayed)."""
 
     __slots__ = ("failure", "not_before")
 

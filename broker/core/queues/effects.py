@@ -62,7 +62,7 @@ class Effects:
     `grants` are for gets that waited, `ended` are waits that end with a reason. `expired` messages are off their queues
     and to be removed from the store, with a report where they ask for one. `triggered` trigger messages and `generated`
     messages are to be put, `lost` ones could not be. `held` are dead letters that could not be put: of which queue,
-    where, how many, and why. `postponed` messages have come to wait: until when on the monotonic clock
+    where, how many, and why. `postponed` messages are delayed: until when on the monotonic clock
     (`postponing.postpone`). `posted`: trigger monitors have something to look at. `to_judge` are shared queues that may
     trigger now, which the database must be asked (`group_triggers.looked_at`). `to_offer` are messages that those
     who wait have not been offered yet: unlocked, or no longer behind another. That is left to the next `drain`.

@@ -107,8 +107,8 @@ class LastCalls:
 
     `search` belongs to the queue, which has a view for it just as long: `begin_search` sets it when a get is to be
     looked for in steps, `find_view` reads it when that get is made again, `end_search` clears it when a get of the
-    handle is answered or will wait. `look` belongs to the gets that see messages which wait for an instant, and is set
-    and cleared likewise (`choosing.select_with_waiting`).
+    handle is answered or will wait. `look` belongs to the gets that see delayed messages, and is set and
+    cleared likewise (`choosing.select`).
     """
 
     __slots__ = ("look", "packed_md", "put_md", "request", "request_of", "search", "template")
@@ -120,7 +120,7 @@ class LastCalls:
         self.request: Request | None = None  # of a get that may come again with the same arguments
         self.request_of: tuple[object, ...] = ()  # these arguments
         self.search: Request | None = None  # of a get that is being looked for, in steps
-        self.look: tuple[Request, int] | None = None  # for messages that wait too: for what, and how far
+        self.look: tuple[Request, int] | None = None  # with delayed messages: for what, and how far
 
 
 class Handle:

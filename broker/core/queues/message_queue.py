@@ -144,7 +144,7 @@ class MessageQueue(Protocol):
         """A message that has just been placed is to be available only at an instant."""
 
     def postpone(self, entry: Entry) -> None:
-        """A put with a delay is committed, or a message that was got goes back and must wait."""
+        """A put with a delay is committed, or a message that was got goes back and is delayed."""
 
     def fall_due(self, entry: Entry) -> None:
         """Make a delayed message available at its place: its instant has come."""

@@ -4,8 +4,8 @@ Where a message is in its life is told by the methods that bring it from one sta
 which messages a get may be given, by the shelf that holds them.
 
 Invariants (`check_invariants`): those of the shelf and of the browse marks; `depth` counts PUT_PENDING, AVAILABLE,
-LOCKED, DAMAGED, CLAIMED, PREPARED and WAITING (MQ's CURDEPTH), the first three by effective priority in `depths`, but
-for those PUT_PENDING that will be WAITING;
+LOCKED, DAMAGED, CLAIMED, PREPARED and DELAYED (MQ's CURDEPTH), the first three by effective priority in `depths`, but
+for those PUT_PENDING that will be DELAYED;
 `uncommitted` counts PUT_PENDING and GET_PENDING, `claimed` CLAIMED, `prepared` PREPARED, which are on no shelf; no
 waiting getter would be given a message that is available.
 """
@@ -18,6 +18,7 @@ from broker.core.message.entry import (
     AVAILABLE,
     CLAIMED,
     DAMAGED,
+    DELAYED,
     GET_PENDING,
     GONE,
     ID_BITS,
@@ -25,7 +26,6 @@ from broker.core.message.entry import (
     MAX_PRIORITY,
     PREPARED,
     PUT_PENDING,
-    WAITING,
     Entry,
     order_key,
     rank_of,
@@ -287,7 +287,7 @@ class LocalQueue(LocalQueueAttributes):
         self.prepared -= len(entries)
         self.depth -= len(entries)
 
-    # Messages that wait for an instant
+    # Delayed messages
 
     def delay(self, entry: Entry) -> None:
         """A message that has just been placed is to be available only at an instant: it counts in the depth, not for
@@ -297,7 +297,7 @@ class LocalQueue(LocalQueueAttributes):
         self.depths[rank_of(entry.key)] -= 1
 
     def postpone(self, entry: Entry) -> None:
-        """A put with a delay is committed, or a message that was got goes back and must wait: it counts in the depth,
+        """A put with a delay is committed, or a message that was got goes back and is delayed: it counts in the depth,
         not for triggers.
         """
         if entry.state == GET_PENDING:
@@ -310,13 +310,13 @@ class LocalQueue(LocalQueueAttributes):
 
     def fall_due(self, entry: Entry) -> None:
         """Make a delayed message available at its place: its instant has come, or it is to be removed or got."""
-        assert entry.state == WAITING
+        assert entry.state == DELAYED
         self.shelf.fall_due(entry)
         self.depths[rank_of(entry.key)] += 1
         self._show_again(entry)
 
-    def load_waiting(self, entries: Sequence[Entry]) -> None:
-        """Messages that waited when the queue manager ended, and do still."""
+    def load_delayed(self, entries: Sequence[Entry]) -> None:
+        """Messages that were delayed when the queue manager ended, and are still."""
         for entry in entries:
             self.shelf.entries[entry.key] = entry
             self.shelf.postpone(entry)
@@ -370,8 +370,8 @@ class LocalQueue(LocalQueueAttributes):
         claimed and the delayed ones.
         """
         shelf = self.shelf
-        waiting = sum(key not in shelf.damaged for key in shelf.waiting) if shelf.damaged else len(shelf.waiting)
-        return len(shelf.entries) - len(shelf.damaged) - self.claimed - waiting
+        delayed = sum(key not in shelf.damaged for key in shelf.delayed) if shelf.damaged else len(shelf.delayed)
+        return len(shelf.entries) - len(shelf.damaged) - self.claimed - delayed
 
     def count_available(self, priority: int) -> int:
         """Return the number of available messages of this effective priority or higher."""
@@ -391,9 +391,9 @@ class LocalQueue(LocalQueueAttributes):
         self.browse_marks.check_invariants(entries)
         self.waiters.check_invariants()
         states = [entry.state for entry in entries]
-        delayed = sum(entry.state == PUT_PENDING and entry.delayed for entry in entries)
-        counted = sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states) - delayed
-        besides = states.count(DAMAGED) + self.claimed + self.prepared + len(shelf.waiting) + delayed
+        to_delay = sum(entry.state == PUT_PENDING and entry.delayed for entry in entries)
+        counted = sum(state in (PUT_PENDING, AVAILABLE, LOCKED) for state in states) - to_delay
+        besides = states.count(DAMAGED) + self.claimed + self.prepared + len(shelf.delayed) + to_delay
         assert (self.depth, sum(self.depths)) == (counted + besides, counted)
         assert self.claimed == states.count(CLAIMED)
         assert self.uncommitted == sum(state in (PUT_PENDING, GET_PENDING) for state in states)

@@ -36,6 +36,7 @@ class Request:
         "browse_first",
         "complete_message",
         "correl_id",
+        "delayed",
         "fail_if_quiescing",
         "group_id",
         "item",
@@ -57,7 +58,6 @@ class Request:
         "unmarked_by",
         "unmarks",
         "view",
-        "waiting",
         "whole",
         "with_mqmde",
     )
@@ -93,7 +93,7 @@ class Request:
         self.may_wait = False  # when no message is there
         self.under_cursor = False  # for the message under the browse cursor: it looks for none
         self.unlock = False  # for no message at all: it ends the lock of its handle
-        self.waiting = False  # messages that wait for an instant are seen as if it had come
+        self.delayed = False  # delayed messages are seen as if their instant had come
 
     @property
     def narrow(self) -> bool:

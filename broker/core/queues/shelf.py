@@ -9,7 +9,7 @@ damaged is in `entries` but in none of them, so ten thousand uncommitted message
 Invariants (`check_invariants`): `entries` holds every message that is not GONE, by key; `available` holds exactly the
 keys of the AVAILABLE ones, and so do the indexes, each for the entries that have that identifier; a view holds those of
 them, up to its frontier, that it admits. `damaged` holds every message that is DAMAGED, and none that is AVAILABLE or
-LOCKED. `waiting` holds exactly the keys of the WAITING ones.
+LOCKED. `delayed` holds exactly the keys of the DELAYED ones.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING
 from broker.core.message.entry import (
     AVAILABLE,
     DAMAGED,
+    DELAYED,
     GONE,
     ID_BITS,
     ID_MASK,
     LOCKED,
     MAX_PRIORITY,
     PUT_PENDING,
-    WAITING,
     order_key,
 )
 from broker.core.queues.groups import Groups
@@ -62,13 +62,13 @@ class Shelf:
         "by_correl_id",
         "by_msg_id",
         "damaged",
+        "delayed",
+        "delayed_by_msg_id",
         "entries",
         "expiring",
         "groups",
         "selectors",
         "views",
-        "waiting",
-        "waiting_by_msg_id",
     )
 
     def __init__(self, ids: Identifiers, entries: Sequence[Entry] = ()) -> None:
@@ -80,9 +80,9 @@ class Shelf:
         self.groups = Groups()
         self.views: dict[tuple[object, ...], View] = {}  # by what it is about
         self.selectors: dict[Selector, int] = {}  # of how many handles
-        self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of available, damaged, waiting
-        self.waiting: SortedKeys[int] = SortedKeys()
-        self.waiting_by_msg_id = IdentityIndex()  # given ones
+        self.expiring: SortedKeys[tuple[float, int]] = SortedKeys()  # (deadline, key) of available, damaged, delayed
+        self.delayed: SortedKeys[int] = SortedKeys()
+        self.delayed_by_msg_id = IdentityIndex()  # given ones
         self.damaged: dict[int, str] = {}  # by key, why: messages whose data is known not to be what was put
         self.load(entries)
 
@@ -162,19 +162,19 @@ class Shelf:
         self.show(entry)
 
     def postpone(self, entry: Entry) -> None:
-        """A message on the shelf waits for an instant. In its time it expires all the same."""
-        entry.state = WAITING
-        self.waiting.add(entry.key)
+        """A message on the shelf is delayed. In its time it expires all the same."""
+        entry.state = DELAYED
+        self.delayed.add(entry.key)
         if entry.given_msg_id is not None:
-            self.waiting_by_msg_id.add(entry.given_msg_id, entry.key)
+            self.delayed_by_msg_id.add(entry.given_msg_id, entry.key)
         if entry.deadline is not None:
             self.expiring.add((entry.deadline, entry.key))
 
     def fall_due(self, entry: Entry) -> None:
-        """It waits no longer: the caller shows it."""
-        self.waiting.discard(entry.key)
+        """It is delayed no longer: the caller shows it."""
+        self.delayed.discard(entry.key)
         if entry.given_msg_id is not None:
-            self.waiting_by_msg_id.discard(entry.given_msg_id, entry.key)
+            self.delayed_by_msg_id.discard(entry.given_msg_id, entry.key)
         if entry.deadline is not None:
             self.expiring.discard((entry.deadline, entry.key))
 
@@ -258,15 +258,15 @@ class Shelf:
         made, given = self._made(msg_id), self.by_msg_id.after(msg_id, after)
         return given if made is None or made <= after else merge((made,), given)
 
-    def with_waiting(self, request: Request, after: int) -> Iterable[int]:
-        """The keys behind `after` to which a request leads, of messages that are available or wait for an instant."""
+    def with_delayed(self, request: Request, after: int) -> Iterable[int]:
+        """The keys behind `after` to which a request leads, of messages that are available or delayed."""
         if request.msg_id is not None:
-            return merge(self._with_msg_id(request.msg_id, after), self.waiting_with(request.msg_id, after))
-        return merge(self._source(request, after), self.waiting.after(after))
+            return merge(self._with_msg_id(request.msg_id, after), self.delayed_with(request.msg_id, after))
+        return merge(self._source(request, after), self.delayed.after(after))
 
-    def waiting_with(self, msg_id: bytes, after: int = START) -> Iterable[int]:
-        """The keys behind `after` of messages with this MsgId that wait for an instant."""
-        made, given = self._made(msg_id, WAITING), self.waiting_by_msg_id.after(msg_id, after)
+    def delayed_with(self, msg_id: bytes, after: int = START) -> Iterable[int]:
+        """The keys behind `after` of delayed messages with this MsgId."""
+        made, given = self._made(msg_id, DELAYED), self.delayed_by_msg_id.after(msg_id, after)
         return given if made is None or made <= after else merge((made,), given)
 
     def _made(self, msg_id: bytes, state: int = AVAILABLE) -> int | None:
@@ -418,11 +418,11 @@ class Shelf:
         for view in self.views.values():
             assert list(view.keys) == [key for key in shown if view.has_passed(key) and view.admits(self.entries[key])]
         set_aside = [key for key, entry in self.entries.items() if entry.state == DAMAGED]
-        waiting = sorted(key for key, entry in self.entries.items() if entry.state == WAITING)
-        assert list(self.waiting) == waiting
-        waiting_ids = {key: self.entries[key].given_msg_id for key in waiting}
-        self.waiting_by_msg_id.check_invariants({key: id for key, id in waiting_ids.items() if id is not None})
-        expiring = (*shown, *set_aside, *waiting)
+        delayed = sorted(key for key, entry in self.entries.items() if entry.state == DELAYED)
+        assert list(self.delayed) == delayed
+        delayed_ids = {key: self.entries[key].given_msg_id for key in delayed}
+        self.delayed_by_msg_id.check_invariants({key: id for key, id in delayed_ids.items() if id is not None})
+        expiring = (*shown, *set_aside, *delayed)
         assert len(self.expiring) == sum(self.entries[key].deadline is not None for key in expiring)
         assert self.damaged.keys() >= set(set_aside)
         assert not any(self.entries[key].state in (AVAILABLE, LOCKED) for key in self.damaged)

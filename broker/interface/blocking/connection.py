@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from broker.deprecated import renamed_argument
 from broker.interface.blocking.face import Blocking, Face, Giving, Told
 from broker.interface.blocking.queue import SyncQueue, SyncUnitOfWork
 from broker.interface.blocking.work import SyncClaims, SyncConsumer, SyncSink, SyncSinks, SyncTriggerStarts
@@ -58,6 +59,7 @@ class SyncConnection(Face[Connection]):
     status = Blocking(Connection.status)
     explain = Blocking(Connection.explain)
     backup = Blocking(Connection.backup)
+    release_delayed = Blocking(Connection.release_delayed)
     release_waiting = Blocking(Connection.release_waiting)
     q_mgr_name = Told[str]()
     in_unit_of_work = Told[bool]()
@@ -77,6 +79,7 @@ class SyncConnection(Face[Connection]):
         """`with connection.trigger_starts() as starts:`, as `Connection.trigger_starts`."""
         return self._face(SyncTriggerStarts, self._target.trigger_starts(processes, limit))
 
+    @renamed_argument("terms", "options")
     def deliveries(
         self,
         q_name: str,
@@ -84,10 +87,10 @@ class SyncConnection(Face[Connection]):
         order_by: str | None = None,
         total: int | None = None,
         rate: float | None = None,
-        terms: HandlingTerms | None = None,
+        options: HandlingTerms | None = None,
     ) -> SyncDeliveries:
         """`with connection.deliveries("ORDERS") as deliveries:`, as `Connection.deliveries`."""
-        made = self._target.deliveries(q_name, order_by=order_by, total=total, rate=rate, terms=terms)
+        made = self._target.deliveries(q_name, order_by=order_by, total=total, rate=rate, options=options)
         return self._face(SyncDeliveries, made)
 
     def consumer(self, name: str, *q_names: str, groups: str = "each") -> SyncConsumer:

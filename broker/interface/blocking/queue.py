@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Self
 
+from broker.deprecated import renamed_argument
 from broker.interface.blocking.face import Blocking, Each, Face, Told
 from broker.interface.queue import Queue
 from broker.interface.units import UnitOfWork
@@ -37,18 +38,19 @@ class SyncQueue(Face[Queue]):
     unknown_dest_count = Told[int]()
     invalid_dest_count = Told[int]()
 
+    @renamed_argument("waiting", "delayed")
     def messages(
         self,
         md: MessageDescriptor | None = None,
         options: GetMessageOptions | int = 0,
         *,
         wait: float | None = None,
-        waiting: bool = False,
+        delayed: bool = False,
     ) -> Iterator[Message]:
         """`for message in queue.messages(...)`: as `Queue.messages`."""
 
         def begin() -> AsyncIterator[Message]:
-            return self._target.messages(md, options, wait=wait, waiting=waiting)
+            return self._target.messages(md, options, wait=wait, delayed=delayed)
 
         return begin() if self._portal.gives_coroutines else Each(self._portal, begin)  # type: ignore[return-value]
 

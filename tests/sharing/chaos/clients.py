@@ -240,7 +240,7 @@ class Client:
     async def _handle(self, connection: Connection, queues: dict[str, Queue], member: str) -> None:
         """Some messages of OUT as deliveries, each for good unless its handling fails."""
         since = self._ledger.now
-        async with connection.deliveries("OUT", terms=_TERMS) as deliveries:
+        async with connection.deliveries("OUT", options=_TERMS) as deliveries:
             try:
                 async with asyncio.timeout(_WAIT_SECONDS):
                     taken = await deliveries.take(3)

@@ -358,7 +358,7 @@ class Schedule:
             at_rest = self._disk.idle and not self._producer.busy and all(worker.waits for worker in self._workers)
             if at_rest and not queue.depth:
                 return
-            if at_rest and not queue.shelf.waiting:
+            if at_rest and not queue.shelf.delayed:
                 still += 1
                 if still > 3:
                     raise Violation(f"{queue.depth} messages are stranded, {queue.pending_starts} starts pending")

@@ -43,7 +43,7 @@ class Worker:
 
     async def _open(self, terms: HandlingTerms) -> None:
         await self._connection.__aenter__()
-        self._deliveries = self._connection.deliveries(SOURCE, terms=terms)
+        self._deliveries = self._connection.deliveries(SOURCE, options=terms)
         await self._deliveries.__aenter__()
         self._ready = True
 
@@ -156,7 +156,7 @@ class Worker:
         elif became is Became.HELD:
             record.held = True
             record.maybe.add(End.DEAD)
-        elif became is Became.WAITING:
+        elif became is Became.DELAYED:
             until = schedule.now + settled.next_at - schedule.wall - 1e-3  # has gone, where the answer took its time
             if settled.reason:
                 record.refused_until = until

@@ -1,8 +1,8 @@
 """The delayed messages of a queue manager, and their instants (handlers rules 2.2, 3.4, 3.5).
 
-Each WAITING message has one record here; when its instant has come it is handed out by `due`, once. What leaves that
+Each DELAYED message has one record here; when its instant has come it is handed out by `due`, once. What leaves that
 state before its time takes its record with it later: until then the record is *stale*. Invariant: there are as many
-records as messages that are WAITING or taken while they waited, and stale records.
+records as messages that are DELAYED or taken while they were delayed, and stale records.
 
 Instants are of the monotonic clock, but for those that follow the wall clock, which may be set.
 """
@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message.entry import WAITING
+from broker.core.message.entry import DELAYED
 from broker.core.queues.wheel import Wheel
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ _TICK_ERROR: Final = 1e-9  # seconds: what the monotonic clock loses as a floati
 _WALL_ERROR: Final = 1e-6
 
 
-class Waits:
-    """The messages of a queue manager that wait for an instant."""
+class Delays:
+    """The delayed messages of a queue manager."""
 
     __slots__ = ("_by_tick", "_by_wall", "_counting", "_stale", "_stale_count", "taken")
 
@@ -38,7 +38,7 @@ class Waits:
         self._stale: dict[Entry, int] = {}  # how many of its records are
         self._stale_count = 0
         self._counting: dict[Entry, float] = {}  # of what has stale records, the instant of the one that counts
-        self.taken: dict[Entry, bool] = {}  # got while it waited: whether its instant has come since
+        self.taken: dict[Entry, bool] = {}  # got while it was delayed: whether its instant has come since
 
     def __len__(self) -> int:
         """Return the number of records."""
@@ -46,12 +46,12 @@ class Waits:
 
     @property
     def follows_wall(self) -> bool:
-        """True if anything waits for an instant of the wall clock."""
+        """True if anything is delayed until an instant of the wall clock."""
         return len(self._by_wall) > 0
 
     def add(self, entry: Entry, due: float | None, moment: Moment) -> None:
-        """A message that is WAITING waits until `due` on the monotonic clock, or where that is None until the instant
-        that it has on the wall clock.
+        """A message is DELAYED until `due` on the monotonic clock, or where that is None until the instant that it has
+        on the wall clock.
         """
         if due is not None:
             self._by_tick.add(entry, due, moment.tick)
@@ -63,15 +63,15 @@ class Waits:
             self._counting[entry] = due
 
     def left(self, entry: Entry) -> None:
-        """It waits no longer, before its time."""
+        """It is delayed no longer, before its time."""
         self._stale[entry] = self._stale.get(entry, 0) + 1
         self._stale_count += 1
         self._counting.pop(entry, None)
 
-    # Messages that are got while they wait
+    # Messages that are got while they are delayed
 
     def take(self, entry: Entry) -> None:
-        """It has been got while it waited, and may come back."""
+        """It has been got while it was delayed, and may come back."""
         self.taken[entry] = False
 
     def give_back(self, entry: Entry) -> bool | None:
@@ -87,7 +87,7 @@ class Waits:
     # Their instants
 
     def next_look(self, moment: Moment) -> float | None:
-        """In how many seconds there is something to do; None while there is nothing to wait for."""
+        """In how many seconds there is something to do; None while nothing is delayed."""
         by_tick, by_wall = self._by_tick.next_look(), self._by_wall.next_look()
         looks = []
         if by_tick is not None:
@@ -107,7 +107,7 @@ class Waits:
             self._counting.pop(entry, None)
             if entry in self.taken:
                 self.taken[entry] = True
-            elif entry.state == WAITING:
+            elif entry.state == DELAYED:
                 due.append(entry)
         return due
 
@@ -142,10 +142,10 @@ class Waits:
     def _to_sweep(self, entry: Entry, due: float) -> bool:
         return not self._counts(entry, due)
 
-    def check_invariants(self, waiting: int) -> None:
-        """Raise AssertionError when the structure is broken, or not as many messages wait. For tests."""
+    def check_invariants(self, delayed: int) -> None:
+        """Raise AssertionError when the structure is broken, or not as many messages are delayed. For tests."""
         self._by_tick.check_invariants()
         self._by_wall.check_invariants()
         assert self._stale_count == sum(self._stale.values())
         under_way = sum(not come for come in self.taken.values())
-        assert len(self) == waiting + under_way + self._stale_count
+        assert len(self) == delayed + under_way + self._stale_count
