@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from broker.core.explain.explaining import explain
-from broker.core.message.entry import AVAILABLE, LOCKED, PREPARED, PreparedEntry
+from broker.core.message.entry import AVAILABLE, DELAYED, LOCKED, PREPARED, PreparedEntry
 from broker.core.queues.handles import Hconn
 from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
