@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 GroupWork: TypeAlias = "Callable[[], Coroutine[Any, Any, T]]"
-"""Some work that is done in the group, and what it comes to."""
+"""Some work in the group, begun when this is called; its result."""
 
 
 class PutStep(NamedTuple):
@@ -233,8 +233,8 @@ class SharedClaims(Protocol):
         """The consumer gives all back that it has claimed: how many."""
 
     async def resolve(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
-        """Carry out what an administrator decides about a consumer: how many messages are removed, and how many are
-        back on their queues. NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
+        """Carry out an administrator's decision about a consumer. Return how many messages are removed, and how many
+        are back on their queues. NO_SUBSCRIPTION (2428), SUBSCRIPTION_IN_USE (2429).
         """
 
     async def queue_ranges(self, q_names: Sequence[str]) -> list[QueueRange]:
@@ -309,11 +309,11 @@ class SharedCommands(Protocol):
     """Commands that need the group."""
 
     async def carry_out(self, request: ScopedRequest | GroupRequest) -> Sequence[CommandReply]:
-        """Carry out what a command asks of the group, or of members of it: the replies."""
+        """Carry out a command that is for the group, or for members of it; return the replies."""
 
 
 class SharedQueues(Protocol):
-    """A queue manager as a member of its group: its life there, what it is asked, and its parts."""
+    """A queue manager as a member of its group: its life there, the work that it does, and its parts."""
 
     @property
     def in_group(self) -> bool:
@@ -348,7 +348,7 @@ class SharedQueues(Protocol):
         """
 
     def answer(self, call_order: CallOrder, call: Call[T], work: GroupWork[T]) -> None:
-        """Make a held call whose answer is what `work` comes to."""
+        """Make a call, answered with the result of `work`, and hold the later calls of its connection until then."""
 
     async def refresh(self, *, held: bool = False, lag: bool = False) -> None:
         """Bring the depths of the shared queues up to date, with `held` what is known of the group's consumers, and

@@ -36,7 +36,7 @@ class GroupCommands:
         self._structures = Structures(member)
 
     async def carry_out(self, request: ScopedRequest | GroupRequest) -> Sequence[CommandReply]:
-        """The replies. Raises MQError for what keeps the database from it."""
+        """Return the replies. Raises MQError where the database does not do it."""
         if isinstance(request, ScopedRequest):
             return await self.orders.send(request)
         if isinstance(request, PeerUnitsRequest | ResolvePeerUnitRequest):

@@ -185,8 +185,8 @@ class GroupMember:
     # Work
 
     def call_lock(self, call_order: CallOrder) -> anyio.Lock:
-        """The lock of those who work for a connection in the database: one at a time. Not all that is done for one is
-        in the order of its calls: a wait is served, or the connection ends.
+        """Return the lock of a connection: its holder works for it in the database, alone. Not all that is done for one
+        is in the order of its calls: a wait is served, or the connection ends.
         """
         lock = self._call_locks.get(call_order)
         if lock is None:
@@ -250,7 +250,7 @@ class GroupMember:
 
 
 def _fail(call: Call[Any], error: Exception | None) -> None:
-    """Answer a call that has failed, if it has; what it has got goes back."""
+    """Answer a call whose work has failed; what it has got goes back."""
     if isinstance(error, MQError):
         spoil(call, error)
     elif error is not None:
