@@ -8,7 +8,7 @@ by the same `Consumer` of the core, made of that row, and what is claimed by the
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from broker.core.claims import claiming, ending
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from broker.sharing.database import Session
 
 
+_UUID: Final = "SELECT uuid FROM consumer WHERE name = $1"
+
+
 class SharedClaims(Ranges):
     """The calls about consumers of shared queues, and about these read by number, that are made to one member."""
 
@@ -58,13 +61,15 @@ class SharedClaims(Ranges):
     async def find(self, name: str) -> str | None:
         """The uuid of the group's consumer of this name; None where there is none."""
         async with self._database.look() as session:
-            found = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", name)
+            found = await session.fetchval(_UUID, name)
         return None if found is None else found.hex
 
     async def consumer(self, name: str, q_names: Sequence[str]) -> ConsumerState:
         """Look the consumer up, or make it; other names of queues replace those that it had."""
 
         async def work(session: Session) -> ConsumerState:
+            if not q_names and await session.fetchval(_UUID, name) is None:
+                self._desk.core.consumers.check_names(q_names)
             await session.execute(
                 "INSERT INTO consumer (uuid, name, q_names) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE "
                 "SET q_names = CASE WHEN cardinality(excluded.q_names) = 0 THEN consumer.q_names "
@@ -73,7 +78,7 @@ class SharedClaims(Ranges):
                 name,
                 list(q_names),
             )
-            uuid = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", name)
+            uuid = await session.fetchval(_UUID, name)
             consumer = await _locked(session, uuid.hex)
             arrived = await session.fetchval("SELECT last_value FROM arrival")
             return state_of(consumer, arrived)
