@@ -8,7 +8,7 @@ by the same `Consumer` of the core, made of that row, and what is claimed by the
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from broker.core.claims import claiming, ending
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from broker.sharing.database import Session
 
 
+_UUID: Final = "SELECT uuid FROM consumer WHERE name = $1"
+
+
 class GroupClaims(Ranges):
     """The calls about consumers of shared queues, and about these read by number, that are made to one member."""
 
@@ -60,6 +63,8 @@ class GroupClaims(Ranges):
         """Look the consumer up, or make it; other names of queues replace those that it had."""
 
         async def work(session: Session) -> ConsumerState:
+            if not q_names and await session.fetchval(_UUID, name) is None:
+                self._member.core.consumers.check_names(q_names)
             await session.execute(
                 "INSERT INTO consumer (uuid, name, q_names) VALUES ($1, $2, $3) ON CONFLICT (name) DO UPDATE "
                 "SET q_names = CASE WHEN cardinality(excluded.q_names) = 0 THEN consumer.q_names "
@@ -68,7 +73,7 @@ class GroupClaims(Ranges):
                 name,
                 list(q_names),
             )
-            uuid = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", name)
+            uuid = await session.fetchval(_UUID, name)
             consumer = await _locked(session, uuid.hex)
             arrived = await session.fetchval("SELECT last_value FROM arrival")
             return state_of(consumer, arrived)
@@ -306,7 +311,7 @@ class GroupClaims(Ranges):
         """
 
         async def work(session: Session) -> tuple[int, int]:
-            uuid = await session.fetchval("SELECT uuid FROM consumer WHERE name = $1", decision.name)
+            uuid = await session.fetchval(_UUID, decision.name)
             if uuid is None:
                 raise MQError(MQRC.NO_SUBSCRIPTION, f"there is no consumer {decision.name}")
             consumer = await _locked(session, uuid.hex)

@@ -36,23 +36,6 @@ async def test_a_batch_is_staged_in_pieces_and_published(system: System, queue: 
     assert await drained(queue) == [b"A", b"B", b"C"]
 
 
-async def test_the_rules_of_the_ledger(system: System, queue: Queue) -> None:
-    """K54, K56, K57."""
-    sink, other = await writer(system), await writer(system, "other")
-    assert await sink.write(4, "A") == (1, False)
-    assert await sink.publish(4) == (0, True)
-    assert await sink.piece(sink.unit(4, attempt=1), rows_of("B")) is True
-    with fails(MQRC.UOW_COMMITTED):
-        await sink.publish(3)
-    with fails(MQRC.NO_DATA_AVAILABLE):
-        await sink.publish(6)
-    with fails(MQRC.SUBSCRIPTION_IN_USE):
-        await other.publish(5)
-    with fails(MQRC.UOW_CANCELED):
-        await sink.publish(5, Winner(sink.unit(5), 1))
-    assert await drained(queue) == [b"A"]
-
-
 async def test_each_field_of_a_message_comes_as_it_was_staged(system: System, connection: Connection) -> None:
     """K73."""
     await system.mqsc("DEFINE QLOCAL(Q2)")
@@ -93,15 +76,6 @@ async def test_partitions_keep_their_order_and_groups_theirs(system: System, que
     options = MQGMO.LOGICAL_ORDER | MQGMO.ALL_MSGS_AVAILABLE
     found = [await queue.get(options=options) for _ in range(9)]
     assert [(each.data, each.md.msg_seq_number) for each in found] == [(b"1", 1), (b"2", 2), (b"3", 3)] * 3
-
-
-async def test_an_abort_takes_only_what_it_names(system: System, queue: Queue) -> None:
-    """K55, K58."""
-    sink = await writer(system)
-    old, new = await sink.stage(0, "AB", attempt=1), await sink.stage(0, "AB", attempt=2)
-    assert await sink.discard(old.unit) == 1
-    assert await sink.publish(0, new) == (2, False)
-    assert await drained(queue) == [b"A", b"B"]
 
 
 async def test_a_writer_that_is_cut_off_leaves_what_was_answered(system: System, queue: Queue) -> None:

@@ -93,11 +93,14 @@ async def test_a_unit_is_discarded_by_the_name_that_is_shown(
         f"RESOLVE INDOUBT({shown['THREAD']}) ACTION(COMMIT)\nRESOLVE INDOUBT({shown['THREAD']}) ACTION(BACKOUT)"
     )
     assert committing.text.startswith("AMQ8425E: Attribute value error: S/7/0/")
+    assert "cannot be committed alone" in committing.text
     assert discarding.text == f"EMQ0005I: EverMQ unit S/7/0/{name.attempt.hex().upper()} resolved: 2 messages removed."
     with fails(MQRC.UOW_CANCELED):
         await writer.publish(7, winner)
     assert await drained(queue) == []
-    assert await codes(connection, f"RESOLVE INDOUBT({shown['THREAD']}) ACTION(BACKOUT)") == ["AMQ8147E"]
+    await queue.close()
+    commands = f"RESOLVE INDOUBT({shown['THREAD']}) ACTION(BACKOUT)\nRESET SINK(S)\nCLEAR QLOCAL(Q)"
+    assert await codes(connection, commands) == ["AMQ8147E", "AMQ8147E", "AMQ8022I"]
 
 
 async def test_a_unit_whose_batch_is_being_decided_is_left_to_that(

@@ -38,6 +38,13 @@ class Reader:
         self.end = 0
         self.uuid = ""
 
+    def on(self, port: Port) -> Reader:
+        """The same reader, which goes on with another connection."""
+        other = Reader(port, self.name, *self.q_names)
+        other.uuid, other.generation, other.lineage = self.uuid, self.generation, self.lineage
+        other.start, other.end = self.start, self.end
+        return other
+
     async def consumer(self) -> ConsumerState:
         """CONSUMER."""
         state = await answer(self.port.consumer(self.name, self.q_names))

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker import MQError
 from broker.interface.claims import Wanted
 from broker.interface.port import answer
 from broker.mqi import (
@@ -304,112 +303,6 @@ async def test_every_counts_a_message_that_comes_back(bench: Bench) -> None:
     bench.manager.core.triggers.count(bench.manager.core.objects.queues["Q"], 0)
     await archive.release()
     assert await starts(bench) == 1
-
-
-# Verbs that are repeated, refused, and out of date
-
-
-async def test_each_call_may_be_made_again(bench: Bench) -> None:
-    """K19, K20."""
-    await put(bench, *"ABCDE")
-    archive = Reader(bench.manager)
-    first = await archive.consumer()
-    assert (await archive.consumer())[:7] == first[:7]
-    await archive.register()
-    assert (await archive.claim(2), await archive.claim(2)) == (2, 2)
-    assert await archive.pin() == await archive.pin()
-    assert await archive.read() == await archive.read()
-    end = archive.end
-    assert await archive.acknowledge(end) == await archive.acknowledge(end) == 0
-    assert bench.depth == 3
-
-
-async def test_a_claim_from_before_what_is_pinned_is_refused(bench: Bench) -> None:
-    """K21."""
-    await put(bench, *"ABC")
-    archive = await reader(bench)
-    await archive.batch(2)
-    assert await reason_of(archive.claim(start=1)) == MQRC.UOW_COMMITTED
-    assert await archive.claim(start=2) == 1
-
-
-async def test_what_is_not_pinned_cannot_be_read_nor_acknowledged(bench: Bench) -> None:
-    """K22."""
-    await put(bench, *"ABC")
-    archive = await reader(bench)
-    await archive.claim()
-    await archive.pin(0, 2)
-    assert await reason_of(archive.read(0, 3)) == MQRC.NO_DATA_AVAILABLE
-    assert await reason_of(archive.acknowledge(3)) == MQRC.NO_DATA_AVAILABLE
-    assert await archive.read(0, 2) == [(1, b"A"), (2, b"B")]
-
-
-async def test_an_older_generation_is_refused_everywhere(bench: Bench) -> None:
-    """K23."""
-    await put(bench, *"ABC")
-    old = await reader(bench)
-    await old.batch(2)
-    new = Reader(bench.manager)
-    await new.register(old.lineage, 0, 2)
-    refused = [old.claim(), old.pin(0, 1), old.read(0, 1), old.acknowledge(1), old.release(), old.claim(start=2)]
-    assert [await reason_of(each) for each in refused] == [MQRC.OBJECT_CHANGED] * 6
-    new.end = 2
-    assert await new.read() == [(1, b"A"), (2, b"B")]
-
-
-@pytest.mark.parametrize(
-    ("lineage", "start", "end", "reason"),
-    [
-        (None, 0, None, MQRC.SUBSCRIPTION_IN_USE),
-        ("other", 2, None, MQRC.SUBSCRIPTION_IN_USE),
-        ("own", 0, 1, MQRC.UOW_COMMITTED),
-        ("own", 1, None, MQRC.UOW_COMMITTED),
-        ("own", 4, None, MQRC.NO_DATA_AVAILABLE),
-        ("own", 2, 4, MQRC.NO_DATA_AVAILABLE),
-    ],
-)
-async def test_a_refused_reader_changes_nothing(
-    bench: Bench, lineage: str | None, start: int, end: int | None, reason: MQRC
-) -> None:
-    """K24, K25, K27, K28."""
-    await put(bench, *"ABC")
-    rightful = await reader(bench)
-    await rightful.batch(2)
-    await rightful.acknowledge(1)
-    other = Reader(bench.manager)
-    said = rightful.lineage if lineage == "own" else lineage
-    assert await reason_of(other.register(said, start, end)) == reason
-    await rightful.acknowledge(2)  # its generation is what it was
-
-
-async def test_of_two_first_readers_one_pins(bench: Bench) -> None:
-    """K26."""
-    await put(bench, *"AB")
-    one, two = await reader(bench), Reader(bench.manager)
-    await one.claim()
-    await two.register()
-    await two.claim()
-    await two.pin()
-    again = Reader(bench.manager)
-    assert await reason_of(again.register(one.lineage, 0, 2)) == MQRC.SUBSCRIPTION_IN_USE
-    assert await two.read() == [(1, b"A"), (2, b"B")]
-
-
-async def test_the_first_batch_is_replayed_with_its_lineage(bench: Bench) -> None:
-    """K29."""
-    await put(bench, *"AB")
-    first = await reader(bench)
-    await first.batch()
-    again = Reader(bench.manager)
-    await again.register(first.lineage, 0, 2)
-    again.end = 2
-    await again.pin()
-    assert await again.read() == [(1, b"A"), (2, b"B")]
-
-
-async def test_a_consumer_that_nobody_knows(bench: Bench) -> None:
-    port = bench.manager.converse()
-    assert await reason_of(port.register("0" * 32, None, 0, None)) == MQRC.NO_SUBSCRIPTION
 
 
 # A store without room
@@ -716,32 +609,6 @@ async def test_a_claim_may_be_bound_to_what_had_arrived(bench: Bench) -> None:
     assert await archive.read() == [(1, b"A")]
 
 
-async def test_exclusive_input_elsewhere_keeps_claims_away(bench: Bench) -> None:
-    await bench.connection.mqsc("DEFINE QLOCAL(E)")
-    archive = await reader(bench, "ARCHIVE", "E")
-    async with bench.connection.open("E", MQOO.INPUT_EXCLUSIVE):
-        assert await reason_of(archive.claim()) == MQRC.OBJECT_IN_USE
-    assert await archive.claim() == 0
-
-
-@pytest.mark.parametrize(
-    ("q_names", "reason"),
-    [
-        ([], MQRC.OBJECT_NAME_ERROR),
-        (["A B"], MQRC.OBJECT_NAME_ERROR),
-        (["*A"], MQRC.OBJECT_NAME_ERROR),
-        (["NONE"], MQRC.UNKNOWN_OBJECT_NAME),
-        (["ALIAS"], MQRC.Q_TYPE_ERROR),
-    ],
-)
-async def test_names_that_are_no_queues_to_claim_from(bench: Bench, q_names: list[str], reason: MQRC) -> None:
-    await bench.connection.mqsc("DEFINE QALIAS(ALIAS) TARGET(Q)")
-    port = bench.manager.converse()
-    with pytest.raises(MQError) as caught:
-        await answer(port.consumer("ARCHIVE", q_names))
-    assert caught.value.reason == reason
-
-
 async def test_a_temporary_dynamic_queue_is_not_claimed_from(bench: Bench) -> None:
     async with bench.connection.open("SYSTEM.DEFAULT.MODEL.QUEUE", MQOO.INPUT_SHARED) as queue:
         port = bench.manager.converse()
@@ -823,29 +690,7 @@ async def test_every_counts_a_claimed_message_after_a_restart_when_it_comes_back
         assert await starts(bench) == 1
 
 
-# The Python program's way
-
-
-async def test_a_program_resumes_where_it_was_and_gets_again_what_it_did_not_acknowledge(bench: Bench) -> None:
-    await put(bench, *"ABC")
-    first = Reader(bench.manager)
-    await first.resume()
-    assert await first.batch(2) == [b"A", b"B"]
-    await first.acknowledge(1)
-    second = Reader(bench.manager)
-    await second.resume()
-    assert second.start == 1
-    assert await second.batch(1) == [b"B"]
-    assert await reason_of(first.acknowledge(2)) == MQRC.OBJECT_CHANGED
-
-
-async def test_a_query_whose_consumer_was_resumed_is_refused(bench: Bench) -> None:
-    await put(bench, *"AB")
-    query = await reader(bench)
-    await query.batch(1)
-    await Reader(bench.manager).resume()
-    again = Reader(bench.manager)
-    assert await reason_of(again.register(query.lineage, 0, 1)) == MQRC.SUBSCRIPTION_IN_USE
+# Calls that are made together
 
 
 async def test_calls_about_one_consumer_follow_one_another(bench: Bench) -> None:

@@ -155,21 +155,6 @@ async def test_a_prepared_segment_is_no_part_of_its_message(bench: Bench) -> Non
     assert (await waiting).data == b"12"
 
 
-async def test_confirmations_of_arrival_come_with_the_publish(bench: Bench) -> None:
-    """K13, K67."""
-    await bench.connection.mqsc("DEFINE QLOCAL(R)")
-    sink = writer(bench)
-    winner = await sink.stage(0, rows_of("AB", report=MQRO.COA_WITH_FULL_DATA, reply_to_q="R"))
-    await bench.idle()
-    assert queue_of(bench, "R").depth == 0
-    await sink.publish(0, winner)
-    async with bench.connection.open("R", MQOO.INPUT_SHARED) as replies:
-        found = [await replies.get() for _ in range(2)]
-    published = [await bench.queue.get() for _ in range(2)]
-    assert [report.data for report in found] == [b"A", b"B"]
-    assert [report.md.correl_id for report in found] == [message.md.msg_id for message in published]
-
-
 async def test_a_confirmation_carries_data_that_is_only_on_disk() -> None:
     """K67."""
     async with opened(body_bytes=0) as bench:

@@ -12,7 +12,7 @@ import pytest
 from broker.config import Config
 from broker.config.sections import LimitsConfig
 from broker.interface.claims import Winner
-from broker.mqi import MQCO, MQGMO, MQRC, MQRO, MessageDescriptor
+from broker.mqi import MQCO, MQGMO, MQRC, MessageDescriptor
 from broker.sharing.rows import ARRIVAL
 from tests.conformance.expect import ALL, drained, fails
 from tests.engine.writer import Row, Writer, rows_of
@@ -151,15 +151,6 @@ def _break_at_commit(line: Proxy, *, lost: bool) -> None:
     line.to_server, line.to_client = to_server, None if lost else to_client
 
 
-async def test_two_members_that_decide_at_once_publish_one_batch(members: Members) -> None:
-    one, two = await writer_at(members, "QM1"), await writer_at(members, "QM2")
-    first, second = await one.stage(0, "A", attempt=1), await two.stage(0, "A", attempt=2)
-    done = await asyncio.gather(one.publish(0, first), two.publish(0, second))
-    assert sorted(each.already for each in done) == [False, True]
-    assert await drained(await opened(members)) == [b"A"]
-    assert await members.group.value("SELECT depth FROM queue WHERE name = 'Q'") == 0
-
-
 async def test_messages_that_the_database_has_lost_are_not_published_in_part(members: Members) -> None:
     writer = await writer_at(members, "QM1")
     winner = await writer.stage(0, rows_of("A", persistence=1) + rows_of("B", persistence=0))
@@ -251,14 +242,6 @@ async def test_exactly_as_many_are_staged_through_two_members_as_fit(members: Me
     ]
 
 
-async def test_what_has_expired_makes_room_for_what_is_staged(members: Members) -> None:
-    await members.mqsc("ALTER QLOCAL(Q) MAXDEPTH(1)")
-    await (await opened(members)).put(b"OLD", MessageDescriptor(expiry=10))
-    await members.clock.advance(2)
-    assert await (await writer_at(members, "QM1")).write(0, b"NEW") == (1, False)
-    assert await drained(await opened(members)) == [b"NEW"]
-
-
 async def test_prepared_units_of_the_group_have_room_for_so_many_bytes_and_so_many_of_them(
     members: Members, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -309,23 +292,6 @@ async def test_batches_under_a_key_are_known_for_30_days_and_those_without_a_led
 # What administrators and programs are told
 
 
-async def test_a_unit_is_discarded_through_any_member_by_the_name_that_is_shown(members: Members) -> None:
-    writer = await writer_at(members, "QM1")
-    winner = await writer.stage(0, "AB", attempt=0xAB)
-    ((name, _),) = await shown(members, "QM2")
-    committed, gone, unknown = await replies(
-        members,
-        f"RESOLVE INDOUBT({name}) ACTION(COMMIT)\nRESOLVE INDOUBT({name.upper()}) ACTION(BACKOUT)\n"
-        f"RESOLVE INDOUBT({name}) ACTION(BACKOUT)",
-    )
-    assert "cannot be committed alone" in committed
-    assert gone == f"EMQ0005I: EverMQ unit {name.upper()} resolved: 2 messages removed."
-    assert unknown[:8] == "AMQ8147E"
-    with fails(MQRC.UOW_CANCELED):
-        await writer.publish(0, winner)
-    assert [text[:8] for text in await replies(members, "RESET SINK(S)\nCLEAR QLOCAL(Q)")] == ["AMQ8147E", "AMQ8022I"]
-
-
 async def test_a_queue_is_neither_cleared_nor_moved_while_messages_are_prepared_for_it(members: Members) -> None:
     writer = await writer_at(members, "QM1")
     winners = [await writer.stage(3, "AB"), await writer.stage(4, "C")]
@@ -338,22 +304,6 @@ async def test_a_queue_is_neither_cleared_nor_moved_while_messages_are_prepared_
     assert await replies(members, commands, "QM1") == [wanted] * 3
     await writer.discard(*[winner.unit for winner in winners])
     assert [text[:8] for text in await replies(members, "DELETE QLOCAL(Q)")] == ["AMQ8007I"]
-
-
-async def test_confirmations_of_arrival_come_with_the_batch_and_not_before(members: Members) -> None:
-    await members.mqsc("DEFINE QLOCAL(REPLIES) QSGDISP(SHARED)")
-    asking = MessageDescriptor(report=MQRO.COA | MQRO.PASS_MSG_ID, reply_to_q="REPLIES", msg_id=b"M" * 24)
-    replies_q = await opened(members, "QM2", "REPLIES")
-    writer = await writer_at(members, "QM1")
-    unit = writer.unit(0)
-    await writer.piece(unit, [Row(b"A", md=asking)])
-    await writer.piece(unit, [Row(b"B")], 1)
-    assert await drained(replies_q) == []
-    await writer.publish(0, Winner(unit, 2))
-    report = await replies_q.get()
-    assert (report.md.feedback, report.md.msg_id) == (259, b"M" * 24)
-    assert await drained(replies_q) == []
-    assert await drained(await opened(members)) == [b"A", b"B"]
 
 
 async def test_a_dynamic_queue_of_the_group_is_not_deleted_by_its_close_while_messages_are_prepared_for_it(
