@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import warnings
 from functools import wraps
-from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,9 +23,28 @@ class Renamed(NamedTuple):
     old: str
     new: str
 
+    def rename(self, given: dict[str, Any]) -> None:
+        """Give an argument that was given by its old name its new one, and warn of the caller's line
+        (DeprecationWarning). Both names, and any other in place of the old one, are a TypeError.
+        """
+        function, old, new = self.function.rpartition(".")[2], self.old, self.new
+        if old not in given:
+            raise TypeError(f"{function}() got an unexpected keyword argument {next(iter(given))!r}")
+        if new in given:
+            raise TypeError(f"{function}() has {new}= and its old name {old}=: give {new}= alone")
+        given[new] = given.pop(old)
+        _warn(f"{function}({old}=)", f"{new}=")
+
 
 RENAMED: Final[set[Renamed]] = set()
 """The old names of all modules that are imported."""
+
+
+def old_argument(function: str, old: str, new: str) -> Renamed:
+    """Make an old name of an argument known that a function deals with itself, since each call of it counts."""
+    known = Renamed(function, old, new)
+    RENAMED.add(known)
+    return known
 
 
 def renamed_argument(old: str, new: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
@@ -35,15 +54,12 @@ def renamed_argument(old: str, new: str) -> Callable[[Callable[P, R]], Callable[
     """
 
     def with_old_name(function: Callable[P, R]) -> Callable[P, R]:
-        RENAMED.add(Renamed(function.__qualname__, old, new))
+        known = old_argument(function.__qualname__, old, new)
 
         @wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
             if old in kwargs:
-                if new in kwargs:
-                    raise TypeError(f"{function.__name__}() has {new}= and its old name {old}=: give {new}= alone")
-                kwargs[new] = kwargs.pop(old)
-                _warn(f"{function.__name__}({old}=)", f"{new}=")
+                known.rename(kwargs)
             return function(*args, **kwargs)
 
         return call

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Self, Unpack
+from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
 
-from broker.deprecated import renamed_argument
+from broker.deprecated import old_argument, renamed_argument
 from broker.interface.async_puts import ASYNC_RESPONSE, asynchronous
 from broker.interface.batch_puts import BatchPuts, stopped
 from broker.interface.data import each_prepared, many, pair, prepared, wrong_descriptor
@@ -37,6 +37,15 @@ if TYPE_CHECKING:
 _READ_AHEAD = MQOO.READ_AHEAD.value
 _READ_AHEAD_YES = MQREADA.YES.value
 _READ_AHEAD_DISABLED = MQREADA.DISABLED.value
+
+
+_WAITING: Final = old_argument("Queue.get", "waiting", "delayed")
+
+
+class _Before(TypedDict, total=False):
+    """The arguments of a get by their old names."""
+
+    waiting: bool
 
 
 class Queue:
@@ -194,7 +203,6 @@ class Queue:
                 raise stopped(error, results) from error
         return results
 
-    @renamed_argument("waiting", "delayed")
     async def get(
         self,
         md: MessageDescriptor | None = None,
@@ -203,6 +211,7 @@ class Queue:
         max_length: int | None = None,
         wait: float | None = None,
         delayed: bool = False,
+        **before: Unpack[_Before],
     ) -> Message:
         """Get or browse a message (MQGET).
 
@@ -214,6 +223,10 @@ class Queue:
         `delayed`: delayed messages are seen as if their instant had come, one by one, as they are there; with options
         about a wait, groups, locks or marks that is OPTIONS_ERROR (2046).
         """
+        if before:
+            given: dict[str, Any] = {**before, **({"delayed": True} if delayed else {})}
+            _WAITING.rename(given)
+            return await self.get(md, options, max_length=max_length, wait=wait, **given)
         gmo = self._about_to_get(md, options, wait)
         unit, opened = self._connection.unit, self.opened
         call = self._port.get(opened.hobj, md, gmo, max_length, delayed)
