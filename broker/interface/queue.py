@@ -239,7 +239,7 @@ class Queue:
         message = Message(delivery, opened)
         guard = self._connection.guard
         if guard is not None and in_unit(gmo.options, delivery) and not await guard.admits(self._connection, message):
-            return await self.get(md, options, max_length=max_length, wait=wait)
+            return await self.get(md, options, max_length=max_length, wait=wait, delayed=delayed)
         if unit is not None:
             unit.count_get(gmo.options, delivery)
         return message

@@ -316,17 +316,24 @@ async def test_when_the_dead_letter_queue_takes_no_more_the_one_that_deadq_names
 
 TIMED = """
 with open({out!r}, 'a') as out: out.write('begin\\n')
-time.sleep(0.3)
+{meanwhile}
 with open({out!r}, 'a') as out: out.write('end\\n')
 """
+A_WHILE = "time.sleep(0.3)"
+UNTIL_THE_OTHER_HAS_BEGUN = "while open({out!r}).read().count('begin') < 2: time.sleep(0.01)"
 
 
 async def timed(
-    manager: QueueManager, program: Callable[[str], str], tmp_path: Path, env_data: str, **settings: Any
+    manager: QueueManager,
+    program: Callable[[str], str],
+    tmp_path: Path,
+    env_data: str,
+    meanwhile: str = A_WHILE,
+    **settings: Any,
 ) -> list[str]:
     """The beginnings and ends of two commands."""
     out = tmp_path / "out"
-    appl_id = program(TIMED.format(out=str(out)))
+    appl_id = program(TIMED.format(out=str(out), meanwhile=meanwhile.format(out=str(out))))
     async with InitiationMonitor(manager, **settings) as monitor:
         await put(manager, unix(appl_id, env_data), unix(appl_id, env_data))
         await until(lambda: monitor.statistics().started == 2)
@@ -341,7 +348,8 @@ async def test_a_command_is_waited_for(manager: QueueManager, program: Callable[
 async def test_with_an_ampersand_it_is_not(
     manager: QueueManager, program: Callable[[str], str], tmp_path: Path
 ) -> None:
-    assert await timed(manager, program, tmp_path, "x &", commands=COMMANDS) == ["begin"] * 2 + ["end"] * 2
+    found = await timed(manager, program, tmp_path, "x &", UNTIL_THE_OTHER_HAS_BEGUN, commands=COMMANDS)
+    assert found == ["begin"] * 2 + ["end"] * 2
 
 
 async def test_but_the_background_is_bounded(
@@ -354,7 +362,8 @@ async def test_but_the_background_is_bounded(
 async def test_with_concurrency_two_run_together(
     manager: QueueManager, program: Callable[[str], str], tmp_path: Path
 ) -> None:
-    assert await timed(manager, program, tmp_path, "", commands=COMMANDS, concurrency=2) == ["begin"] * 2 + ["end"] * 2
+    found = await timed(manager, program, tmp_path, "", UNTIL_THE_OTHER_HAS_BEGUN, commands=COMMANDS, concurrency=2)
+    assert found == ["begin"] * 2 + ["end"] * 2
 
 
 @pytest.mark.parametrize("env_data", ["", "&"])
@@ -397,7 +406,7 @@ async def test_when_the_monitor_stops_commands_have_some_time_to_end(
 ) -> None:
     out = tmp_path / "out"
     async with InitiationMonitor(manager, commands=COMMANDS, stop_timeout=20) as monitor:
-        await put(manager, unix(program(TIMED.format(out=str(out)))), unix("/bin/true"))
+        await put(manager, unix(program(TIMED.format(out=str(out), meanwhile=A_WHILE))), unix("/bin/true"))
         await until(lambda: monitor.statistics().running == 1 and out.exists())
     assert out.read_text().split() == ["begin", "end"]
     assert await depth(manager, INITQ) == 1  # the next one was not begun
