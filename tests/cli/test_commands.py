@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 import subprocess
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -243,6 +244,7 @@ def test_ctrl_c_is_quiet_and_puts_the_message_back(daemon: RunningDaemon, on: Ev
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         env=environment(),
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # a run in the background ignores it
     ) as getting:
         assert getting.stdout is not None
         on("put", queue, "first")
