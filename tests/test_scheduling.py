@@ -33,9 +33,17 @@ def test(number):
 """
 
 
-@pytest.mark.parametrize("deadly", [{0: 0}, {9: 0}, {9: 2}, {0: 1, 5: 1, 9: 1}], ids=str)
+@pytest.mark.parametrize("deadly", [{0: 0}, {9: 0}, {9: 2}], ids=str)
 def test_a_run_ends_after_one_of_its_processes_has_died(tmp_path: Path, deadly: dict[int, int]) -> None:
-    """`deadly`: which test of which file ends its process. Ten files have one to three tests."""
+    run_with(tmp_path, deadly)
+
+
+def test_a_run_ends_after_three_of_its_processes_have_died(tmp_path: Path) -> None:
+    run_with(tmp_path, {0: 1, 5: 1, 9: 1})
+
+
+def run_with(tmp_path: Path, deadly: dict[int, int]) -> None:
+    """Run ten files of one to three tests. `deadly`: which test of which file ends its process."""
     (tmp_path / "conftest.py").write_text(CONFTEST)
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     for file in range(10):

@@ -89,6 +89,7 @@ PARTS: Final = {
     "tests/storage/test_verify.py": 2,
     "tests/storage/test_verify.py::test_a_definition_whose_number_is_none_is_passed_over": WHOLE,
     "tests/storage/test_verify.py::test_rows_in_a_wrong_order_do_not_lead_back_to_what_was_read": WHOLE,
+    "tests/test_scheduling.py::test_a_run_ends_after_three_of_its_processes_have_died": NONE,
     "tests/triggers/test_triggering_end_to_end.py::test_200_puts_a_second_for_20_seconds_are_each_handled_once": 4,
     "tests/triggers/test_triggering_in_real_time.py": NONE,
 }  # fmt: skip
