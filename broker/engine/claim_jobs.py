@@ -193,7 +193,7 @@ class ClaimJobs:
 
 
 def state_of(consumer: Consumer, arrived: int) -> ConsumerState:
-    """What a reader is told of a consumer; `arrived` is the last arrival number."""
+    """Return the state of a consumer for its readers; `arrived` is the last arrival number."""
     return ConsumerState(
         consumer.uuid, consumer.generation, consumer.lineage, consumer.base, consumer.acknowledged, consumer.pinned,
         consumer.next, arrived,

@@ -83,7 +83,7 @@ def code_page(ccsid: int) -> CodePage | None:
 
 
 def not_known(ccsid: int) -> str:
-    """What is wrong with a coded character set that `code_page` does not find."""
+    """Return the text of the error for a coded character set that `code_page` does not find."""
     return f"coded character set {ccsid} is not known"
 
 

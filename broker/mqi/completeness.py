@@ -37,7 +37,7 @@ class Part(Protocol):
 
 
 class Lack(NamedTuple):
-    """What is missing of a group, or of a logical message: sequence numbers, and bytes of those messages that are there
+    """The parts missing of a group or a logical message: sequence numbers, and bytes of those messages that are there
     in part, by number. `last` is the sequence number of the last message, None when that is not known.
     """
 

@@ -20,5 +20,5 @@ def is_name(text: str, longest: int = NAME_LENGTH) -> bool:
 
 
 def no_local_queue(name: str) -> str:
-    """What is wrong with a name that should be that of a local queue, and means none."""
+    """Return the text of the error for a name that should be that of a local queue, and means none."""
     return f"there is no local queue {name}"

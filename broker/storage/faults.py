@@ -51,7 +51,7 @@ def length_fault(disk: Disk, kept: Manifest, needed: int) -> str | None:
 
 
 def wrong_length(path: Path, found: int, expected: int) -> str:
-    """What is wrong with a file that has `found` bytes."""
+    """Return the text of the error for a file that has `found` bytes."""
     return f"{path} has {found} bytes in place of {expected}"
 
 

@@ -1,4 +1,4 @@
-"""What `mkdocs build` adds to the files in `docs/`: the pages of `docs/scripts/site_pages.py`."""
+"""Let `mkdocs build` add to the files in `docs/`: the pages of `docs/scripts/site_pages.py`."""
 
 from __future__ import annotations
 

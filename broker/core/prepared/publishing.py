@@ -114,7 +114,7 @@ class Publication:
     # The decision
 
     def ledger(self, now: float) -> Ledger | None:
-        """What the ledger of its sink says from then on; None where its batches belong to no query."""
+        """Return the ledger of its sink from then on; None where its batches belong to no query."""
         if self._query is None:
             return None
         return Ledger(self._query, self._batch, self.messages, sum(unit.bytes for unit in self.units), now)
