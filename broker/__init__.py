@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from broker.interface import portal_here as portal_here
     from broker.mqi import CommandFailedError as CommandFailedError
     from broker.mqi import MQError as MQError
-    from broker.sharing.group import QueueSharingGroup as QueueSharingGroup
+    from broker.sharing.members.group import QueueSharingGroup as QueueSharingGroup
     from broker.storage.store import StoreUnusableError as StoreUnusableError
 
     __version__: str
@@ -60,7 +60,7 @@ _MODULES = {
     "PutResult": "interface",
     "Queue": "interface",
     "QueueManager": "engine",
-    "QueueSharingGroup": "sharing.group",
+    "QueueSharingGroup": "sharing.members.group",
     "Sink": "interface",
     "SinkBatch": "interface",
     "StoreUnusableError": "storage.store",

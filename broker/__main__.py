@@ -10,7 +10,7 @@ def main() -> None:
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     from broker.cli import main as program
-    from broker.cli.terminal import show_traceback
+    from broker.cli.terminal.terminal import show_traceback
 
     sys.excepthook = show_traceback
     if interruptible:

@@ -16,29 +16,35 @@ The trigger monitor starts a coroutine for the messages that arrive on triggered
 
 Both are users of the public interface of `broker` like any other: they run beside an embedded queue manager, inside the
 daemon, or in a process of their own, over the wire. The queue manager counts what is to be started, not they.
+
+    app         what a program declares, puts and asks for
+    serving     deliveries taken, their handlers run, and settled
+    monitor     the trigger monitor in its generations; the monitor of an initiation queue
+    schedule    periodic work
+    testing     `app.test()`
 """
 
 from broker import Message as Message
-from triggers.app import App as App
-from triggers.attempt import Attempt as Attempt
-from triggers.bodies import Group as Group
-from triggers.bodies import UnreadableError as UnreadableError
-from triggers.commands import Commands as Commands
-from triggers.definitions import NotServableError as NotServableError
-from triggers.handler import HandlerOptions as HandlerOptions
-from triggers.handlers import HandlerImportError as HandlerImportError
-from triggers.initiation import InitiationMonitor as InitiationMonitor
-from triggers.initiation import InitiationStatistics as InitiationStatistics
-from triggers.middleware import Delivery as Delivery
-from triggers.middleware import Middleware as Middleware
-from triggers.monitor import TriggerMonitor as TriggerMonitor
-from triggers.monitor import TriggerStatistics as TriggerStatistics
-from triggers.process import TriggerMessage as TriggerMessage
-from triggers.process import process as process
-from triggers.putting import PutOptions as PutOptions
-from triggers.tick import Tick as Tick
-from triggers.verdicts import BatchError as BatchError
-from triggers.verdicts import Later as Later
-from triggers.verdicts import Reject as Reject
-from triggers.verdicts import RequestError as RequestError
-from triggers.verdicts import Retry as Retry
+from triggers.app.app import App as App
+from triggers.app.bodies import Group as Group
+from triggers.app.bodies import UnreadableError as UnreadableError
+from triggers.app.definitions import NotServableError as NotServableError
+from triggers.app.handler import HandlerOptions as HandlerOptions
+from triggers.app.middleware import Delivery as Delivery
+from triggers.app.middleware import Middleware as Middleware
+from triggers.app.putting import PutOptions as PutOptions
+from triggers.app.verdicts import BatchError as BatchError
+from triggers.app.verdicts import Later as Later
+from triggers.app.verdicts import Reject as Reject
+from triggers.app.verdicts import RequestError as RequestError
+from triggers.app.verdicts import Retry as Retry
+from triggers.monitor.commands import Commands as Commands
+from triggers.monitor.handlers import HandlerImportError as HandlerImportError
+from triggers.monitor.initiation import InitiationMonitor as InitiationMonitor
+from triggers.monitor.initiation import InitiationStatistics as InitiationStatistics
+from triggers.monitor.monitor import TriggerMonitor as TriggerMonitor
+from triggers.monitor.monitor import TriggerStatistics as TriggerStatistics
+from triggers.monitor.process import TriggerMessage as TriggerMessage
+from triggers.monitor.process import process as process
+from triggers.schedule.tick import Tick as Tick
+from triggers.serving.attempt import Attempt as Attempt

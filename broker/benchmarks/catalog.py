@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from broker.benchmarks.claimed import CLAIM
-from broker.benchmarks.disk import COMMIT, HOP, INSERT, READ, REMOVE, SYNC
-from broker.benchmarks.echo import REQUEST, ROUND_TRIP
-from broker.benchmarks.gets import GET, PUT_AND_GET
-from broker.benchmarks.handled import HANDLED, HANDLED_BY_WORKER
-from broker.benchmarks.held import HELD
-from broker.benchmarks.loop import HOLD
-from broker.benchmarks.puts import PUT_BY_TASKS, PUT_PIPELINED, PUT_SINGLY
-from broker.benchmarks.recovery import RECOVERY
-from broker.benchmarks.tasks import INTERPRETER, TASK
-from broker.benchmarks.triggered import TRIGGERED
-from broker.benchmarks.waits import WAITERS, WAKE_OUTSIDE_SYNCPOINT, WAKE_UNDER_SYNCPOINT
+from broker.benchmarks.limits.disk import COMMIT, HOP, INSERT, READ, REMOVE, SYNC
+from broker.benchmarks.limits.echo import REQUEST, ROUND_TRIP
+from broker.benchmarks.limits.tasks import INTERPRETER, TASK
+from broker.benchmarks.workloads.claimed import CLAIM
+from broker.benchmarks.workloads.gets import GET, PUT_AND_GET
+from broker.benchmarks.workloads.handled import HANDLED, HANDLED_BY_WORKER
+from broker.benchmarks.workloads.held import HELD
+from broker.benchmarks.workloads.loop import HOLD
+from broker.benchmarks.workloads.puts import PUT_BY_TASKS, PUT_PIPELINED, PUT_SINGLY
+from broker.benchmarks.workloads.recovery import RECOVERY
+from broker.benchmarks.workloads.triggered import TRIGGERED
+from broker.benchmarks.workloads.waits import WAITERS, WAKE_OUTSIDE_SYNCPOINT, WAKE_UNDER_SYNCPOINT
 
 WORKLOADS: Final = {
     each.name: each

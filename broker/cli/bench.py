@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import click
 
+from broker.cli.administration.status import PAGE_WIDTH, narrow_table
 from broker.cli.conversation import run
 from broker.cli.program import DONE, CannotRunError, SomeFailedError, lone
-from broker.cli.progress import show
 from broker.cli.signals import heed_signals
-from broker.cli.status import PAGE_WIDTH, narrow_table
+from broker.cli.terminal.progress import show
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import anyio
 import click
 
-from broker.cli import current_folder, logs, streams
+from broker.cli import current_folder
 from broker.cli.conversation import connected, run, with_url
 from broker.cli.program import DONE, CannotRunError, SomeFailedError
+from broker.cli.terminal import logs, streams
 from broker.config import load
 from broker.mqi import MQError
 from triggers import Commands, InitiationMonitor

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 import click
 
-from broker.cli import streams
-from broker.cli.terminal import warn
+from broker.cli.terminal import streams
+from broker.cli.terminal.terminal import warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

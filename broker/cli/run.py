@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from broker import StoreUnusableError
-from broker.cli import current_folder, logs, streams
+from broker.cli import current_folder
 from broker.cli.program import CannotRunError
+from broker.cli.terminal import logs, streams
 from broker.config import load
 from broker.engine.shared_queues import GroupError
 from broker.server import StartError, daemon

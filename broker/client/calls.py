@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.interface.handling import Serving, Taken
+from broker.interface.handlers.delivery_answers import Serving, Taken
 from broker.interface.port import Call, Lease, Opened, PlacedMany, Port, T
-from broker.mqi.handling import Settled
+from broker.mqi.delivery_fields import Settled
 from broker.mqi.replies import CommandReply, ReplyPart, replies_of
 from broker.wire import answers, verbs
 from broker.wire.frames import Verb

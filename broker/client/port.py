@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.calls import KINDS, RemoteCall, RemoteConnect, RemoteGet, RemotePutMany, RemoteSettle
 from broker.interface.port import ENDED, Port
+from broker.mqi.delivery_fields import NO_TERMS, PutTerms
 from broker.mqi.errors import MQError
-from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.mqi.reasons import MQRC
 from broker.wire.arguments import AS_BEFORE
+from broker.wire.delivery_wire import packed_settlements
 from broker.wire.frames import HEAD_BYTES, IDS_MAX, Verb
-from broker.wire.handling import packed_settlements
 from broker.wire.structures import DescriptorPacker, packed_get_options, packed_put_options, sendable
 from broker.wire.verbs import BY_NAME
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker.client.calls import RemoteDeliveryConnect
     from broker.client.line import Line
     from broker.interface.port import Call, Delivery, Placed, PlacedMany
-    from broker.mqi.handling import Settlement
+    from broker.mqi.delivery_fields import Settlement
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
 _PUT: Final = Verb.PUT.value

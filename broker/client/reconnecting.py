@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from broker.client.calls import LINE, RemoteCall, RemotePutMany
 from broker.interface.port import Call, PlacedMany, Port, T, answer, behind_stopped, unit_gone
+from broker.mqi.constants.options import MQCO, MQGMO, MQPMO
+from broker.mqi.delivery_fields import NO_TERMS, Became, HandlingTerms, PutTerms, Settled
 from broker.mqi.errors import MQError
-from broker.mqi.handling import NO_TERMS, Became, HandlingTerms, PutTerms, Settled
-from broker.mqi.options import MQCO, MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from broker.client.line import Line
     from broker.client.port import RemotePort
     from broker.client.redial import Redial
-    from broker.interface.handling import Serving, Taken
+    from broker.interface.handlers.delivery_answers import Serving, Taken
     from broker.interface.port import Delivery, Opened, Placed
-    from broker.mqi.handling import Settlement
+    from broker.mqi.delivery_fields import Settlement
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 
 _NUMBER: Final = LINE - 1

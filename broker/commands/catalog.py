@@ -48,6 +48,6 @@ class Catalog(Protocol):
         """
 
     def statuses(self, noun: str, type: str) -> Iterator[Mapping[str, int | str] | None]:
-        """Yield the figures by keyword of each row of a status (`broker.commands.statuses`), in order of the names;
-        None between two steps of a long look.
+        """Yield the figures by keyword of each row of a status (`broker.commands.table.statuses`), in order of the
+        names; None between two steps of a long look.
         """

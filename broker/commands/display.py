@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from broker.commands.forms import Flag
+from broker.commands.table.forms import Flag
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.commands.forms import Value
-    from broker.commands.row import Attribute
-    from broker.commands.statuses import Figure
+    from broker.commands.table.forms import Value
+    from broker.commands.table.row import Attribute
+    from broker.commands.table.statuses import Figure
 
 INDENT = "   "
 COLUMN_WIDTH = 40

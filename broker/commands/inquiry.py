@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.commands import errors
-from broker.commands.attributes import TABLE, value_of
 from broker.commands.display import dictionary, layout, mqsc_token, zmqsc_token
-from broker.commands.dispositions import check_group, meets, of_name
-from broker.commands.kinds import SHOWN
-from broker.commands.row import Origin
 from broker.commands.selection import generic_match
-from broker.commands.statuses import STATUSES
+from broker.commands.table.attributes import TABLE, value_of
+from broker.commands.table.dispositions import check_group, meets, of_name
+from broker.commands.table.kinds import SHOWN
+from broker.commands.table.row import Origin
+from broker.commands.table.statuses import STATUSES
 from broker.mqi.replies import CommandReply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from broker.commands.catalog import Catalog
-    from broker.commands.forms import Value
     from broker.commands.requests import DisplayRequest, StatusRequest
-    from broker.commands.row import Attribute
+    from broker.commands.table.forms import Value
+    from broker.commands.table.row import Attribute
     from broker.core.names.definitions import Definition
 
 

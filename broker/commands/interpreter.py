@@ -9,11 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from broker.commands import errors
-from broker.commands.attributes import TABLE, altered, create, not_acted_on
-from broker.commands.binder import read
-from broker.commands.dispositions import OF_OBJECT, PRIVATE, UNSAID, check_group, existing, of_name, place_of
 from broker.commands.inquiry import display, display_status
-from broker.commands.kinds import KINDS
+from broker.commands.language.binder import read
 from broker.commands.requests import (
     DECISIONS,
     GROUP_REQUESTS,
@@ -25,11 +22,14 @@ from broker.commands.requests import (
     ScopedRequest,
     StatusRequest,
 )
-from broker.commands.row import Origin
-from broker.commands.structures import DEFAULT
+from broker.commands.table.attributes import TABLE, altered, create, not_acted_on
+from broker.commands.table.dispositions import OF_OBJECT, PRIVATE, UNSAID, check_group, existing, of_name, place_of
+from broker.commands.table.kinds import KINDS
+from broker.commands.table.row import Origin
+from broker.commands.table.structures import DEFAULT
 from broker.core.names.definitions import COPY, GROUP, GROUP_VERSION, OWN, SHARED, Clear, Define, Definition, Delete
 from broker.core.names.resolution import DIRECTIONS
-from broker.mqi.objects import MQQDT
+from broker.mqi.constants.objects import MQQDT
 from broker.mqi.replies import CommandReply, joined
 
 if TYPE_CHECKING:

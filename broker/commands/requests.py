@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from broker.commands.dispositions import LIVE, UNSAID
+from broker.commands.table.dispositions import LIVE, UNSAID
 from broker.core.names.definitions import OWN
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class DisplayRequest:
 
 @dataclass(frozen=True, slots=True)
 class StatusRequest:
-    """DISPLAY of a status (`broker.commands.statuses`) of what has a name that fits `pattern`, for which the condition
-    holds. `keywords` are the figures named, all if there are none.
+    """DISPLAY of a status (`broker.commands.table.statuses`) of what has a name that fits `pattern`, for which the
+    condition holds. `keywords` are the figures named, all if there are none.
     """
 
     noun: str

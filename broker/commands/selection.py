@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from broker.commands import errors
-from broker.commands.forms import Choice, Flag, Integer
+from broker.commands.table.forms import Choice, Flag, Integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.commands.forms import Form, Value
+    from broker.commands.table.forms import Form, Value
 
 
 def generic_match(pattern: str, name: str) -> bool:

@@ -18,10 +18,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from broker.core.message.generated import GeneratedMessage
-from broker.mqi.attributes import MQCA, MQIA
-from broker.mqi.descriptor import MQAT, MQFMT, UTF_8
-from broker.mqi.fields import encode_characters
+from broker.core.message.generated.generated import GeneratedMessage
+from broker.mqi.constants.attributes import MQCA, MQIA
+from broker.mqi.constants.descriptor import MQAT, MQFMT, UTF_8
+from broker.mqi.layouts.fields import encode_characters
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.message.entry import order_key
-from broker.mqi.attribute_values import MQTT
+from broker.mqi.constants.attribute_values import MQTT
 
 if TYPE_CHECKING:
     from broker.core.queues.shared_queue import SharedQueue

@@ -18,21 +18,10 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from broker.core.calls import (
-    choosing,
-    closing,
-    damage,
-    defining,
-    dispatch,
-    distribution,
-    expiring,
-    getting,
-    granting,
-    placing,
-    postponing,
-    settling,
-)
+from broker.core.calls import closing, damage, defining, expiring, postponing, settling
+from broker.core.calls.gets import choosing, dispatch, getting, granting
 from broker.core.calls.options import check_open
+from broker.core.calls.puts import distribution, placing
 from broker.core.claims import consumer as consumers
 from broker.core.claims.consumers import Consumers
 from broker.core.deliveries.deliveries import Deliveries
@@ -49,16 +38,16 @@ from broker.core.prepared import unit as prepared_units
 from broker.core.prepared.half import PrivateHalves
 from broker.core.prepared.sinks import Sinks
 from broker.core.queues import locking, waiting
-from broker.core.queues.delays import Delays
+from broker.core.queues.delayed.delays import Delays
 from broker.core.queues.effects import Effects, Grant
 from broker.core.queues.keys import KeyCount
 from broker.core.queues.locking import OwnLocks
-from broker.core.queues.views import Search
+from broker.core.queues.shelf.views import Search
 from broker.core.queues.waiters import Waiter
 from broker.core.triggers import Triggers
+from broker.mqi.constants.objects import MQOT
+from broker.mqi.constants.options import MQOO
 from broker.mqi.errors import MQError
-from broker.mqi.objects import MQOT
-from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -69,7 +58,7 @@ if TYPE_CHECKING:
     from broker.core.names.routes import Route
     from broker.core.queues.handles import Handle, Hconn
     from broker.core.queues.queue import LocalQueue
-    from broker.core.queues.selection import Request
+    from broker.core.queues.shelf.selection import Request
     from broker.core.queues.unit import Unit
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor
 

@@ -14,10 +14,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from broker.core.message.entry import rank_of
-from broker.core.message.trigger_message import TriggerEvent, TriggerMessage, describe
+from broker.core.message.generated.trigger_message import TriggerEvent, TriggerMessage, describe
 from broker.core.names.definitions import Definition
 from broker.core.names.trigger_conditions import unmet
-from broker.mqi.attribute_values import MQTT
+from broker.mqi.constants.attribute_values import MQTT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -7,16 +7,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from broker.mqi import MQENC, MQFB, MQFMT, MQRC, MQError
-from broker.mqi.folders import decode, encode, read
-from broker.mqi.layouts import MQDLH
-from broker.mqi.rfh2 import FILLED_IN, FORMAT, MQRFH2, byte_order
+from broker.mqi.layouts.folders import decode, encode, read
+from broker.mqi.layouts.layouts import MQDLH
+from broker.mqi.layouts.rfh2 import FILLED_IN, FORMAT, MQRFH2, byte_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from broker.interface import Message
     from broker.mqi import MessageDescriptor
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
 
 FOLDER: Final = "evermq"
 REPLAYS: Final = "evermq.replays"

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from broker.interface import Connection
 
 DESCRIPTION: Final = "Dead letters of "
-"""So begins the description of a queue that `triggers.definitions` has defined for the dead letters of handlers."""
+"""So begins the description of a queue that `triggers.app.definitions` has defined for the dead letters of handlers."""
 
 
 async def dead_letter_queues(connection: Connection) -> list[str]:

@@ -6,20 +6,21 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from broker.core.calls import damage, handoff
+from broker.core.calls import damage
+from broker.core.calls.puts import handoff
 from broker.core.message.rows import Rows
 from broker.core.moment import Moment
 from broker.core.prepared import half as private_halves
-from broker.engine.answers import nobody
-from broker.engine.bodies import tell_damage
-from broker.engine.deliveries import DeliveryService
-from broker.engine.jobs import Jobs
+from broker.engine.calls.answers import nobody
+from broker.engine.handlers.deliveries import DeliveryService
+from broker.engine.handlers.monitors import Monitors
+from broker.engine.handlers.switch_offs import SwitchOffs
+from broker.engine.jobs.jobs import Jobs
+from broker.engine.journal.bodies import tell_damage
 from broker.engine.mark_expiry import MarkExpiry
 from broker.engine.mistakes import mistake
-from broker.engine.monitors import Monitors
 from broker.engine.outbox import Outbox
 from broker.engine.releases import Releases
-from broker.engine.switch_offs import SwitchOffs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,11 +31,11 @@ if TYPE_CHECKING:
     from broker.core.queues.effects import Effects
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiter
-    from broker.engine.bodies import Bodies
-    from broker.engine.call_order import CallOrder
-    from broker.engine.journal import Journal
+    from broker.engine.calls.call_order import CallOrder
+    from broker.engine.jobs.slices import Slices
+    from broker.engine.journal.bodies import Bodies
+    from broker.engine.journal.journal import Journal
     from broker.engine.shared_queues import SharedQueues
-    from broker.engine.slices import Slices
     from broker.mqi.errors import MQError
     from broker.storage.store import DataDamagedError
 

@@ -1,8 +1,9 @@
 """A conversation: the engine's side of one connection. It implements the Port.
 
-Every method of the port makes its call in issue order (`broker.engine.call_order`). What the call does is the method of
-the same name with an underscore; what takes more than one step is in `slow_calls.py`, the ends of a unit of work in
-`unit_of_work.py`, trigger starts in `leases.py`, the end of the connection in `leaving.py`, batches in `batches.py`.
+Every method of the port makes its call in issue order (`broker.engine.calls.call_order`). What the call does is the
+method of the same name with an underscore; what takes more than one step is in `slow_calls.py`, the ends of a unit of
+work in `unit_of_work.py`, trigger starts in `leases.py`, the end of the connection in `leaving.py`, batches in
+`batches.py`.
 """
 
 from __future__ import annotations
@@ -10,32 +11,33 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.core.calls import distribution, placing
-from broker.core.calls.distribution import DistributionList, ListPut
-from broker.core.calls.keying import Duplicate
-from broker.core.calls.put import Put
+from broker.core.calls.puts import distribution, placing
+from broker.core.calls.puts.distribution import DistributionList, ListPut
+from broker.core.calls.puts.keying import Duplicate
+from broker.core.calls.puts.put import Put
 from broker.core.explain.explaining import Wanted
 from broker.core.names import dynamic
 from broker.core.queues.effects import Grant
 from broker.core.queues.handles import Hconn, deleted
 from broker.core.queues.shared_queue import SharedQueue
-from broker.core.queues.views import Search
-from broker.engine import batches, duplicates, leaving, put_back, slow_calls, tags
-from broker.engine.answers import answer_written, opened, placed
-from broker.engine.batches import GetManyCall, PutManyCall
-from broker.engine.call_order import CallOrder
-from broker.engine.calls import GetCall, HeldCall, ReceivingCall, WaitingCall
-from broker.engine.claim_calls import ClaimCalls
+from broker.core.queues.shelf.views import Search
+from broker.engine import leaving, tags
+from broker.engine.admin.objects import inquire
+from broker.engine.admin.scripts import ScriptCall
+from broker.engine.calls import batches, duplicates, put_back, slow_calls
+from broker.engine.calls.answers import answer_written, opened, placed
+from broker.engine.calls.batches import GetManyCall, PutManyCall
+from broker.engine.calls.call_order import CallOrder
+from broker.engine.calls.get_answer import Form, form_of
+from broker.engine.calls.gets import GetCall, HeldCall, ReceivingCall, WaitingCall
+from broker.engine.calls.room import BOUNDLESS
+from broker.engine.calls.unit_of_work import UnitOfWork
+from broker.engine.claims.claim_calls import ClaimCalls
+from broker.engine.claims.sink_calls import SinkCalls
 from broker.engine.context import WAITS_AT_ONCE
-from broker.engine.delivery import Form, form_of
-from broker.engine.handling_calls import HandlingCalls
-from broker.engine.leases import Leases
-from broker.engine.objects import inquire
-from broker.engine.room import BOUNDLESS
-from broker.engine.scripts import ScriptCall
+from broker.engine.handlers.delivery_calls import HandlingCalls
+from broker.engine.handlers.leases import Leases
 from broker.engine.shared_queues import PutStep
-from broker.engine.sink_calls import SinkCalls
-from broker.engine.unit_of_work import UnitOfWork
 from broker.interface.port import (
     Call,
     Delivery,
@@ -48,10 +50,10 @@ from broker.interface.port import (
     Port,
 )
 from broker.mqi import checks
-from broker.mqi.attributes import MQIA
+from broker.mqi.constants.attributes import MQIA
+from broker.mqi.constants.options import MQGMO, MQOO
+from broker.mqi.delivery_fields import NO_TERMS, PutTerms
 from broker.mqi.errors import MQError
-from broker.mqi.handling import NO_TERMS, PutTerms
-from broker.mqi.options import MQGMO, MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -61,10 +63,10 @@ if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle
     from broker.core.queues.queue import LocalQueue
-    from broker.core.queues.selection import Request
+    from broker.core.queues.shelf.selection import Request
     from broker.core.queues.unit import Unit
+    from broker.engine.calls.room import Room
     from broker.engine.manager import QueueManager
-    from broker.engine.room import Room
     from broker.engine.tags import TagUse
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply

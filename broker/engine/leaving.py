@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from broker.engine import tags
-from broker.engine.answers import answer_written, nobody, succeed
+from broker.engine.calls.answers import answer_written, nobody, succeed
 from broker.engine.mistakes import contained, mistake
 from broker.interface.port import Call
 from broker.mqi.reasons import MQRC
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
     from broker.core.queues.handles import Handle
     from broker.engine.conversation import Conversation
+    from broker.engine.jobs.slices import Work
     from broker.engine.shared_queues import SharedQueues
-    from broker.engine.slices import Work
 
 
 def disconnect(conversation: Conversation, call: Call[int], commit: bool) -> None:

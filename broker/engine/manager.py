@@ -17,31 +17,31 @@ from typing import TYPE_CHECKING, Any, Self
 import anyio
 
 from broker.clock import Clock
-from broker.commands.attributes import create
-from broker.commands.default_objects import default_objects
+from broker.commands.table.attributes import create
+from broker.commands.table.default_objects import default_objects
 from broker.config import DEFAULTS, DURABLE, Config, load
-from broker.core.calls import keying
+from broker.core.calls.puts import keying
 from broker.core.identifiers import INSTANCE_BITS
 from broker.core.manager import INSTANCE, Manager
 from broker.core.message.rows import Rows
 from broker.core.moment import Moment
 from broker.core.names.definitions import Define
-from broker.engine.afterwards import Afterwards
-from broker.engine.bodies import Bodies
-from broker.engine.claim_jobs import ClaimJobs
-from broker.engine.claim_watch import ClaimWatch
-from broker.engine.command_server import CommandServer
+from broker.engine.admin.command_server import CommandServer
+from broker.engine.admin.decisions import Decisions
+from broker.engine.admin.figures import Figures
+from broker.engine.admin.objects import LiveCatalog
+from broker.engine.calls.room import BOUNDLESS, Room
+from broker.engine.claims.claim_jobs import ClaimJobs
+from broker.engine.claims.claim_watch import ClaimWatch
+from broker.engine.claims.holdings import handler_figures
+from broker.engine.claims.sink_jobs import SinkJobs
 from broker.engine.context import EngineContext
 from broker.engine.conversation import Conversation
-from broker.engine.decisions import Decisions
-from broker.engine.figures import Figures
-from broker.engine.holdings import handler_figures
-from broker.engine.journal import Journal
-from broker.engine.loading import load_messages
-from broker.engine.objects import LiveCatalog
-from broker.engine.room import BOUNDLESS, Room
-from broker.engine.sink_jobs import SinkJobs
-from broker.engine.slices import Slices
+from broker.engine.jobs.slices import Slices
+from broker.engine.journal.afterwards import Afterwards
+from broker.engine.journal.bodies import Bodies
+from broker.engine.journal.journal import Journal
+from broker.engine.journal.loading import load_messages
 from broker.engine.tags import LocalTags
 from broker.interface.blocking import OwnConnection
 from broker.interface.connection import Connection
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 
     from broker.core.names.definitions import Change, Definition
     from broker.core.queues.unit import Unit
-    from broker.engine.monitors import Monitors
+    from broker.engine.handlers.monitors import Monitors
     from broker.engine.shared_queues import Group
     from broker.interface.blocking import SyncConnection
     from broker.storage.store import Store
@@ -530,7 +530,7 @@ def _group_for(config: Config) -> Group | None:
     own = config.queue_sharing_group
     if not own.name:
         return None
-    group: Group = import_module("broker.sharing.group").QueueSharingGroup(own.name, own.dsn, own.lease)
+    group: Group = import_module("broker.sharing.members.group").QueueSharingGroup(own.name, own.dsn, own.lease)
     return group
 
 

@@ -13,23 +13,23 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from broker.core.calls import sending
-from broker.core.message.reports import EXPIRATION, unread
-from broker.engine.bodies import RUN_LENGTH, damaged, tell_damage
+from broker.core.calls.puts import sending
+from broker.core.message.generated.reports import EXPIRATION, unread
+from broker.engine.journal.bodies import RUN_LENGTH, damaged, tell_damage
+from broker.engine.journal.pending_unit import PendingUnit
 from broker.engine.mistakes import mistake
-from broker.engine.pending_unit import PendingUnit
 from broker.storage.store import DataDamagedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from broker.core.message.entry import Entry
-    from broker.core.message.generated import GeneratedMessage
+    from broker.core.message.generated.generated import GeneratedMessage
+    from broker.core.message.generated.trigger_message import TriggerMessage
     from broker.core.message.rows import Rows
-    from broker.core.message.trigger_message import TriggerMessage
     from broker.core.queues.effects import Effects
     from broker.core.queues.unit import Unit
-    from broker.engine.call_order import CallOrder
+    from broker.engine.calls.call_order import CallOrder
     from broker.engine.context import EngineContext
 
 logger = logging.getLogger(__name__)

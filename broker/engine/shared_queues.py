@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from broker.commands.requests import GroupRequest, ResolveConsumerRequest, ScopedRequest
-    from broker.core.calls.put import Put
+    from broker.core.calls.puts.put import Put
     from broker.core.claims.claiming import Limits
     from broker.core.deliveries.service import Service
     from broker.core.deliveries.steps import Ending, Step
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.shared_queue import SharedQueue
     from broker.core.queues.unit import Unit
-    from broker.engine.batches import GetManyCall
-    from broker.engine.call_order import CallOrder
-    from broker.engine.calls import GetCall
+    from broker.engine.calls.batches import GetManyCall
+    from broker.engine.calls.call_order import CallOrder
+    from broker.engine.calls.gets import GetCall
     from broker.engine.conversation import Conversation
     from broker.engine.manager import QueueManager
     from broker.engine.tags import TagUse
-    from broker.interface.claims import ConsumerState, Cut, Publication, QueueRange, Registration, Staged
-    from broker.interface.claims import Wanted as WantedInRange
+    from broker.interface.claims.claims import ConsumerState, Cut, Publication, QueueRange, Registration, Staged
+    from broker.interface.claims.claims import Wanted as WantedInRange
     from broker.interface.port import Call, Opened
     from broker.mqi.explanations import Explanation
     from broker.mqi.replies import CommandReply

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from uuid import UUID, uuid4
 
-from broker.mqi.connections import MQCNO
+from broker.mqi.constants.connections import MQCNO
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 

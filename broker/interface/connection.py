@@ -8,25 +8,25 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from broker.deprecated import renamed, renamed_argument
-from broker.interface.async_puts import AsyncPuts, AsyncStatus, asynchronous
-from broker.interface.claim_calls import Claims
-from broker.interface.consumer import Consumer
+from broker.interface.batches.async_puts import AsyncPuts, AsyncStatus, asynchronous
+from broker.interface.claims.claim_calls import Claims
+from broker.interface.claims.consumer import Consumer
+from broker.interface.claims.sinks import Sink, Sinks
 from broker.interface.data import prepared
-from broker.interface.deliveries import Deliveries
+from broker.interface.handlers.deliveries import Deliveries
+from broker.interface.handlers.starts import TriggerStarts
 from broker.interface.message import PutResult, known_reason
 from broker.interface.options import answered_later, flags, get_options, put_options
 from broker.interface.port import answer, unit_gone
 from broker.interface.properties import with_properties
 from broker.interface.queue import Queue
-from broker.interface.sinks import Sink, Sinks
-from broker.interface.starts import TriggerStarts
 from broker.interface.terms import put_terms
 from broker.interface.units import UnitOfWork, entered
 from broker.interface.watching import watched
-from broker.mqi.connections import MQSTAT
+from broker.mqi.constants.connections import MQSTAT
+from broker.mqi.constants.options import MQGMO, MQPMO
+from broker.mqi.delivery_fields import NO_TERMS, HandlingTerms
 from broker.mqi.errors import CommandFailedError, MQError
-from broker.mqi.handling import NO_TERMS, HandlingTerms
-from broker.mqi.options import MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, ObjectDescriptor, PutMessageOptions
 from broker.unclosed import warn_unclosed
@@ -36,15 +36,15 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from broker.interface.batches.read_ahead import ReadAhead
     from broker.interface.data import Data
     from broker.interface.port import Call, Opened, Port
-    from broker.interface.read_ahead import ReadAhead
     from broker.interface.tagging import Tagging
     from broker.interface.terms import Terms
     from broker.interface.units import Guard
     from broker.interface.watching import Watch
     from broker.mqi.explanations import Explanation
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
     from broker.mqi.replies import CommandReply
     from broker.unclosed import Place
 

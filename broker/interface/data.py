@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.mqi.checks import PADDING
-from broker.mqi.descriptor import UTF_8
+from broker.mqi.constants.descriptor import UTF_8
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 from broker.interface.port import NO_LIST
 from broker.interface.properties import mapping
 from broker.mqi.checks import PADDING
-from broker.mqi.descriptor import MQGS, MQMF, MQSEG, MQSS
-from broker.mqi.packing import unpack_md
+from broker.mqi.constants.descriptor import MQGS, MQMF, MQSEG, MQSS
+from broker.mqi.layouts.packing import unpack_md
+from broker.mqi.layouts.rfh2 import FORMAT as RFH2_FORMAT
 from broker.mqi.reasons import MQRC
-from broker.mqi.rfh2 import FORMAT as RFH2_FORMAT
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from broker.interface.port import Delivery, Distribution, Opened, Placed
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
     from broker.mqi.structures import ResponseRecord
 
 
@@ -93,7 +93,7 @@ class Message:
     def properties(self) -> Mapping[str, Value]:
         """The message properties by name; those of the folder `usr` without its name, others as `folder.name`.
 
-        Empty where the get asked for them as an MQRFH2 before the data, which `broker.mqi.rfh2` takes apart.
+        Empty where the get asked for them as an MQRFH2 before the data, which `broker.mqi.layouts.rfh2` takes apart.
         """
         if self._properties is None:
             self._properties = mapping(self._delivery.properties)

@@ -6,8 +6,8 @@ from dataclasses import replace
 from functools import lru_cache
 from operator import index
 
-from broker.interface.async_puts import ASYNC_RESPONSE
-from broker.mqi.options import MQGMO, MQPMO, MQWI
+from broker.interface.batches.async_puts import ASYNC_RESPONSE
+from broker.mqi.constants.options import MQGMO, MQPMO, MQWI
 from broker.mqi.structures import GetMessageOptions, PutMessageOptions
 
 _WAIT = MQGMO.WAIT.value

@@ -11,10 +11,10 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
-from broker.interface.claim_port import ClaimPort
-from broker.interface.handling_port import HandlingPort
+from broker.interface.claims.claim_port import ClaimPort
+from broker.interface.handlers.delivery_port import HandlingPort
+from broker.mqi.delivery_fields import NO_TERMS, PutTerms
 from broker.mqi.errors import MQError
-from broker.mqi.handling import NO_TERMS, PutTerms
 from broker.mqi.reasons import MQCC, MQRC
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ class Opened(NamedTuple):
 
 class Placed(NamedTuple):
     """The answer to MQPUT: the fields of the descriptor that the put completed. `packed_md` is packed
-    (`broker.mqi.packing`). What the name resolved to is for MQPUT1, since that of a put is its handle's, and
+    (`broker.mqi.layouts.packing`). What the name resolved to is for MQPUT1, since that of a put is its handle's, and
     `distribution` for distribution lists.
     """
 
@@ -204,7 +204,7 @@ def behind_stopped() -> MQError:
 
 class Delivery(NamedTuple):
     """The answer to MQGET. `length` is the whole length of the message, `data` what fits the caller's buffer,
-    `properties` the packed properties for the mapping (`broker.mqi.rfh2`).
+    `properties` the packed properties for the mapping (`broker.mqi.layouts.rfh2`).
     """
 
     packed_md: bytes

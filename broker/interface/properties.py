@@ -9,15 +9,16 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from broker.mqi import checks, folders
-from broker.mqi.descriptor import MQENC
-from broker.mqi.rfh2 import FILLED_IN, FORMAT, MQRFH2, unpack_properties
+from broker.mqi import checks
+from broker.mqi.constants.descriptor import MQENC
+from broker.mqi.layouts import folders
+from broker.mqi.layouts.rfh2 import FILLED_IN, FORMAT, MQRFH2, unpack_properties
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
 
 NO_PROPERTIES: Final[Mapping[str, Value]] = MappingProxyType({})
 

@@ -6,20 +6,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Self, TypedDict, Unpack
 
 from broker.deprecated import old_argument, renamed_argument
-from broker.interface.async_puts import ASYNC_RESPONSE, asynchronous
-from broker.interface.batch_puts import BatchPuts, stopped
+from broker.interface.batches.async_puts import ASYNC_RESPONSE, asynchronous
+from broker.interface.batches.batch_puts import BatchPuts, stopped
+from broker.interface.batches.read_ahead import SINGLY, Loop
 from broker.interface.data import each_prepared, many, pair, prepared, wrong_descriptor
 from broker.interface.message import Message, PutResult, known_reason
 from broker.interface.options import answered_later
 from broker.interface.port import answer
 from broker.interface.properties import with_properties
-from broker.interface.read_ahead import SINGLY, Loop
 from broker.interface.terms import each_put_terms, put_terms
 from broker.interface.units import in_unit
-from broker.mqi.attribute_values import MQREADA
+from broker.mqi.constants.attribute_values import MQREADA
+from broker.mqi.constants.options import MQCO, MQOO
+from broker.mqi.delivery_fields import NO_TERMS
 from broker.mqi.errors import MQError
-from broker.mqi.handling import NO_TERMS
-from broker.mqi.options import MQCO, MQOO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor, PutMessageOptions
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from broker.interface.data import Data, Item
     from broker.interface.port import Opened
     from broker.interface.terms import Terms
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
     from broker.mqi.structures import ResponseRecord
 
 _READ_AHEAD = MQOO.READ_AHEAD.value
@@ -324,8 +324,8 @@ class Queue:
         """`async for message in queue`: each step is a get with unlimited wait, until the handle is closed.
 
         Outside a unit of work each message is removed when it is given. Inside `unit_of_work()` they join it, and some
-        are got ahead of the loop in one call (`broker.interface.read_ahead` says when); those not given to it by the
-        time it is left go back.
+        are got ahead of the loop in one call (`broker.interface.batches.read_ahead` says when); those not given to it
+        by the time it is left go back.
         """
         return Loop(self)
 

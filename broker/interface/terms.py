@@ -10,7 +10,7 @@ from math import inf
 from typing import TYPE_CHECKING, TypedDict
 
 from broker.clock import Clock
-from broker.mqi.handling import KEY_BYTES, NO_TERMS, SECONDS_MAX, WINDOW, PutTerms, check_seconds
+from broker.mqi.delivery_fields import KEY_BYTES, NO_TERMS, SECONDS_MAX, WINDOW, PutTerms, check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,8 +13,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar
 
 from broker.interface.port import NO_LIST
+from broker.mqi.constants.options import MQGMO, MQPMO
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQGMO, MQPMO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:

@@ -9,80 +9,133 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.mqi.attribute_values import MQBND as MQBND
-    from broker.mqi.attribute_values import MQCLWL as MQCLWL
-    from broker.mqi.attribute_values import MQDL as MQDL
-    from broker.mqi.attribute_values import MQDSB as MQDSB
-    from broker.mqi.attribute_values import MQDSE as MQDSE
-    from broker.mqi.attribute_values import MQEXPI as MQEXPI
-    from broker.mqi.attribute_values import MQIAV as MQIAV
-    from broker.mqi.attribute_values import MQIT as MQIT
-    from broker.mqi.attribute_values import MQMDS as MQMDS
-    from broker.mqi.attribute_values import MQMMBI as MQMMBI
-    from broker.mqi.attribute_values import MQMON as MQMON
-    from broker.mqi.attribute_values import MQNC as MQNC
-    from broker.mqi.attribute_values import MQNPM as MQNPM
-    from broker.mqi.attribute_values import MQPROP as MQPROP
-    from broker.mqi.attribute_values import MQPRT as MQPRT
-    from broker.mqi.attribute_values import MQQA as MQQA
-    from broker.mqi.attribute_values import MQREADA as MQREADA
-    from broker.mqi.attribute_values import MQRL as MQRL
-    from broker.mqi.attribute_values import MQSP as MQSP
-    from broker.mqi.attribute_values import MQSQQM as MQSQQM
-    from broker.mqi.attribute_values import MQTC as MQTC
-    from broker.mqi.attribute_values import MQTT as MQTT
-    from broker.mqi.attribute_values import MQUS as MQUS
-    from broker.mqi.attribute_values import MQUSEDLQ as MQUSEDLQ
-    from broker.mqi.attributes import MQCA as MQCA
-    from broker.mqi.attributes import MQIA as MQIA
-    from broker.mqi.code_pages import characters as characters
-    from broker.mqi.connections import MQCNO as MQCNO
-    from broker.mqi.connections import MQCSP as MQCSP
-    from broker.mqi.connections import MQRD as MQRD
-    from broker.mqi.connections import MQSCO as MQSCO
-    from broker.mqi.connections import MQSTAT as MQSTAT
-    from broker.mqi.consumers import MQCBCF as MQCBCF
-    from broker.mqi.consumers import MQCBCT as MQCBCT
-    from broker.mqi.consumers import MQCBD as MQCBD
-    from broker.mqi.consumers import MQCBDO as MQCBDO
-    from broker.mqi.consumers import MQCBT as MQCBT
-    from broker.mqi.consumers import MQCS as MQCS
-    from broker.mqi.consumers import MQCTLO as MQCTLO
-    from broker.mqi.consumers import MQEC as MQEC
-    from broker.mqi.consumers import MQOP as MQOP
-    from broker.mqi.descriptor import MQAN as MQAN
-    from broker.mqi.descriptor import MQAT as MQAT
-    from broker.mqi.descriptor import MQAT_USER_FIRST as MQAT_USER_FIRST
-    from broker.mqi.descriptor import MQAT_USER_LAST as MQAT_USER_LAST
-    from broker.mqi.descriptor import MQCCSI as MQCCSI
-    from broker.mqi.descriptor import MQEI as MQEI
-    from broker.mqi.descriptor import MQENC as MQENC
-    from broker.mqi.descriptor import MQFB as MQFB
-    from broker.mqi.descriptor import MQFB_APPL_FIRST as MQFB_APPL_FIRST
-    from broker.mqi.descriptor import MQFB_APPL_LAST as MQFB_APPL_LAST
-    from broker.mqi.descriptor import MQFB_SYSTEM_FIRST as MQFB_SYSTEM_FIRST
-    from broker.mqi.descriptor import MQFB_SYSTEM_LAST as MQFB_SYSTEM_LAST
-    from broker.mqi.descriptor import MQFMT as MQFMT
-    from broker.mqi.descriptor import MQGS as MQGS
-    from broker.mqi.descriptor import MQIAUT as MQIAUT
-    from broker.mqi.descriptor import MQMF as MQMF
-    from broker.mqi.descriptor import MQMF_ACCEPT_UNSUP_IF_XMIT_MASK as MQMF_ACCEPT_UNSUP_IF_XMIT_MASK
-    from broker.mqi.descriptor import MQMF_ACCEPT_UNSUP_MASK as MQMF_ACCEPT_UNSUP_MASK
-    from broker.mqi.descriptor import MQMF_REJECT_UNSUP_MASK as MQMF_REJECT_UNSUP_MASK
-    from broker.mqi.descriptor import MQMT as MQMT
-    from broker.mqi.descriptor import MQMT_APPL_FIRST as MQMT_APPL_FIRST
-    from broker.mqi.descriptor import MQMT_APPL_LAST as MQMT_APPL_LAST
-    from broker.mqi.descriptor import MQMT_SYSTEM_FIRST as MQMT_SYSTEM_FIRST
-    from broker.mqi.descriptor import MQMT_SYSTEM_LAST as MQMT_SYSTEM_LAST
-    from broker.mqi.descriptor import MQOL as MQOL
-    from broker.mqi.descriptor import MQPER as MQPER
-    from broker.mqi.descriptor import MQPRI as MQPRI
-    from broker.mqi.descriptor import MQRO as MQRO
-    from broker.mqi.descriptor import MQRO_ACCEPT_UNSUP_IF_XMIT_MASK as MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
-    from broker.mqi.descriptor import MQRO_ACCEPT_UNSUP_MASK as MQRO_ACCEPT_UNSUP_MASK
-    from broker.mqi.descriptor import MQRO_REJECT_UNSUP_MASK as MQRO_REJECT_UNSUP_MASK
-    from broker.mqi.descriptor import MQSEG as MQSEG
-    from broker.mqi.descriptor import MQSS as MQSS
+    from broker.mqi.constants.attribute_values import MQBND as MQBND
+    from broker.mqi.constants.attribute_values import MQCLWL as MQCLWL
+    from broker.mqi.constants.attribute_values import MQDL as MQDL
+    from broker.mqi.constants.attribute_values import MQDSB as MQDSB
+    from broker.mqi.constants.attribute_values import MQDSE as MQDSE
+    from broker.mqi.constants.attribute_values import MQEXPI as MQEXPI
+    from broker.mqi.constants.attribute_values import MQIAV as MQIAV
+    from broker.mqi.constants.attribute_values import MQIT as MQIT
+    from broker.mqi.constants.attribute_values import MQMDS as MQMDS
+    from broker.mqi.constants.attribute_values import MQMMBI as MQMMBI
+    from broker.mqi.constants.attribute_values import MQMON as MQMON
+    from broker.mqi.constants.attribute_values import MQNC as MQNC
+    from broker.mqi.constants.attribute_values import MQNPM as MQNPM
+    from broker.mqi.constants.attribute_values import MQPROP as MQPROP
+    from broker.mqi.constants.attribute_values import MQPRT as MQPRT
+    from broker.mqi.constants.attribute_values import MQQA as MQQA
+    from broker.mqi.constants.attribute_values import MQREADA as MQREADA
+    from broker.mqi.constants.attribute_values import MQRL as MQRL
+    from broker.mqi.constants.attribute_values import MQSP as MQSP
+    from broker.mqi.constants.attribute_values import MQSQQM as MQSQQM
+    from broker.mqi.constants.attribute_values import MQTC as MQTC
+    from broker.mqi.constants.attribute_values import MQTT as MQTT
+    from broker.mqi.constants.attribute_values import MQUS as MQUS
+    from broker.mqi.constants.attribute_values import MQUSEDLQ as MQUSEDLQ
+    from broker.mqi.constants.attributes import MQCA as MQCA
+    from broker.mqi.constants.attributes import MQIA as MQIA
+    from broker.mqi.constants.connections import MQCNO as MQCNO
+    from broker.mqi.constants.connections import MQCSP as MQCSP
+    from broker.mqi.constants.connections import MQRD as MQRD
+    from broker.mqi.constants.connections import MQSCO as MQSCO
+    from broker.mqi.constants.connections import MQSTAT as MQSTAT
+    from broker.mqi.constants.consumers import MQCBCF as MQCBCF
+    from broker.mqi.constants.consumers import MQCBCT as MQCBCT
+    from broker.mqi.constants.consumers import MQCBD as MQCBD
+    from broker.mqi.constants.consumers import MQCBDO as MQCBDO
+    from broker.mqi.constants.consumers import MQCBT as MQCBT
+    from broker.mqi.constants.consumers import MQCS as MQCS
+    from broker.mqi.constants.consumers import MQCTLO as MQCTLO
+    from broker.mqi.constants.consumers import MQEC as MQEC
+    from broker.mqi.constants.consumers import MQOP as MQOP
+    from broker.mqi.constants.descriptor import MQAN as MQAN
+    from broker.mqi.constants.descriptor import MQAT as MQAT
+    from broker.mqi.constants.descriptor import MQAT_USER_FIRST as MQAT_USER_FIRST
+    from broker.mqi.constants.descriptor import MQAT_USER_LAST as MQAT_USER_LAST
+    from broker.mqi.constants.descriptor import MQCCSI as MQCCSI
+    from broker.mqi.constants.descriptor import MQEI as MQEI
+    from broker.mqi.constants.descriptor import MQENC as MQENC
+    from broker.mqi.constants.descriptor import MQFB as MQFB
+    from broker.mqi.constants.descriptor import MQFB_APPL_FIRST as MQFB_APPL_FIRST
+    from broker.mqi.constants.descriptor import MQFB_APPL_LAST as MQFB_APPL_LAST
+    from broker.mqi.constants.descriptor import MQFB_SYSTEM_FIRST as MQFB_SYSTEM_FIRST
+    from broker.mqi.constants.descriptor import MQFB_SYSTEM_LAST as MQFB_SYSTEM_LAST
+    from broker.mqi.constants.descriptor import MQFMT as MQFMT
+    from broker.mqi.constants.descriptor import MQGS as MQGS
+    from broker.mqi.constants.descriptor import MQIAUT as MQIAUT
+    from broker.mqi.constants.descriptor import MQMF as MQMF
+    from broker.mqi.constants.descriptor import MQMF_ACCEPT_UNSUP_IF_XMIT_MASK as MQMF_ACCEPT_UNSUP_IF_XMIT_MASK
+    from broker.mqi.constants.descriptor import MQMF_ACCEPT_UNSUP_MASK as MQMF_ACCEPT_UNSUP_MASK
+    from broker.mqi.constants.descriptor import MQMF_REJECT_UNSUP_MASK as MQMF_REJECT_UNSUP_MASK
+    from broker.mqi.constants.descriptor import MQMT as MQMT
+    from broker.mqi.constants.descriptor import MQMT_APPL_FIRST as MQMT_APPL_FIRST
+    from broker.mqi.constants.descriptor import MQMT_APPL_LAST as MQMT_APPL_LAST
+    from broker.mqi.constants.descriptor import MQMT_SYSTEM_FIRST as MQMT_SYSTEM_FIRST
+    from broker.mqi.constants.descriptor import MQMT_SYSTEM_LAST as MQMT_SYSTEM_LAST
+    from broker.mqi.constants.descriptor import MQOL as MQOL
+    from broker.mqi.constants.descriptor import MQPER as MQPER
+    from broker.mqi.constants.descriptor import MQPRI as MQPRI
+    from broker.mqi.constants.descriptor import MQRO as MQRO
+    from broker.mqi.constants.descriptor import MQRO_ACCEPT_UNSUP_IF_XMIT_MASK as MQRO_ACCEPT_UNSUP_IF_XMIT_MASK
+    from broker.mqi.constants.descriptor import MQRO_ACCEPT_UNSUP_MASK as MQRO_ACCEPT_UNSUP_MASK
+    from broker.mqi.constants.descriptor import MQRO_REJECT_UNSUP_MASK as MQRO_REJECT_UNSUP_MASK
+    from broker.mqi.constants.descriptor import MQSEG as MQSEG
+    from broker.mqi.constants.descriptor import MQSS as MQSS
+    from broker.mqi.constants.identifiers import MQACT_NONE as MQACT_NONE
+    from broker.mqi.constants.identifiers import MQACTT as MQACTT
+    from broker.mqi.constants.identifiers import MQCI_NEW_SESSION as MQCI_NEW_SESSION
+    from broker.mqi.constants.identifiers import MQCI_NONE as MQCI_NONE
+    from broker.mqi.constants.identifiers import MQCONNID_NONE as MQCONNID_NONE
+    from broker.mqi.constants.identifiers import MQCT_NONE as MQCT_NONE
+    from broker.mqi.constants.identifiers import MQGI_NONE as MQGI_NONE
+    from broker.mqi.constants.identifiers import MQMI_NONE as MQMI_NONE
+    from broker.mqi.constants.identifiers import MQMTOK_NONE as MQMTOK_NONE
+    from broker.mqi.constants.identifiers import MQSID_NONE as MQSID_NONE
+    from broker.mqi.constants.identifiers import MQSIDT as MQSIDT
+    from broker.mqi.constants.objects import MQCQT as MQCQT
+    from broker.mqi.constants.objects import MQHC as MQHC
+    from broker.mqi.constants.objects import MQHM as MQHM
+    from broker.mqi.constants.objects import MQHO as MQHO
+    from broker.mqi.constants.objects import MQOT as MQOT
+    from broker.mqi.constants.objects import MQQDT as MQQDT
+    from broker.mqi.constants.objects import MQQT as MQQT
+    from broker.mqi.constants.options import MQBO as MQBO
+    from broker.mqi.constants.options import MQCO as MQCO
+    from broker.mqi.constants.options import MQDHF as MQDHF
+    from broker.mqi.constants.options import MQGMO as MQGMO
+    from broker.mqi.constants.options import MQMO as MQMO
+    from broker.mqi.constants.options import MQOO as MQOO
+    from broker.mqi.constants.options import MQPMO as MQPMO
+    from broker.mqi.constants.options import MQPMRF as MQPMRF
+    from broker.mqi.constants.options import MQWI as MQWI
+    from broker.mqi.constants.properties import MQBMHO as MQBMHO
+    from broker.mqi.constants.properties import MQCMHO as MQCMHO
+    from broker.mqi.constants.properties import MQCOPY as MQCOPY
+    from broker.mqi.constants.properties import MQDMHO as MQDMHO
+    from broker.mqi.constants.properties import MQDMPO as MQDMPO
+    from broker.mqi.constants.properties import MQIMPO as MQIMPO
+    from broker.mqi.constants.properties import MQMHBO as MQMHBO
+    from broker.mqi.constants.properties import MQPD as MQPD
+    from broker.mqi.constants.properties import MQRFH as MQRFH
+    from broker.mqi.constants.properties import MQSMPO as MQSMPO
+    from broker.mqi.constants.properties import MQTYPE as MQTYPE
+    from broker.mqi.constants.properties import MQVL as MQVL
+    from broker.mqi.constants.properties import MQVS as MQVS
+    from broker.mqi.constants.subscriptions import MQMC as MQMC
+    from broker.mqi.constants.subscriptions import MQSCOPE as MQSCOPE
+    from broker.mqi.constants.subscriptions import MQSO as MQSO
+    from broker.mqi.constants.subscriptions import MQSR as MQSR
+    from broker.mqi.constants.subscriptions import MQSRO as MQSRO
+    from broker.mqi.constants.subscriptions import MQSUB as MQSUB
+    from broker.mqi.delivery_fields import Became as Became
+    from broker.mqi.delivery_fields import Failure as Failure
+    from broker.mqi.delivery_fields import HandlingTerms as HandlingTerms
+    from broker.mqi.delivery_fields import Outcome as Outcome
+    from broker.mqi.delivery_fields import PutTerms as PutTerms
+    from broker.mqi.delivery_fields import Settled as Settled
+    from broker.mqi.delivery_fields import Settlement as Settlement
+    from broker.mqi.delivery_fields import check_seconds as check_seconds
     from broker.mqi.errors import CommandFailedError as CommandFailedError
     from broker.mqi.errors import MQError as MQError
     from broker.mqi.exception_text import log_exception as log_exception
@@ -92,62 +145,15 @@ if TYPE_CHECKING:
     from broker.mqi.explanations import Cause as Cause
     from broker.mqi.explanations import Explanation as Explanation
     from broker.mqi.explanations import Finding as Finding
-    from broker.mqi.handling import Became as Became
-    from broker.mqi.handling import Failure as Failure
-    from broker.mqi.handling import HandlingTerms as HandlingTerms
-    from broker.mqi.handling import Outcome as Outcome
-    from broker.mqi.handling import PutTerms as PutTerms
-    from broker.mqi.handling import Settled as Settled
-    from broker.mqi.handling import Settlement as Settlement
-    from broker.mqi.handling import check_seconds as check_seconds
-    from broker.mqi.identifiers import MQACT_NONE as MQACT_NONE
-    from broker.mqi.identifiers import MQACTT as MQACTT
-    from broker.mqi.identifiers import MQCI_NEW_SESSION as MQCI_NEW_SESSION
-    from broker.mqi.identifiers import MQCI_NONE as MQCI_NONE
-    from broker.mqi.identifiers import MQCONNID_NONE as MQCONNID_NONE
-    from broker.mqi.identifiers import MQCT_NONE as MQCT_NONE
-    from broker.mqi.identifiers import MQGI_NONE as MQGI_NONE
-    from broker.mqi.identifiers import MQMI_NONE as MQMI_NONE
-    from broker.mqi.identifiers import MQMTOK_NONE as MQMTOK_NONE
-    from broker.mqi.identifiers import MQSID_NONE as MQSID_NONE
-    from broker.mqi.identifiers import MQSIDT as MQSIDT
-    from broker.mqi.layouts import MQDLH as MQDLH
-    from broker.mqi.layouts import MQTM as MQTM
-    from broker.mqi.layouts import MQTMC2 as MQTMC2
-    from broker.mqi.layouts import MQXQH as MQXQH
-    from broker.mqi.objects import MQCQT as MQCQT
-    from broker.mqi.objects import MQHC as MQHC
-    from broker.mqi.objects import MQHM as MQHM
-    from broker.mqi.objects import MQHO as MQHO
-    from broker.mqi.objects import MQOT as MQOT
-    from broker.mqi.objects import MQQDT as MQQDT
-    from broker.mqi.objects import MQQT as MQQT
-    from broker.mqi.options import MQBO as MQBO
-    from broker.mqi.options import MQCO as MQCO
-    from broker.mqi.options import MQDHF as MQDHF
-    from broker.mqi.options import MQGMO as MQGMO
-    from broker.mqi.options import MQMO as MQMO
-    from broker.mqi.options import MQOO as MQOO
-    from broker.mqi.options import MQPMO as MQPMO
-    from broker.mqi.options import MQPMRF as MQPMRF
-    from broker.mqi.options import MQWI as MQWI
-    from broker.mqi.properties import MQBMHO as MQBMHO
-    from broker.mqi.properties import MQCMHO as MQCMHO
-    from broker.mqi.properties import MQCOPY as MQCOPY
-    from broker.mqi.properties import MQDMHO as MQDMHO
-    from broker.mqi.properties import MQDMPO as MQDMPO
-    from broker.mqi.properties import MQIMPO as MQIMPO
-    from broker.mqi.properties import MQMHBO as MQMHBO
-    from broker.mqi.properties import MQPD as MQPD
-    from broker.mqi.properties import MQRFH as MQRFH
-    from broker.mqi.properties import MQSMPO as MQSMPO
-    from broker.mqi.properties import MQTYPE as MQTYPE
-    from broker.mqi.properties import MQVL as MQVL
-    from broker.mqi.properties import MQVS as MQVS
+    from broker.mqi.layouts.code_pages import characters as characters
+    from broker.mqi.layouts.layouts import MQDLH as MQDLH
+    from broker.mqi.layouts.layouts import MQTM as MQTM
+    from broker.mqi.layouts.layouts import MQTMC2 as MQTMC2
+    from broker.mqi.layouts.layouts import MQXQH as MQXQH
+    from broker.mqi.layouts.rfh2 import MQRFH2 as MQRFH2
     from broker.mqi.reasons import MQCC as MQCC
     from broker.mqi.reasons import MQRC as MQRC
     from broker.mqi.replies import CommandReply as CommandReply
-    from broker.mqi.rfh2 import MQRFH2 as MQRFH2
     from broker.mqi.structures import GetMessageOptions as GetMessageOptions
     from broker.mqi.structures import MessageDescriptor as MessageDescriptor
     from broker.mqi.structures import ObjectDescriptor as ObjectDescriptor
@@ -155,15 +161,9 @@ if TYPE_CHECKING:
     from broker.mqi.structures import PutMessageOptions as PutMessageOptions
     from broker.mqi.structures import PutMessageRecord as PutMessageRecord
     from broker.mqi.structures import ResponseRecord as ResponseRecord
-    from broker.mqi.subscriptions import MQMC as MQMC
-    from broker.mqi.subscriptions import MQSCOPE as MQSCOPE
-    from broker.mqi.subscriptions import MQSO as MQSO
-    from broker.mqi.subscriptions import MQSR as MQSR
-    from broker.mqi.subscriptions import MQSRO as MQSRO
-    from broker.mqi.subscriptions import MQSUB as MQSUB
 
 _NAMES = {
-    "attribute_values": (
+    "constants.attribute_values": (
         "MQBND",
         "MQCLWL",
         "MQDL",
@@ -189,19 +189,19 @@ _NAMES = {
         "MQUS",
         "MQUSEDLQ",
     ),
-    "attributes": (
+    "constants.attributes": (
         "MQCA",
         "MQIA",
     ),
-    "code_pages": ("characters",),
-    "connections": (
+    "layouts.code_pages": ("characters",),
+    "constants.connections": (
         "MQCNO",
         "MQCSP",
         "MQRD",
         "MQSCO",
         "MQSTAT",
     ),
-    "consumers": (
+    "constants.consumers": (
         "MQCBCF",
         "MQCBCT",
         "MQCBD",
@@ -212,7 +212,7 @@ _NAMES = {
         "MQEC",
         "MQOP",
     ),
-    "descriptor": (
+    "constants.descriptor": (
         "MQAN",
         "MQAT",
         "MQAT_USER_FIRST",
@@ -262,7 +262,7 @@ _NAMES = {
         "Explanation",
         "Finding",
     ),
-    "handling": (
+    "delivery_fields": (
         "Became",
         "Failure",
         "HandlingTerms",
@@ -272,7 +272,7 @@ _NAMES = {
         "Settlement",
         "check_seconds",
     ),
-    "identifiers": (
+    "constants.identifiers": (
         "MQACT_NONE",
         "MQACTT",
         "MQCI_NEW_SESSION",
@@ -285,13 +285,13 @@ _NAMES = {
         "MQSID_NONE",
         "MQSIDT",
     ),
-    "layouts": (
+    "layouts.layouts": (
         "MQDLH",
         "MQTM",
         "MQTMC2",
         "MQXQH",
     ),
-    "objects": (
+    "constants.objects": (
         "MQCQT",
         "MQHC",
         "MQHM",
@@ -300,7 +300,7 @@ _NAMES = {
         "MQQDT",
         "MQQT",
     ),
-    "options": (
+    "constants.options": (
         "MQBO",
         "MQCO",
         "MQDHF",
@@ -311,7 +311,7 @@ _NAMES = {
         "MQPMRF",
         "MQWI",
     ),
-    "properties": (
+    "constants.properties": (
         "MQBMHO",
         "MQCMHO",
         "MQCOPY",
@@ -331,7 +331,7 @@ _NAMES = {
         "MQRC",
     ),
     "replies": ("CommandReply",),
-    "rfh2": ("MQRFH2",),
+    "layouts.rfh2": ("MQRFH2",),
     "structures": (
         "GetMessageOptions",
         "MessageDescriptor",
@@ -341,7 +341,7 @@ _NAMES = {
         "PutMessageRecord",
         "ResponseRecord",
     ),
-    "subscriptions": (
+    "constants.subscriptions": (
         "MQMC",
         "MQSCOPE",
         "MQSO",

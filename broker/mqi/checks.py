@@ -19,9 +19,9 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from broker.mqi.constants.options import MQGMO, MQMO
 from broker.mqi.errors import MQError
 from broker.mqi.names import NAME_LENGTH
-from broker.mqi.options import MQGMO, MQMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import (
     DESCRIPTOR_FIELDS,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeAlias
 
-from broker.mqi.descriptor import MQMF
+from broker.mqi.constants.descriptor import MQMF
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

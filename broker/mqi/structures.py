@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from broker.mqi.descriptor import MQAT, MQEI, MQENC, MQMF, MQMT, MQPER, MQPRI, MQRO
-from broker.mqi.identifiers import MQACT_NONE, MQMI_NONE, MQMTOK_NONE
-from broker.mqi.objects import MQOT
-from broker.mqi.options import MQGMO, MQMO, MQPMO, MQPMRF
+from broker.mqi.constants.descriptor import MQAT, MQEI, MQENC, MQMF, MQMT, MQPER, MQPRI, MQRO
+from broker.mqi.constants.identifiers import MQACT_NONE, MQMI_NONE, MQMTOK_NONE
+from broker.mqi.constants.objects import MQOT
+from broker.mqi.constants.options import MQGMO, MQMO, MQPMO, MQPMRF
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

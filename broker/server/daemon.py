@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 
-from broker.commands.script import located
+from broker.commands.language.script import located
 from broker.engine import QueueManager
 from broker.engine.shared_queues import GroupError
 from broker.mqi.errors import CommandFailedError

@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from broker.engine.room import Room
+from broker.engine.calls.room import Room
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 

@@ -11,8 +11,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from broker.clock import cancel_timer
+from broker.engine.jobs.slices import SLICE_SECONDS
 from broker.engine.mistakes import mistake
-from broker.engine.slices import SLICE_SECONDS
 from broker.mqi.reasons import MQRC
 from broker.server.flow import FREE_BYTES
 from broker.wire.frames import Frame, Verb, WireError
@@ -20,7 +20,7 @@ from broker.wire.verbs import STARTED
 
 if TYPE_CHECKING:
     from broker.clock import Timer
-    from broker.engine.slices import Work
+    from broker.engine.jobs.slices import Work
     from broker.server.session import Session
 
 logger = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.engine.calls import WaitingCall
+from broker.engine.admin.scripts import UNREAD_BYTES, ScriptCall
+from broker.engine.calls.gets import WaitingCall
 from broker.engine.mistakes import mistake
-from broker.engine.scripts import UNREAD_BYTES, ScriptCall
-from broker.interface.columns import messages_in
+from broker.interface.batches.columns import messages_in
 from broker.interface.port import Delivery, dropped
 from broker.mqi.errors import MQError
 from broker.wire.arguments import PUT_MANY_HEAD

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.engine.answers import refusal
+from broker.engine.calls.answers import refusal
 from broker.engine.mistakes import mistake
 from broker.interface.port import behind_stopped
 from broker.mqi.errors import MQError
@@ -22,9 +22,9 @@ from broker.wire.verbs import Kind
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.engine.calls import WaitingCall
+    from broker.engine.calls.gets import WaitingCall
     from broker.engine.conversation import Conversation
-    from broker.engine.slices import Work
+    from broker.engine.jobs.slices import Work
     from broker.interface.port import Call, PlacedMany
     from broker.server.session import Session
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from broker.clock import Timer
     from broker.config import LimitsConfig, ListenerConfig
     from broker.engine import QueueManager
-    from broker.engine.slices import Work
+    from broker.engine.jobs.slices import Work
 
 logger = logging.getLogger(__name__)
 

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import pyarrow as pa
 
-from broker.interface.columns import SHORT_MESSAGES_MAX
+from broker.interface.batches.columns import SHORT_MESSAGES_MAX
 from broker.mqi import MessageDescriptor
-from broker.mqi.packing import PACKED_FIELDS, unpack_md
-from broker.mqi.rfh2 import unpack_properties
+from broker.mqi.layouts.packing import PACKED_FIELDS, unpack_md
+from broker.mqi.layouts.rfh2 import unpack_properties
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from broker.interface.columns import Columns
-    from broker.mqi.folders import Value
+    from broker.interface.batches.columns import Columns
+    from broker.mqi.layouts.folders import Value
 
 _ID_BYTES: Final = 24
 _DESCRIPTORS_KEPT: Final = 4096

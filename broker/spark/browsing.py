@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
 
-from broker.interface.columns import integers
+from broker.interface.batches.columns import integers
 from broker.mqi import MQRC, MQError
 from broker.spark.arrow import record_batch
 from broker.spark.daemon import line_to
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     import broker
-    from broker.interface.claims import Cut, QueueRange, Wanted
-    from broker.interface.columns import Columns
+    from broker.interface.batches.columns import Columns
+    from broker.interface.claims.claims import Cut, QueueRange, Wanted
     from broker.spark.connecting import Line
     from broker.spark.options import Options
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadMaxRows, SupportsTriggerAvailableNow
 
-from broker.interface.columns import SHORT_MESSAGES_MAX
+from broker.interface.batches.columns import SHORT_MESSAGES_MAX
 from broker.mqi import MQRC, MQError
 from broker.spark.arrow import record_batch
 from broker.spark.browsing import chosen, ranges_of
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from broker.interface.claims import ConsumerState, Registration
+    from broker.interface.claims.claims import ConsumerState, Registration
     from broker.spark.options import Options
 
 logger = logging.getLogger(__name__)

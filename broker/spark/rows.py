@@ -12,11 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from broker.interface.columns import BYTES_MAX, MESSAGES_MAX, SHORT_BYTES, SHORT_MESSAGES_MAX, Columns, pack
+from broker.interface.batches.columns import BYTES_MAX, MESSAGES_MAX, SHORT_BYTES, SHORT_MESSAGES_MAX, Columns, pack
 from broker.interface.properties import with_properties
 from broker.mqi import MQFMT, MessageDescriptor, checks
-from broker.mqi.descriptor import UTF_8
-from broker.mqi.packing import PACKED_FIELDS, pack_md
+from broker.mqi.constants.descriptor import UTF_8
+from broker.mqi.layouts.packing import PACKED_FIELDS, pack_md
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from broker.interface.claims import Wanted
+from broker.interface.claims.claims import Wanted
 
 if TYPE_CHECKING:
-    from broker.interface.claims import QueueRange
+    from broker.interface.claims.claims import QueueRange
     from broker.spark.options import Options
 
 _TIME: Final = "put_timestamp"

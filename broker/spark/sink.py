@@ -18,7 +18,7 @@ import pyspark
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
-from broker.interface.claims import UnitName, Winner
+from broker.interface.claims.claims import UnitName, Winner
 from broker.mqi import MQPMO, MQRC, MQError
 from broker.spark.daemon import line_to
 from broker.spark.rows import pieces
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     import broker
-    from broker.interface.claims import Publication, Staged
+    from broker.interface.claims.claims import Publication, Staged
     from broker.spark.options import Options
     from broker.spark.rows import Piece
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from broker.interface.port import PUT_MANY_MAX
 from broker.mqi.checks import TOKEN_LENGTH
 from broker.mqi.reasons import MQRC
+from broker.wire.delivery_wire import put_terms
 from broker.wire.fields import LONG_MAX, LONG_MIN, Field, flag, read
 from broker.wire.frames import CALL_MAX, IDS_MAX, Frame, Verb, WireError
-from broker.wire.handling import put_terms
 from broker.wire.structures import descriptor, get_options, put_options
 
 if TYPE_CHECKING:

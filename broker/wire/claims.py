@@ -6,7 +6,7 @@ import struct
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final
 
-from broker.interface.claims import Cut, UnitName, Winner
+from broker.interface.claims.claims import Cut, UnitName, Winner
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 

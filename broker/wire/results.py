@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.interface.claims import QueueRange
-from broker.interface.handling import Handed, Taken
+from broker.interface.claims.claims import QueueRange
+from broker.interface.handlers.delivery_answers import Handed, Taken
 from broker.interface.port import (
     NO_LIST,
     Delivery,
@@ -20,8 +20,8 @@ from broker.interface.port import (
     Placed,
     PlacedMany,
 )
+from broker.mqi.delivery_fields import Settled
 from broker.mqi.explanations import Explanation, Finding
-from broker.mqi.handling import Settled
 from broker.wire import answers, claims
 from broker.wire.answers import delivered
 

@@ -13,15 +13,16 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from broker.interface.claims import ConsumerState, Publication, Registration, Staged, UnitName, Wanted
-from broker.interface.handling import Serving
+from broker.interface.claims.claims import ConsumerState, Publication, Registration, Staged, UnitName, Wanted
+from broker.interface.handlers.delivery_answers import Serving
 from broker.mqi.checks import PADDING
+from broker.mqi.delivery_fields import NO_TERMS
 from broker.mqi.errors import MQError
-from broker.mqi.handling import NO_TERMS
 from broker.mqi.names import NAME_LENGTH
 from broker.mqi.reasons import MQRC
 from broker.wire import arguments, claims, results
 from broker.wire.arguments import DATA, HANDLE
+from broker.wire.delivery_wire import handling_terms, put_terms, settle
 from broker.wire.fields import (
     LABEL_MAX,
     LONG_MAX,
@@ -36,7 +37,6 @@ from broker.wire.fields import (
     read,
 )
 from broker.wire.frames import Frame, Verb, WireError
-from broker.wire.handling import handling_terms, put_terms, settle
 from broker.wire.results import COLUMNS, CUTS, NAME, NUMBER, Result, record
 from broker.wire.structures import (
     descriptor,

@@ -8,12 +8,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from broker.commands.attributes import TABLE
 from broker.commands.display import mqsc_token
-from broker.commands.forms import Flag
-from broker.commands.row import Attribute, Origin
-from broker.commands.statuses import STATUSES
-from broker.commands.words import COMMANDS, DISPLAY_OPTIONS, NOUNS, OPTIONS, VERBS, ZMQSC_KEYWORDS
+from broker.commands.language.words import COMMANDS, DISPLAY_OPTIONS, NOUNS, OPTIONS, VERBS, ZMQSC_KEYWORDS
+from broker.commands.table.attributes import TABLE
+from broker.commands.table.forms import Flag
+from broker.commands.table.row import Attribute, Origin
+from broker.commands.table.statuses import STATUSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

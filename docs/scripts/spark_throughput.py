@@ -28,8 +28,8 @@ import broker
 from broker.benchmarks.batches import check_depth
 from broker.benchmarks.child import ROOT, MeasurementError
 from broker.benchmarks.daemon import QUEUE, Daemon, daemon
-from broker.benchmarks.loop import HOLD, longest_hold, start_watch
 from broker.benchmarks.machine import machine
+from broker.benchmarks.workloads.loop import HOLD, longest_hold, start_watch
 from broker.mqi import MQOO
 from broker.spark import finish, session
 from performance_page import PAGE, markdown, replaced

@@ -10,7 +10,7 @@ import pytest
 from broker.benchmarks.catalog import WORKLOADS
 from broker.benchmarks.report import figure_rows
 from broker.benchmarks.session import Session
-from broker.cli.status import table
+from broker.cli.administration.status import table
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(600)]
 

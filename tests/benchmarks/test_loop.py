@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from broker.benchmarks import loop
+from broker.benchmarks.workloads import loop
 
 MILLISECOND = 1_000_000
 

@@ -16,9 +16,9 @@ from broker.benchmarks.batches import check_numbers
 from broker.benchmarks.body import body
 from broker.benchmarks.catalog import LIMITS, WORKLOADS
 from broker.benchmarks.child import MeasurementError, child
-from broker.benchmarks.puts import PUT_PIPELINED, put_singly
 from broker.benchmarks.report import Figure, LimitFigure, Report, figure_rows, limit_rows
 from broker.benchmarks.workload import Measured
+from broker.benchmarks.workloads.puts import PUT_PIPELINED, put_singly
 from broker.cli.bench import _tables as bench_tables
 from tests.cli.test_mistakes import the_line
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, cast
 
 import anyio
 
-from broker.cli.bulk_put import OUTSTANDING_MAX, BulkPut, Room
-from broker.cli.lines import Line
+from broker.cli.messages.bulk_put import OUTSTANDING_MAX, BulkPut, Room
+from broker.cli.messages.lines import Line
 from broker.mqi import MQRC, MessageDescriptor, MQError
 
 if TYPE_CHECKING:

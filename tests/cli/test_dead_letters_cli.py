@@ -11,15 +11,15 @@ import pytest
 import broker
 from broker.dead_letters.queues import DESCRIPTION
 from broker.mqi import MQPMO, MessageDescriptor
-from broker.mqi.layouts import MQDLH
-from triggers import definitions
+from broker.mqi.layouts.layouts import MQDLH
+from triggers.app import definitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from click.testing import Result
 
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
     from tests.cli.conftest import RunningDaemon
 
     Evermq = Callable[..., Result]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import broker
-from broker.cli.moment import instant_in_words
-from broker.core.calls import delaying
-from broker.mqi import handling
+from broker.cli.terminal.moment import instant_in_words
+from broker.core.calls.puts import delaying
+from broker.mqi import delivery_fields
 from tests.cli.conftest import running
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def test_an_instant_that_no_calendar_has_is_told_in_words(
             return (await connection.put1("LATER", "a", delay=1e12)).md.msg_id.hex()
 
     with monkeypatch.context() as unbounded:
-        for module in (handling, delaying):
+        for module in (delivery_fields, delaying):
             unbounded.setattr(module, "SECONDS_MAX", 1e15)
         msg_id = asyncio.run(put_long_ago())
     (tmp_path / "broker.toml").write_text("[listener]\nport = 0\n", "utf-8")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.cli.lines import GroupLines, Line, Lines, LineSplitter
+from broker.cli.messages.lines import GroupLines, Line, Lines, LineSplitter
 
 if TYPE_CHECKING:
     from pathlib import Path

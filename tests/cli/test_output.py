@@ -9,17 +9,17 @@ from typing import Any, Literal
 
 import pytest
 
-from broker.cli.headers import HEADERS_MAX, headers
-from broker.cli.hexadecimal import in_full
-from broker.cli.logs import JsonLines, TextLines
-from broker.cli.messages import as_json, as_line
-from broker.cli.status import about_queue, in_words
-from broker.cli.terminal import say, warn, write
+from broker.cli.administration.status import about_queue, in_words
+from broker.cli.messages.headers import HEADERS_MAX, headers
+from broker.cli.messages.hexadecimal import in_full
+from broker.cli.messages.printing import as_json, as_line
+from broker.cli.terminal.logs import JsonLines, TextLines
+from broker.cli.terminal.terminal import say, warn, write
 from broker.interface import Delivery, Message
 from broker.mqi import MQENC, MessageDescriptor
-from broker.mqi.layouts import MQDLH, MQTM, MQXQH
-from broker.mqi.packing import pack_md
-from broker.mqi.rfh2 import MQRFH2
+from broker.mqi.layouts.layouts import MQDLH, MQTM, MQXQH
+from broker.mqi.layouts.packing import pack_md
+from broker.mqi.layouts.rfh2 import MQRFH2
 
 
 def message(data: bytes, **fields: Any) -> Message:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.cli.moment import moment
 from broker.cli.pipeline.replay import _words
+from broker.cli.terminal.moment import moment
 from broker.spark.pipelines.replay import Replayed
 from tests.cli.test_mistakes import the_line
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from broker.commands.attributes import create
 from broker.commands.decisions import decided
 from broker.commands.interpreter import Outcome, interpret
+from broker.commands.language.script import commands_of
 from broker.commands.requests import DECISIONS
-from broker.commands.script import commands_of
+from broker.commands.table.attributes import create
 from broker.core.names.definitions import GROUP, GROUP_VERSION, OWN, SHARED, Clear, Define, Definition, Delete
 from broker.mqi.replies import CommandReply
 

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.commands.attributes import TABLE
-from broker.commands.forms import Choice, Flag, Integer
 from broker.commands.interpreter import Outcome, interpret
-from broker.commands.row import Acts, Attribute, Origin
-from broker.commands.script import commands_of
+from broker.commands.language.script import commands_of
+from broker.commands.table.attributes import TABLE
+from broker.commands.table.forms import Choice, Flag, Integer
+from broker.commands.table.row import Acts, Attribute, Origin
 from tests.commands.catalog import NOON
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.commands.attributes import TABLE, by_selector, create, defaults, validate, value_of
-from broker.commands.dispositions import place_of
-from broker.commands.forms import Choice, Flag, Integer, Name, Text
-from broker.commands.row import Attribute, Origin
+from broker.commands.table.attributes import TABLE, by_selector, create, defaults, validate, value_of
+from broker.commands.table.dispositions import place_of
+from broker.commands.table.forms import Choice, Flag, Integer, Name, Text
+from broker.commands.table.row import Attribute, Origin
 from broker.core.names.definitions import GROUP, OWN, QUEUE_KINDS
-from broker.mqi.attributes import MQCA, MQIA
+from broker.mqi.constants.attributes import MQCA, MQIA
 from tests.commands.catalog import NOON
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.commands.requests import ResetRequest, ResolveConsumerRequest, ResolveUnitRequest
-from broker.commands.statuses import STATUSES
+from broker.commands.table.statuses import STATUSES
 
 if TYPE_CHECKING:
     from broker.commands.requests import Decision

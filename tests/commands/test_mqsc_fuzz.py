@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.commands.attributes import TABLE
-from broker.commands.script import commands_of
-from broker.commands.session import Session
+from broker.commands.language.script import commands_of
+from broker.commands.language.session import Session
+from broker.commands.table.attributes import TABLE
 from tests.commands.catalog import Manager
 
 WORDS = [

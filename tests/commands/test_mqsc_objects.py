@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.commands.attributes import validate
-from broker.commands.default_objects import default_objects
+from broker.commands.table.attributes import validate
+from broker.commands.table.default_objects import default_objects
 from broker.core.names.definitions import Clear, Define, Definition, Delete
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.commands.script import ScriptReader, commands_of, located
+from broker.commands.language.script import ScriptReader, commands_of, located
 
 SCRIPTS = [
     ("L8 each line is a command", "DEF QL(A)\nDEF QL(B)\n", ["DEF QL(A)", "DEF QL(B)"]),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.commands.session import NO_SUCH_QUEUE_MANAGER, QUEUE_MANAGER_NOT_AVAILABLE, Session
+from broker.commands.language.session import NO_SUCH_QUEUE_MANAGER, QUEUE_MANAGER_NOT_AVAILABLE, Session
 
 if TYPE_CHECKING:
     from tests.commands.catalog import Manager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker import Connection, Queue
-from broker.interface.async_puts import IN_FLIGHT_BYTES, AsyncStatus
+from broker.interface.batches.async_puts import IN_FLIGHT_BYTES, AsyncStatus
 from broker.mqi import MQCC, MQPMO, MQRC, MQSTAT, MessageDescriptor, MQError
 from tests.conformance.expect import ALL, browsed, drained, fails, reason_of
 from tests.conformance.system import System

@@ -22,7 +22,7 @@ from broker.mqi import (
     ObjectDescriptor,
     PutMessageOptions,
 )
-from broker.mqi.packing import unpack_md
+from broker.mqi.layouts.packing import unpack_md
 from broker.testing import VirtualClock
 from tests.conformance.expect import ALL
 from tests.conformance.ways import WAYS

@@ -252,7 +252,7 @@ async def test_old_claims_are_named_in_the_log_each_hour(
 ) -> None:
     """Claims rule 2.10: in the log of each queue manager that has the consumer."""
     logs = system.members
-    caplog.set_level(logging.WARNING, "broker.engine.claim_watch")
+    caplog.set_level(logging.WARNING, "broker.engine.claims.claim_watch")
     await put(queue, b"1", b"2", b"3")
     await reader.claim(2)
     await system.pass_time(3600)

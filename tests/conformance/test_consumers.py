@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.interface.column_messages import messages
-from broker.interface.columns import BYTES_MAX, MESSAGES_MAX, SHORT_MESSAGES_MAX
+from broker.interface.batches.column_messages import messages
+from broker.interface.batches.columns import BYTES_MAX, MESSAGES_MAX, SHORT_MESSAGES_MAX
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MQRO, MessageDescriptor
-from broker.mqi.rfh2 import MQRFH2
+from broker.mqi.layouts.rfh2 import MQRFH2
 from tests.conformance.expect import fails, name_of
 
 if TYPE_CHECKING:
     from broker import Connection, Message, Queue
-    from broker.interface.consumer import ClaimedBatch
+    from broker.interface.claims.consumer import ClaimedBatch
     from tests.conformance.crashes import DurableSystem
     from tests.conformance.system import System
 

@@ -10,7 +10,7 @@ import pytest
 
 from broker.config import Config, LimitsConfig
 from broker.mqi import MQFB, MQGMO, MQIA, MQMF, MQMO, MQPMO, MQRC, MQRO, GetMessageOptions, MessageDescriptor
-from broker.mqi.layouts import MQDLH
+from broker.mqi.layouts.layouts import MQDLH
 from tests.conformance.expect import ALL, browsed, drained, fails, name_of
 from tests.conformance.system import System
 from tests.stores import log_store

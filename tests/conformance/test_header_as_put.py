@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.mqi import MQDLH, MQGMO, MQMF, MQPMO, MQRC, MQRO, MQXQH, MessageDescriptor
-from broker.mqi.folders import decode
-from broker.mqi.rfh2 import FORMAT, MQRFH2
+from broker.mqi.layouts.folders import decode
+from broker.mqi.layouts.rfh2 import FORMAT, MQRFH2
 from tests.conformance.expect import ALL, fails
 
 if TYPE_CHECKING:

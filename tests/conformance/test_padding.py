@@ -22,7 +22,7 @@ from broker.mqi import (
     ObjectRecord,
     PutMessageOptions,
 )
-from broker.mqi.rfh2 import MQRFH2
+from broker.mqi.layouts.rfh2 import MQRFH2
 from broker.mqi.structures import DESCRIPTOR_SIZES
 from tests.conformance.expect import ALL, fails
 

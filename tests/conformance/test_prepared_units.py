@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from broker.interface.claims import UnitName, Winner
-from broker.mqi import MQGMO, MQMF, MQPMO, MQRC, MQRO, MessageDescriptor, folders, rfh2
+from broker.interface.claims.claims import UnitName, Winner
+from broker.mqi import MQGMO, MQMF, MQPMO, MQRC, MQRO, MessageDescriptor
+from broker.mqi.layouts import folders, rfh2
 from tests.conformance.expect import ALL, drained, fails
 from tests.engine.writer import Row, Writer, rows_of
 

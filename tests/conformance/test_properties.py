@@ -10,15 +10,15 @@ import pytest
 
 from broker import Connection, Queue
 from broker.mqi import MQGMO, MQMF, MQPMO, MQRC, MQXQH, GetMessageOptions, MessageDescriptor
-from broker.mqi.folders import decode
-from broker.mqi.rfh2 import FORMAT, MQRFH2
+from broker.mqi.layouts.folders import decode
+from broker.mqi.layouts.rfh2 import FORMAT, MQRFH2
 from tests.conformance.expect import ALL, fails, reason_of
 from tests.conformance.system import System
 
 if TYPE_CHECKING:
     from broker.interface import Message
-    from broker.mqi.fields import ByteOrder
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.fields import ByteOrder
+    from broker.mqi.layouts.folders import Value
 
 PROPERTIES: dict[str, Value] = {
     "colour": "red",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.mqi import MQGMO, MQMF, MQMT, MQOO, MQPMO, MQRO, MessageDescriptor, ObjectDescriptor, ObjectRecord
-from broker.mqi.layouts import MQXQH
+from broker.mqi.layouts.layouts import MQXQH
 from tests.conformance.expect import ALL
 
 if TYPE_CHECKING:

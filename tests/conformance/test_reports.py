@@ -22,7 +22,7 @@ from broker.mqi import (
     MessageDescriptor,
     ObjectDescriptor,
 )
-from broker.mqi.layouts import MQDLH
+from broker.mqi.layouts.layouts import MQDLH
 from tests.conformance.expect import ALL, drained, fails, name_of
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker import MQError
-from broker.interface.claims import Publication, UnitName, Winner
-from broker.interface.columns import unpack
-from broker.interface.sinks import new_attempt
-from broker.interface.staging import Row, frames
+from broker.interface.batches.columns import unpack
+from broker.interface.claims.claims import Publication, UnitName, Winner
+from broker.interface.claims.sinks import new_attempt
+from broker.interface.claims.staging import Row, frames
 from broker.mqi import MQMF, MQPMO, MQRC, MessageDescriptor
 from tests.conformance.expect import drained, fails, name_of, reason_of
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from broker.interface.claims import Winner
+from broker.interface.claims.claims import Winner
 from broker.mqi import MQGMO, MQMF, MQPMO, MQRC, MQRO, MessageDescriptor
 from tests.conformance.expect import ALL, drained, fails, reason_of
 from tests.engine.writer import Writer, rows_of

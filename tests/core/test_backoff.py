@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from broker.core.deliveries import backoff
-from broker.mqi.handling import HandlingTerms
+from broker.mqi.delivery_fields import HandlingTerms
 
 DOUBLED = HandlingTerms(backoff=(0.5, 600.0), jitter=False)
 TABLE = HandlingTerms(backoff=(5.0, 7.0, 60.0), doubles=False, jitter=False)

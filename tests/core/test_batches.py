@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.core.calls import batches
-from broker.core.calls.put import Put
+from broker.core.calls.puts.put import Put
 from broker.core.queues.effects import Grant
 from broker.core.queues.unit import Unit
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRO, GetMessageOptions, MessageDescriptor, MQError, PutMessageOptions

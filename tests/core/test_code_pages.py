@@ -6,8 +6,8 @@ import hashlib
 
 import pytest
 
-from broker.mqi.code_pages import code_page
-from broker.mqi.ebcdic import TABLES
+from broker.mqi.layouts.code_pages import code_page
+from broker.mqi.layouts.ebcdic import TABLES
 
 ALL_BYTES = bytes(range(256))
 LATIN_1 = set(ALL_BYTES.decode("latin_1"))

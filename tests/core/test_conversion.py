@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.message.coding import Coding
-from broker.core.message.conversion import convert
+from broker.core.message.conversion.coding import Coding
+from broker.core.message.conversion.conversion import convert
 from broker.mqi import MQFMT, MQRC, MQRFH2
-from broker.mqi.layouts import MQTM, MQTMC2
+from broker.mqi.layouts.layouts import MQTM, MQTMC2
 from tests.core.effort import Effort
 from tests.tries import tries
 

@@ -6,22 +6,23 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.core.calls import choosing, dispatch
+from broker.core.calls.gets import choosing, dispatch
 from broker.core.manager import Manager
-from broker.core.message import properties
 from broker.core.message.entry import Entry
-from broker.core.queues.selection import Request
-from broker.core.queues.views import LOOKS_AT_ONCE, Search
+from broker.core.message.headers import properties
+from broker.core.queues.shelf.selection import Request
+from broker.core.queues.shelf.views import LOOKS_AT_ONCE, Search
 from broker.core.selector import Selector, message
 from broker.interface.properties import with_properties
-from broker.mqi import MQGMO, MQMF, MQMO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor, folders
+from broker.mqi import MQGMO, MQMF, MQMO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
+from broker.mqi.layouts import folders
 from tests.core.world import ALL, World, fails
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from broker.core.queues.queue import LocalQueue
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
 
 NUMBERS = [100, 10_000]
 

@@ -6,7 +6,7 @@ import pytest
 
 from broker.core.calls.expiring import expire
 from broker.core.queues.effects import Grant
-from broker.core.queues.views import Search
+from broker.core.queues.shelf.views import Search
 from broker.mqi import MQGMO, MQMF, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
 from tests.core.world import START_TIME, Access, Wait, World, fails, name_of
 
@@ -174,7 +174,7 @@ def _wait(access: Access, waited_for: str) -> Wait:
 def test_of_many_expired_messages_those_that_a_whole_group_lacks_are_looked_for(
     world: World, access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.core.calls.choosing.EXPIRED_AT_ONCE", 2)
+    monkeypatch.setattr("broker.core.calls.gets.choosing.EXPIRED_AT_ONCE", 2)
     monkeypatch.setattr("broker.core.calls.expiring.EXPIRED_AT_ONCE", 2)
     for data, expiry, group, number in (
         (b"1", -1, "A", 1), (b"2", 30, "A", 2), (b"3", -1, "B", 1), (b"4", -1, "B", 2),
@@ -195,7 +195,7 @@ def test_of_many_expired_messages_those_that_a_whole_group_lacks_are_looked_for(
 def test_a_whole_group_is_not_given_when_the_look_ends_with_a_message_of_it_expired(
     world: World, access: Access, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.core.calls.choosing.EXPIRED_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.calls.gets.choosing.EXPIRED_AT_ONCE", 1)
     monkeypatch.setattr("broker.core.calls.expiring.EXPIRED_AT_ONCE", 1)
     put(access, b"X", 10)
     for data, expiry, flags in ((b"1", -1, MQMF.MSG_IN_GROUP), (b"2", 30, MQMF.LAST_MSG_IN_GROUP)):

@@ -360,9 +360,9 @@ class SlowWalk(Walk):
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is found at once."""
-    monkeypatch.setattr("broker.core.queues.shelf.LOOKS_AT_ONCE", 1)
-    monkeypatch.setattr("broker.core.calls.choosing.LOOKS_AT_ONCE", 1)
-    monkeypatch.setattr("broker.core.queues.views._STEP", 1)
+    monkeypatch.setattr("broker.core.queues.shelf.shelf.LOOKS_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.calls.gets.choosing.LOOKS_AT_ONCE", 1)
+    monkeypatch.setattr("broker.core.queues.shelf.views._STEP", 1)
 
 
 def walk(seed: int, steps: int, check_every: int = 1, kind: type[Walk] = Walk) -> Walk:

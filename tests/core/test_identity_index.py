@@ -7,8 +7,8 @@ import random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.queues.identity_index import IdentityIndex
-from broker.core.queues.sorted_keys import LOAD
+from broker.core.queues.shelf.identity_index import IdentityIndex
+from broker.core.queues.shelf.sorted_keys import LOAD
 from broker.mqi.structures import NO_ID
 from tests.core.world import name_of
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from broker.commands.attributes import create
+from broker.commands.table.attributes import create
 from broker.core.calls import defining
 from broker.core.identifiers import Identifiers
 from broker.core.names.definitions import Define, Delete

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from broker.core.message import original_header, properties
-from broker.core.message.properties import FORMAT, HEADERS_MAX, PROPERTIES_MAX, take_properties
-from broker.mqi import MQMF, MQRC, MessageDescriptor, MQError, folders
-from broker.mqi.rfh2 import FOLDERS_MAX, LENGTH_FIXED, MQRFH2, pack, unpack
+from broker.core.message.headers import original_header, properties
+from broker.core.message.headers.properties import FORMAT, HEADERS_MAX, PROPERTIES_MAX, take_properties
+from broker.mqi import MQMF, MQRC, MessageDescriptor, MQError
+from broker.mqi.layouts import folders
+from broker.mqi.layouts.rfh2 import FOLDERS_MAX, LENGTH_FIXED, MQRFH2, pack, unpack
 from tests.core.effort import Effort
 from tests.tries import tries
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.core.message.coding import Coding
-from broker.core.message.conversion import convert
+from broker.core.message.conversion.coding import Coding
+from broker.core.message.conversion.conversion import convert
 from broker.mqi import MQRC
 from tests.core.effort import Effort
 from tests.tries import tries

@@ -6,7 +6,7 @@ import pytest
 
 from broker.core.message.entry import rank_of
 from broker.mqi import MQGMO, MQMF, MQMO, MQPER, MQPMO, MQPRI, MQRC, MQRO, MessageDescriptor
-from broker.mqi.packing import unpack_md
+from broker.mqi.layouts.packing import unpack_md
 from broker.mqi.structures import NO_ID
 from tests.core.world import START_TIME, World, fails, name_of
 

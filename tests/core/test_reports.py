@@ -6,11 +6,12 @@ import struct
 
 import pytest
 
-from broker.core.message import report_options, reports
-from broker.core.message.headers import headers_length
+from broker.core.message import report_options
+from broker.core.message.generated import reports
+from broker.core.message.headers.headers import headers_length
 from broker.mqi import MQFB, MQFMT, MQGMO, MQPMO, MQRC, MQRO, MessageDescriptor
-from broker.mqi.layouts import MQDLH
-from broker.mqi.packing import unpack_md
+from broker.mqi.layouts.layouts import MQDLH
+from broker.mqi.layouts.packing import unpack_md
 from tests.core.world import Access, World, fails, name_of
 
 WARNING = MQRC.UNKNOWN_REPORT_OPTION

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from broker.commands.attributes import create
+from broker.commands.table.attributes import create
 from broker.core.names.resolution import Resolution, resolve
 from broker.mqi import MQRC, MQUS
 from tests.core.world import fails

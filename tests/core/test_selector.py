@@ -13,12 +13,12 @@ from broker.core.queues.handles import Hconn
 from broker.core.selector import selector
 from broker.core.selector.compiling import DEPTH_MAX, LENGTH_MAX, compile_text
 from broker.mqi import MQENC, MQRC, MessageDescriptor, MQError, ObjectDescriptor
-from broker.mqi.rfh2 import MQRFH2
+from broker.mqi.layouts.rfh2 import MQRFH2
 from tests.core.world import ALL, Access, Program, World, fails, name_of
 from tests.tries import tries
 
 if TYPE_CHECKING:
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
 
 PROPERTIES: dict[str, Value] = {
     "colour": "red",

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from broker.core.calls.granting import under_cursor
+from broker.core.calls.gets.granting import under_cursor
 from broker.core.identifiers import Identifiers
 from broker.core.message.entry import AVAILABLE, Entry, FullEntry
 from broker.core.message.logical_order import Item
 from broker.core.queues.handles import Handle, Hconn
-from broker.core.queues.selection import Request, choose
-from broker.core.queues.shelf import Shelf
-from broker.core.queues.views import GROUP_START, MESSAGE_START, WHOLE_GROUP, WHOLE_MESSAGE
+from broker.core.queues.shelf.selection import Request, choose
+from broker.core.queues.shelf.shelf import Shelf
+from broker.core.queues.shelf.views import GROUP_START, MESSAGE_START, WHOLE_GROUP, WHOLE_MESSAGE
 from broker.core.selector import selector
 from broker.mqi import MQMF, MQOO, MQRC
 from tests.core.world import START_TIME, fails, name_of

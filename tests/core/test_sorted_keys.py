@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from broker.core.queues.sorted_keys import LOAD, SortedKeys
+from broker.core.queues.shelf.sorted_keys import LOAD, SortedKeys
 
 KEYS = st.integers(0, 60)
 STEPS = st.lists(st.tuples(st.sampled_from(["add", "discard"]), KEYS), max_size=80)

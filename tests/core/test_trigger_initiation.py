@@ -8,7 +8,7 @@ import pytest
 
 from broker.core.calls import arriving
 from broker.mqi import MQDLH, MQGMO, MQMF, MQOO, MQPMO, MQTM, MessageDescriptor
-from broker.mqi.packing import unpack_md
+from broker.mqi.layouts.packing import unpack_md
 from tests.core.triggered import DEPTH, EVERY, FIRST, OUT
 from tests.steps import Steps
 

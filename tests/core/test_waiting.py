@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from broker.core.calls import handoff
+from broker.core.calls.puts import handoff
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQPMO, MQRC, MessageDescriptor, PutMessageOptions
 from tests.core.world import ALL, Access, Wait, World, fails, name_of
 

@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from broker.commands.attributes import altered, create
+from broker.commands.table.attributes import altered, create
 from broker.core.calls import postponing
-from broker.core.calls.put import Put
-from broker.core.calls.sending import publish, trigger, write_off
+from broker.core.calls.puts.put import Put
+from broker.core.calls.puts.sending import publish, trigger, write_off
 from broker.core.manager import Manager
 from broker.core.message.entry import Entry
-from broker.core.message.generated import Lost
+from broker.core.message.generated.generated import Lost
 from broker.core.moment import Moment
 from broker.core.names.definitions import Clear, Define, Definition, Delete
 from broker.core.queues.effects import Effects, Grant
 from broker.core.queues.handles import Handle, Hconn
-from broker.core.queues.views import Search
+from broker.core.queues.shelf.views import Search
 from broker.mqi import (
     MQGMO,
     MQMO,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from broker.core.message.rows import Rows
     from broker.core.names.definitions import Change
     from broker.core.queues.queue import LocalQueue
-    from broker.core.queues.selection import Request
+    from broker.core.queues.shelf.selection import Request
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiter
 

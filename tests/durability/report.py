@@ -77,7 +77,7 @@ Not promised:
 ## The rules of the journal
 
 The code keeps these so that this holds; it cites them as "journal rule 5". They stand in full, for whoever changes
-the journal, at the head of `broker/engine/journal.py`.
+the journal, at the head of `broker/engine/journal/journal.py`.
 
 ### Journal rule 1: durable, then visible
 

@@ -6,13 +6,13 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from broker import QueueManager
-from broker.interface.columns import unpack
+from broker.interface.batches.columns import unpack
 from broker.interface.port import answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.interface.claims import ConsumerState, Cut, Registration
+    from broker.interface.claims.claims import ConsumerState, Cut, Registration
     from broker.interface.port import Port
 
 PLENTY = 1 << 40

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from broker import MQError, QueueManager
-from broker.commands.attributes import TABLE
-from broker.commands.row import Acts, Origin
+from broker.commands.table.attributes import TABLE
+from broker.commands.table.row import Acts, Origin
 from broker.interface.port import answer
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRO, GetMessageOptions, MessageDescriptor, ObjectDescriptor
 from broker.testing import VirtualClock

@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING
 
-from broker.engine.bodies import AHEAD_DIVISOR, RUN_LENGTH
+from broker.engine.journal.bodies import AHEAD_DIVISOR, RUN_LENGTH
 from broker.interface.port import answer
 from broker.mqi import MQGMO, MQOO, MQPMO, MessageDescriptor
 from broker.storage.memory import MemoryStore
@@ -236,8 +236,8 @@ async def test_bodies_of_units_of_work_leave_memory_when_they_are_settled() -> N
 
 async def test_the_bodies_that_a_reader_of_claims_wants_next_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """Claims rule 2.12."""
-    monkeypatch.setattr("broker.interface.columns.MESSAGES_MAX", 10)
-    monkeypatch.setattr("broker.interface.columns.SHORT_BYTES", 1)
+    monkeypatch.setattr("broker.interface.batches.columns.MESSAGES_MAX", 10)
+    monkeypatch.setattr("broker.interface.batches.columns.SHORT_BYTES", 1)
     store = CountingStore()
     async with opened(FaultStore(store)) as bench:
         await put_all(bench, 30)
@@ -255,8 +255,8 @@ async def test_the_bodies_that_a_reader_of_claims_wants_next_are_read_ahead(monk
 
 
 async def test_nothing_is_read_ahead_that_is_much_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.interface.columns.MESSAGES_MAX", 10)
-    monkeypatch.setattr("broker.interface.columns.SHORT_BYTES", 1)
+    monkeypatch.setattr("broker.interface.batches.columns.MESSAGES_MAX", 10)
+    monkeypatch.setattr("broker.interface.batches.columns.SHORT_BYTES", 1)
     store = CountingStore()
     async with opened(FaultStore(store)) as bench:
         await put_all(bench, 30)

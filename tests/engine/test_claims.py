@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.interface.claims import Wanted
+from broker.interface.claims.claims import Wanted
 from broker.interface.port import answer
 from broker.mqi import (
     MQGMO,

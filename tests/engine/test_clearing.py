@@ -10,7 +10,7 @@ import pytest
 
 from broker import QueueManager
 from broker.config import Config
-from broker.engine.clearing import RUN_LENGTH
+from broker.engine.admin.clearing import RUN_LENGTH
 from broker.mqi import MQCO, MQGMO, MQOO, MQRC, MessageDescriptor, ObjectDescriptor
 from broker.storage.memory import MemoryStore
 from broker.storage.store import StoreFailedError, StoreFullError

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker import CommandFailedError, MQError, QueueManager
-from broker.commands import script as script_module
+from broker.commands.language import script as script_module
 from broker.config import Config
-from broker.engine import command_server
-from broker.engine.scripts import UNREAD_BYTES, ScriptCall, weight_of
+from broker.engine.admin import command_server
+from broker.engine.admin.scripts import UNREAD_BYTES, ScriptCall, weight_of
 from broker.mqi import MQOO, MQRC, ObjectDescriptor
 from broker.mqi.replies import CommandReply, ReplyPart, joined, replies_of
 from broker.storage.store import StoreFullError

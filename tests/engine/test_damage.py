@@ -15,8 +15,8 @@ import pytest
 from broker import MQError, QueueManager
 from broker.config import Config
 from broker.core.calls import batches
+from broker.engine.calls.room import Room
 from broker.engine.manager import EXPIRY_SCAN_INTERVAL
-from broker.engine.room import Room
 from broker.mqi import (
     MQFB,
     MQGMO,

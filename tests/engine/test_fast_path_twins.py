@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from broker import Message, MQError, PutResult, QueueManager
-from broker.core.calls import batches, getting, handoff, placing
+from broker.core.calls import batches
+from broker.core.calls.gets import getting
+from broker.core.calls.puts import handoff, placing
 from broker.core.names.objects import Objects
 from broker.mqi import (
     MQGMO,

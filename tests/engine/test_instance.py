@@ -9,7 +9,7 @@ import msgpack
 import pytest
 
 from broker import QueueManager
-from broker.commands.attributes import create
+from broker.commands.table.attributes import create
 from broker.core.message.rows import ObjectRow, Rows
 from broker.mqi import MQGMO, MQMO, GetMessageOptions, MessageDescriptor
 from broker.storage.memory import MemoryStore

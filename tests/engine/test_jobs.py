@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker import MQError
-from broker.commands.attributes import altered
+from broker.commands.table.attributes import altered
 from broker.core.names.definitions import Define
-from broker.engine.awaits import PAUSE, Changed, FifoLock, Look
-from broker.engine.jobs import Job
+from broker.engine.jobs.awaits import PAUSE, Changed, FifoLock, Look
+from broker.engine.jobs.jobs import Job
 from broker.interface import Call
 from broker.mqi import MQOO, MQRC, ObjectDescriptor
 from broker.storage.store import StoreFailedError, StoreFullError
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from broker.core.names.definitions import Change, Definition
     from broker.engine.conversation import Conversation
-    from broker.engine.jobs import Steps
+    from broker.engine.jobs.jobs import Steps
     from broker.storage.store import Done
 
 MODEL = ObjectDescriptor(object_name="SYSTEM.DEFAULT.MODEL.QUEUE")

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker import MQError
-from broker.engine.journal import GATHER_TURNS
-from broker.engine.room import Room
+from broker.engine.calls.room import Room
+from broker.engine.journal.journal import GATHER_TURNS
 from broker.mqi import MQGMO, MQIA, MQOO, MQPMO, MQRC, MessageDescriptor
 from broker.storage.memory import MemoryStore
 from broker.storage.store import DataDamagedError, Rows, StoreFailedError, StoreFullError

@@ -29,7 +29,7 @@ async def bench() -> AsyncIterator[Bench]:
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection ends a step at a time, one in each turn of the event loop."""
-    monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", 1)
+    monkeypatch.setattr("broker.engine.jobs.slices.SLICE_STEPS", 1)
 
 
 def leaving(bench: Bench, handles: int = 1) -> Conversation:

@@ -14,12 +14,12 @@ from broker import MQError, QueueManager
 from broker.core.explain.findings import LOOKS_AT_ONCE as EXPLAINED_AT_ONCE
 from broker.core.message.entry import Entry
 from broker.core.queues.queue import LocalQueue
-from broker.core.queues.selection import EXPIRED_AT_ONCE
-from broker.core.queues.shelf import Shelf
-from broker.core.queues.views import LOOKS_AT_ONCE
+from broker.core.queues.shelf.selection import EXPIRED_AT_ONCE
+from broker.core.queues.shelf.shelf import Shelf
+from broker.core.queues.shelf.views import LOOKS_AT_ONCE
+from broker.engine.calls.room import Room
+from broker.engine.jobs.slices import SLICE_STEPS
 from broker.engine.manager import EXPIRY_SCAN_INTERVAL
-from broker.engine.room import Room
-from broker.engine.slices import SLICE_STEPS
 from broker.mqi import MQGMO, MQMF, MQMO, MQOO, MQRC, GetMessageOptions, MessageDescriptor, ObjectDescriptor
 from broker.testing import VirtualClock
 from tests.engine.bench import ALL, reason_of
@@ -86,7 +86,7 @@ def judged(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return admits(shelf, entry, start, whole)
 
     monkeypatch.setattr(Shelf, "admits", counted)
-    monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", 10)
+    monkeypatch.setattr("broker.engine.jobs.slices.SLICE_STEPS", 10)
     return counts
 
 
@@ -104,7 +104,7 @@ GETS = [
 async def test_others_put_and_get_while_a_get_looks_at_many_messages(
     monkeypatch: pytest.MonkeyPatch, selector: str, options: int, match: int, *, many: bool
 ) -> None:
-    monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", 5)
+    monkeypatch.setattr("broker.engine.jobs.slices.SLICE_STEPS", 5)
     grouped = MessageDescriptor(msg_flags=int(MQMF.MSG_IN_GROUP), group_id=A, msg_seq_number=2)
     async with loaded(grouped) as long, long.manager.connect() as other:
         queue = await long.open(selector)
@@ -127,7 +127,7 @@ async def test_others_put_and_get_while_a_get_looks_at_many_messages(
 
 
 async def test_a_message_that_comes_meanwhile_is_given_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", 5)
+    monkeypatch.setattr("broker.engine.jobs.slices.SLICE_STEPS", 5)
     async with loaded(MessageDescriptor(priority=4)) as long, long.manager.connect() as other:
         queue = await long.open("Root.MQMD.Persistence = 1")
         getting = [asyncio.create_task(queue.get(None, MQGMO.NO_WAIT)) for _ in range(3)]
@@ -162,7 +162,7 @@ async def test_a_get_that_waits_looks_first_and_is_woken_then() -> None:
 
 @pytest.mark.parametrize("end", ["cancel", "close the connection", "stop the queue manager"])
 async def test_a_get_that_looks_may_end_in_the_middle(monkeypatch: pytest.MonkeyPatch, end: str) -> None:
-    monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", 5)
+    monkeypatch.setattr("broker.engine.jobs.slices.SLICE_STEPS", 5)
     async with loaded(MessageDescriptor()) as long:
         conversation = long.manager.converse()
         opened = conversation.open(ObjectDescriptor(object_name="Q"), int(ALL)).result()
@@ -205,7 +205,7 @@ async def test_many_expired_messages_before_the_first_are_discarded_in_steps(who
 
 
 async def test_the_search_for_expired_messages_gives_the_loop_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", 5)
+    monkeypatch.setattr("broker.engine.jobs.slices.SLICE_STEPS", 5)
     async with loaded(MessageDescriptor(expiry=10)) as long:
         depths: list[int] = []
         loop = asyncio.get_running_loop()
@@ -247,7 +247,7 @@ def explain(port: Conversation) -> Call[Any]:
 @pytest.fixture
 async def many(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Loaded]:
     """With many messages in a group and many queues, both looked at in many slices."""
-    monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", 5)
+    monkeypatch.setattr("broker.engine.jobs.slices.SLICE_STEPS", 5)
     async with loaded(MessageDescriptor(msg_flags=int(MQMF.MSG_IN_GROUP), group_id=A)) as long:
         await long.connection.mqsc("\n".join(f"DEFINE QLOCAL(ONE.{number})" for number in range(QUEUES)))
         yield long

@@ -80,7 +80,7 @@ class Waiting:
 
 @pytest.fixture
 async def waiting(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> Waiting:
-    monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", STEPS)
+    monkeypatch.setattr("broker.engine.jobs.slices.SLICE_STEPS", STEPS)
     assert isinstance(connection.port.manager, QueueManager)  # type: ignore[attr-defined]
     return Waiting(connection.port.manager)  # type: ignore[attr-defined]
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker.core.calls import batches as runs
-from broker.core.calls import sending
+from broker.core.calls.puts import sending
 from broker.core.message.rows import Rows
-from broker.engine import batches, calls
-from broker.engine.room import Room
+from broker.engine.calls import batches, gets
+from broker.engine.calls.room import Room
 from broker.mqi import MQGMO, MQMO, MQOO, MQPMO, MQRC, MQRO, GetMessageOptions, MessageDescriptor, MQError
 from tests.engine.bench import ALL, opened, reason_of
 
@@ -105,7 +105,7 @@ async def test_in_the_answer_of_a_get_whose_message_goes_back(
 ) -> None:
     async with opened() as bench:
         await bench.queue.put(b"x")
-        fault(calls, "delivery")
+        fault(gets, "delivery")
         assert await reason_of(bench.queue.get(options=syncpoint)) == MQRC.UNEXPECTED_ERROR
         await bench.idle()
         await bench.connection.commit()
@@ -118,7 +118,7 @@ async def test_in_the_answer_of_a_waiting_get(persistence: int, fault: Callable[
     async with opened() as bench, bench.manager.connect() as other, other.open("Q", ALL) as queue:
         wait = asyncio.ensure_future(reason_of(queue.get(None, WAIT)))
         await bench.until(lambda: bench.waiting == 1)
-        fault(calls, "delivery")
+        fault(gets, "delivery")
         await bench.queue.put(b"x", MessageDescriptor(persistence=persistence))
         assert await wait == MQRC.UNEXPECTED_ERROR
         await bench.idle()

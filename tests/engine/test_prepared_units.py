@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker import MQError
-from broker.interface.claims import Winner
+from broker.interface.claims.claims import Winner
 from broker.interface.port import answer
 from broker.mqi import (
     MQGMO,
@@ -21,10 +21,9 @@ from broker.mqi import (
     GetMessageOptions,
     MessageDescriptor,
     ObjectDescriptor,
-    folders,
-    rfh2,
 )
-from broker.mqi.layouts import MQXQH
+from broker.mqi.layouts import folders, rfh2
+from broker.mqi.layouts.layouts import MQXQH
 from broker.storage.memory import MemoryStore
 from broker.storage.store import StoreFullError
 from broker.testing import FaultStore, VirtualClock

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from broker.interface.claims import Wanted
-from broker.interface.columns import MESSAGES_MAX, integers, unpack
+from broker.interface.batches.columns import MESSAGES_MAX, integers, unpack
+from broker.interface.claims.claims import Wanted
 from broker.interface.port import answer
 from broker.mqi import MessageDescriptor
 from tests.engine.bench import opened
@@ -42,7 +42,7 @@ async def test_a_frame_of_a_browse_is_no_longer_than_any(bench: Bench) -> None:
 async def test_a_browse_goes_on_in_steps_until_it_finds_what_is_wanted(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.engine.ranges.SHORT_MESSAGES_MAX", 2)
+    monkeypatch.setattr("broker.engine.claims.ranges.SHORT_MESSAGES_MAX", 2)
     await bench.queue.put_many([b"A", b"B", b"C", b"D", b"E"])
     await bench.queue.put(b"WANTED", MessageDescriptor(msg_id=b"W" * 24))
     await bench.queue.put(b"F")

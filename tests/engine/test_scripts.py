@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-from broker.engine.scripts import UNREAD_BYTES, ScriptCall, weight_of
+from broker.engine.admin.scripts import UNREAD_BYTES, ScriptCall, weight_of
 from broker.mqi.replies import CommandReply
 
 SHORT = CommandReply(code="AMQ8006I", text="short")

@@ -12,9 +12,9 @@ from broker import MQError
 from broker.core.prepared import publishing, sinks
 from broker.core.prepared.sink import KEYED
 from broker.engine.conversation import Conversation
-from broker.engine.jobs import Job
-from broker.interface.claims import UnitName, Winner
-from broker.interface.columns import pack, unpack
+from broker.engine.jobs.jobs import Job
+from broker.interface.batches.columns import pack, unpack
+from broker.interface.claims.claims import UnitName, Winner
 from broker.interface.port import Call, answer
 from broker.mqi import MQMF, MQPMO, MQRC, MQRO, MessageDescriptor
 from broker.storage.memory import MemoryStore
@@ -401,7 +401,7 @@ async def test_a_unit_that_was_discarded_in_part_is_not_published(
 
 
 async def test_more_winners_than_units_may_be_are_refused(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("broker.engine.sink_calls.UNITS_MAX", 1)
+    monkeypatch.setattr("broker.engine.claims.sink_calls.UNITS_MAX", 1)
     sink = writer(bench)
     winners = [Winner(sink.unit(0, partition), 0) for partition in range(2)]
     assert await reason_of(sink.publish(0, *winners)) == MQRC.SYNCPOINT_LIMIT_REACHED

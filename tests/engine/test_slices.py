@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from broker.engine.slices import SLICE_SECONDS, SLICE_STEPS, Slices
+from broker.engine.jobs.slices import SLICE_SECONDS, SLICE_STEPS, Slices
 from broker.testing import VirtualClock
 
 if TYPE_CHECKING:

@@ -40,7 +40,7 @@ async def port(bench: Bench) -> AsyncIterator[Conversation]:
 @pytest.fixture
 def slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """One step in each turn of the event loop."""
-    monkeypatch.setattr("broker.engine.slices.SLICE_STEPS", 1)
+    monkeypatch.setattr("broker.engine.jobs.slices.SLICE_STEPS", 1)
 
 
 def there(bench: Bench) -> bool:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from broker.interface.claims import UnitName, Winner
-from broker.interface.columns import NO_MESSAGES, identifiers, offsets_of, pack, packed, unless_default
+from broker.interface.batches.columns import NO_MESSAGES, identifiers, offsets_of, pack, packed, unless_default
+from broker.interface.claims.claims import UnitName, Winner
 from broker.interface.port import answer
 from broker.mqi import MessageDescriptor
-from broker.mqi.packing import pack_md
+from broker.mqi.layouts.packing import pack_md
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from broker.interface.claims import Publication
+    from broker.interface.claims.claims import Publication
     from broker.interface.port import Port
 
 

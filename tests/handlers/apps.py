@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from broker import Connection, Message
     from broker.storage.store import Store
     from tests.conformance.ways import Way
-    from triggers.session import Session
+    from triggers.serving.session import Session
 
 SECONDS = 60.0
 """What tests wait for comes at once, or never: so long is never."""

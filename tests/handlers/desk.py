@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 from broker import QueueManager
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
-from broker.mqi.handling import Failure, HandlingTerms, Outcome, Settled, Settlement
+from broker.mqi.delivery_fields import Failure, HandlingTerms, Outcome, Settled, Settlement
 from broker.testing import VirtualClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from broker import Connection, Message
-    from broker.interface.deliveries import Delivered, Deliveries
+    from broker.interface.handlers.deliveries import Delivered, Deliveries
     from broker.storage.store import Store
 
 TERMS = HandlingTerms(

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.mqi import MQGMO, MQOO
-from broker.mqi.handling import Became, Failure, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Became, Failure, HandlingTerms, Outcome, Settlement
 from triggers.testing.harness import Harness
 
 if TYPE_CHECKING:
     from broker import Connection
     from broker.core.queues.queue import LocalQueue
-    from broker.interface.deliveries import Delivered, Deliveries
+    from broker.interface.handlers.deliveries import Delivered, Deliveries
 
 WORKERS: Final = 4
 OUTCOMES: Final = (Outcome.DONE, Outcome.FAILED, Outcome.LATER, Outcome.REJECTED, Outcome.RETURNED)

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from broker.mqi import MQGMO, MQOO, MQError
-from broker.mqi.handling import HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import HandlingTerms, Outcome, Settlement
 from tests.handlers.floor import Chances, Floor
 from tests.handlers.loops import asyncio_alone
 from triggers.testing.harness import Harness

@@ -12,7 +12,7 @@ from broker import Connection, Message  # read when the program runs, as those o
 from broker.mqi import MQOO
 from tests.handlers.apps import Seen, Shop
 from triggers import App, Attempt, Group, Retry, Tick, TriggerMessage
-from triggers.handler import handler
+from triggers.app.handler import handler
 
 if TYPE_CHECKING:
     from collections.abc import Callable

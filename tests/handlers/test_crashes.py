@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.mqi.handling import HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import HandlingTerms, Outcome, Settlement
 from tests.handlers.desk import Desk, desk
 
 if TYPE_CHECKING:
     from broker import Connection
-    from broker.interface.deliveries import Delivered, Deliveries
+    from broker.interface.handlers.deliveries import Delivered, Deliveries
 
 PLACES = 20
 WORKERS = 3

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.cron import Cron
+from triggers.schedule.cron import Cron
 
 
 def instants(cron: Cron, begin: datetime, end: datetime) -> list[float]:

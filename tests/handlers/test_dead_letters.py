@@ -10,9 +10,9 @@ import pytest
 
 from broker.dead_letters import AUDIT_QUEUE, DeadLetter, DeadLetterQueue, Outcome, Wanted
 from broker.mqi import MQFMT, MQGMO, MQMF, MQOO, MQPMO, MQRC, MQRFH2, MessageDescriptor, MQError
-from broker.mqi.handling import Became, HandlingTerms
-from broker.mqi.handling import Outcome as Handled
-from broker.mqi.layouts import MQDLH
+from broker.mqi.delivery_fields import Became, HandlingTerms
+from broker.mqi.delivery_fields import Outcome as Handled
+from broker.mqi.layouts.layouts import MQDLH
 from tests.handlers.desk import TERMS, Desk, desk, settle
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from broker import QueueManager
 from broker.cli.run import COLLECTIONS
 from broker.clock import Clock
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor
-from broker.mqi.descriptor import MQRO
-from broker.mqi.handling import Became, HandlingTerms, Outcome, Settlement
+from broker.mqi.constants.descriptor import MQRO
+from broker.mqi.delivery_fields import Became, HandlingTerms, Outcome, Settlement
 from broker.mqi.structures import ObjectRecord
 from broker.testing import VirtualClock
 from tests.handlers.delayed import ALL, delayed

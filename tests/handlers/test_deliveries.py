@@ -10,7 +10,7 @@ import re
 import pytest
 
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor, MQError
-from broker.mqi.handling import Became, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Became, HandlingTerms, Outcome, Settlement
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock
 from tests.handlers.desk import TERMS, bodies, desk, settle

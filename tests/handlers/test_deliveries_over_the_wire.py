@@ -10,7 +10,7 @@ import pytest
 
 from broker import Delivered, DeliveryConnection, connect
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, MQError
-from broker.mqi.handling import Became, Failure, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Became, Failure, HandlingTerms, Outcome, Settlement
 from tests.handlers.desk import TERMS, bodies, settle
 from tests.handlers.wire import remote
 from tests.server.test_over_the_wire import until

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from broker import Connection, QueueManager
-from broker.cli.status import in_words
-from broker.interface.deliveries import Deliveries
-from broker.mqi.handling import Failure, HandlingTerms, Outcome, Settlement
+from broker.cli.administration.status import in_words
+from broker.interface.handlers.deliveries import Deliveries
+from broker.mqi.delivery_fields import Failure, HandlingTerms, Outcome, Settlement
 from broker.testing import VirtualClock
 from tests.handlers.desk import desk as at_the_desk
 

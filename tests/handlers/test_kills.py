@@ -12,7 +12,7 @@ import pytest
 
 from broker import QueueManager
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
-from broker.mqi.handling import Failure, Outcome, Settlement
+from broker.mqi.delivery_fields import Failure, Outcome, Settlement
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore, VirtualClock
 from tests.handlers.desk import TERMS
@@ -32,7 +32,7 @@ import asyncio, os, sys
 
 from broker import QueueManager
 from broker.mqi import MQOO
-from broker.mqi.handling import HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import HandlingTerms, Outcome, Settlement
 
 TERMS = HandlingTerms(handler="tests:poison", attempts=3, backoff=(0.01,), crashes=9, dead_letter="DEAD")
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.handlers.apps import Seen, Shop
-from triggers.loop_watch import HandlerWatch, where
+from triggers.serving.loop_watch import HandlerWatch, where
 
 HANDLERS: dict[asyncio.Task[object], str] = {}
 
@@ -64,7 +64,7 @@ async def test_a_handler_of_an_app_that_holds_the_loop_is_named(caplog: pytest.L
         async with shop.running():
             await shop.app.put("Q", "a")
             await seen.so_many(1)
-    (record,) = (each for each in caplog.records if each.name == "triggers.loop_watch")
+    (record,) = (each for each in caplog.records if each.name == "triggers.serving.loop_watch")
     assert "<locals>.handle held_s=" in record.getMessage()
 
 

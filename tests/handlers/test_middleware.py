@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from broker.mqi import MessageDescriptor
-from triggers.attempt import Attempt
-from triggers.middleware import Delivery, Middleware, around
-from triggers.verdicts import Later
+from triggers.app.middleware import Delivery, Middleware, around
+from triggers.app.verdicts import Later
+from triggers.serving.attempt import Attempt
 
 pytestmark = pytest.mark.filterwarnings("error")
 

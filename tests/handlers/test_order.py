@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from broker.mqi import MQGMO, MQOO, MessageDescriptor
-from broker.mqi.handling import Outcome
+from broker.mqi.delivery_fields import Outcome
 from tests.handlers.desk import TERMS, bodies, desk, settle
 from tests.handlers.floor import Chances, Floor
 from tests.handlers.loops import asyncio_alone

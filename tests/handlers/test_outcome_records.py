@@ -8,7 +8,7 @@ import pytest
 
 from broker.testing import VirtualClock
 from triggers import UnreadableError
-from triggers.outcomes import Ended, OutcomeLog, brief
+from triggers.serving.outcomes import Ended, OutcomeLog, brief
 
 MSG_ID = bytes(23) + b"\x2a"
 

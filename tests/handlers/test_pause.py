@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from broker import QueueManager
-from broker.cli.pause import switched
-from broker.mqi.handling import HandlingTerms, Outcome
+from broker.cli.messages.pause import switched
+from broker.mqi.delivery_fields import HandlingTerms, Outcome
 from broker.testing import VirtualClock
 from tests.handlers.desk import bodies, settle
 

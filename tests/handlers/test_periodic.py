@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from broker import Connection, QueueManager
-from broker.cli.pause import switched
+from broker.cli.messages.pause import switched
 from broker.mqi import MQOO, Outcome, Settlement
 from broker.testing import VirtualClock
 from broker.testing.clock import NEW_YEAR_2026
 from tests.stores import as_killed, log_store
 from triggers import App, Reject, Retry, Tick
-from triggers.periodic_schedule import schedule_q_name
-from triggers.schedules import NoScheduleError, found, listed, remove, run_now
+from triggers.schedule.periodic_schedule import schedule_q_name
+from triggers.schedule.schedules import NoScheduleError, found, listed, remove, run_now
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

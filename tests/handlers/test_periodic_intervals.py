@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.interval import Interval, seconds
+from triggers.schedule.interval import Interval, seconds
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.mqi.names import is_name
-from triggers.interval import seconds
-from triggers.periodic_schedule import (
+from triggers.schedule.interval import seconds
+from triggers.schedule.periodic_schedule import (
     LATE_MAX,
     RUNS_MAX,
     Due,
@@ -25,7 +25,7 @@ from triggers.periodic_schedule import (
     run_q_name,
     schedule_q_name,
 )
-from triggers.tick import Tick
+from triggers.schedule.tick import Tick
 
 HOUR = 3600.0
 

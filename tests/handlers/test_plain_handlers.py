@@ -13,7 +13,7 @@ from broker import Connection, PutResult, SyncConnection, SyncQueue
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
 from tests.handlers.apps import SECONDS, Shop
 from triggers import App, Retry
-from triggers.calling import called
+from triggers.serving.calling import called
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -185,7 +185,7 @@ async def test_a_put_that_an_attempt_does_not_await_fails_it_with_its_line(
     assert isinstance(error, RuntimeError)
     place = f"{__file__}, line {handle.__code__.co_firstlineno + 1}, in "
     assert place in str(error)
-    [record] = [each for each in caplog.records if each.name == "triggers.unawaited"]
+    [record] = [each for each in caplog.records if each.name == "triggers.app.unawaited"]
     assert record.levelname == "ERROR"
     assert place in record.getMessage()
 
@@ -207,7 +207,7 @@ async def test_a_call_of_its_connection_that_an_attempt_does_not_await_fails_it(
     error = await handled(shop, handle)
     assert isinstance(error, RuntimeError)
     assert f"{__file__}, line " in str(error)
-    assert [each.levelname for each in caplog.records if each.name == "triggers.unawaited"] == ["ERROR"]
+    assert [each.levelname for each in caplog.records if each.name == "triggers.app.unawaited"] == ["ERROR"]
     assert await bodies(shop) == []
 
 

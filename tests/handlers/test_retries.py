@@ -11,9 +11,9 @@ import pytest
 
 from broker.core.deliveries import backoff
 from broker.mqi import MQMF, MQPMO, MQRO, MessageDescriptor
-from broker.mqi.handling import ATTEMPTS, SECONDS_MAX, Became, HandlingTerms, Outcome
+from broker.mqi.delivery_fields import ATTEMPTS, SECONDS_MAX, Became, HandlingTerms, Outcome
 from tests.handlers.desk import FAILURE, TERMS, bodies, desk, settle
-from triggers.verdicts import DEFAULT_RETRY, Later, Retry
+from triggers.app.verdicts import DEFAULT_RETRY, Later, Retry
 
 if TYPE_CHECKING:
     from collections.abc import Callable

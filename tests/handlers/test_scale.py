@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.mqi import MQOO, MessageDescriptor
-from broker.mqi.handling import Outcome
+from broker.mqi.delivery_fields import Outcome
 from tests.handlers.desk import TERMS, bodies, desk, settle
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from broker.mqi import MQDLH, MQOO, MQRC, MQError
 from broker.testing.clock import settle
 from tests.handlers.apps import Seen, Shop
 from triggers import App, Attempt, BatchError, Group, Later, Reject, Retry
-from triggers.serving import CLEAN_UP
+from triggers.serving.serving import CLEAN_UP
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from broker import Connection, Delivered, Message
 from broker.interface import Delivery
 from broker.mqi import MQTMC2, Became, MessageDescriptor, Outcome, Settled, Settlement
-from broker.mqi.packing import pack_md
+from broker.mqi.layouts.packing import pack_md
 from broker.testing import VirtualClock
 from broker.testing.clock import settle
-from triggers.handler import handler
-from triggers.outcomes import OutcomeLog
-from triggers.serving import Service
+from triggers.app.handler import handler
+from triggers.serving.outcomes import OutcomeLog
+from triggers.serving.serving import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

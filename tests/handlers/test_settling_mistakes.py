@@ -9,7 +9,7 @@ import pytest
 
 from broker.core.deliveries import dead_lettering, ending
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
-from broker.mqi.handling import Became, Failure, Outcome, Settled, Settlement
+from broker.mqi.delivery_fields import Became, Failure, Outcome, Settled, Settlement
 from tests.handlers.desk import FAILURE, TERMS, Desk, desk, settle
 
 if TYPE_CHECKING:

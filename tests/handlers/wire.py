@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from broker import Connection
-    from broker.interface.deliveries import Deliveries
-    from broker.mqi.handling import HandlingTerms
+    from broker.interface.handlers.deliveries import Deliveries
+    from broker.mqi.delivery_fields import HandlingTerms
 
 
 class Remote(NamedTuple):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker.interface.properties import with_properties
 from broker.mqi import MQFMT, MQGMO, MQMO, MQOO, MessageDescriptor
-from broker.mqi.rfh2 import FORMAT, MQRFH2
+from broker.mqi.layouts.rfh2 import FORMAT, MQRFH2
 from broker.wire import Verb
 from tests.hostile.rawline import getting, packed, putting, waiting
 from tests.hostile.scene import TARGET, TARGET_DEFINITIONS, Attack

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from broker.interface import columns
-from broker.interface.column_messages import messages
-from broker.interface.columns import NO_MESSAGES, Columns, Fill, pack, packed, unpack
-from broker.interface.staging import Row, Staging, frames
+from broker.interface.batches import columns
+from broker.interface.batches.column_messages import messages
+from broker.interface.batches.columns import NO_MESSAGES, Columns, Fill, pack, packed, unpack
+from broker.interface.claims.staging import Row, Staging, frames
 from broker.mqi import MQRC, MessageDescriptor, MQError
-from broker.mqi.packing import pack_md
+from broker.mqi.layouts.packing import pack_md
 from broker.mqi.structures import NO_ID
 
 LONGEST = 1 << 30

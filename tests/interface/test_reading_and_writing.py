@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from broker.interface import Connection
-from broker.interface.claims import ConsumerState, Publication, Registration, Staged
-from broker.interface.columns import NO_MESSAGES, messages_in, pack, unpack
+from broker.interface.batches.columns import NO_MESSAGES, messages_in, pack, unpack
+from broker.interface.claims.claims import ConsumerState, Publication, Registration, Staged
+from broker.interface.claims.staging import Row, frames
 from broker.interface.port import Call
-from broker.interface.staging import Row, frames
 from broker.mqi import MQRC, MQError
 from tests.conformance.expect import fails
 

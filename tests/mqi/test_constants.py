@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.mqi import (
+from broker.mqi import reasons
+from broker.mqi.constants import (
     attribute_values,
     attributes,
     connections,
@@ -24,7 +25,6 @@ from broker.mqi import (
     objects,
     options,
     properties,
-    reasons,
     subscriptions,
 )
 

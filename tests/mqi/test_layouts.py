@@ -6,9 +6,9 @@ import struct
 
 import pytest
 
-from broker.mqi.descriptor import MQAT, MQFB, MQFMT
-from broker.mqi.fields import ByteOrder, decode_characters, encode_characters
-from broker.mqi.layouts import MQDLH, MQTM, MQTMC2, MQXQH
+from broker.mqi.constants.descriptor import MQAT, MQFB, MQFMT
+from broker.mqi.layouts.fields import ByteOrder, decode_characters, encode_characters
+from broker.mqi.layouts.layouts import MQDLH, MQTM, MQTMC2, MQXQH
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
 

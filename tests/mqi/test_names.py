@@ -6,11 +6,25 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.mqi.attributes import MQCA, MQIA
-from broker.mqi.connections import MQCNO
-from broker.mqi.descriptor import MQAT, MQCCSI, MQENC, MQFB, MQFMT, MQGS, MQMF, MQMT, MQPER, MQPRI, MQRO, MQSEG, MQSS
-from broker.mqi.objects import MQOT, MQQT
-from broker.mqi.options import MQCO, MQGMO, MQMO, MQOO, MQPMO
+from broker.mqi.constants.attributes import MQCA, MQIA
+from broker.mqi.constants.connections import MQCNO
+from broker.mqi.constants.descriptor import (
+    MQAT,
+    MQCCSI,
+    MQENC,
+    MQFB,
+    MQFMT,
+    MQGS,
+    MQMF,
+    MQMT,
+    MQPER,
+    MQPRI,
+    MQRO,
+    MQSEG,
+    MQSS,
+)
+from broker.mqi.constants.objects import MQOT, MQQT
+from broker.mqi.constants.options import MQCO, MQGMO, MQMO, MQOO, MQPMO
 from broker.mqi.reasons import MQCC, MQRC
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker.mqi import MQRC, MQError
-from broker.mqi.folders import NAME_LENGTH_MAX, decode, encode, read
-from broker.mqi.rfh2 import FOLDERS_MAX, INHERIT, MQRFH2, pack, unpack, unpack_properties
+from broker.mqi.layouts.folders import NAME_LENGTH_MAX, decode, encode, read
+from broker.mqi.layouts.rfh2 import FOLDERS_MAX, INHERIT, MQRFH2, pack, unpack, unpack_properties
 from tests.core.effort import Effort
 from tests.tries import tries
 
 if TYPE_CHECKING:
-    from broker.mqi.fields import ByteOrder
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.fields import ByteOrder
+    from broker.mqi.layouts.folders import Value
 
 BYTE_ORDERS = pytest.mark.parametrize("byteorder", ["little", "big"])
 FOLDER = "<usr><colour>red</colour><n dt='i4'>5</n></usr>"

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from broker.config import LimitsConfig, ListenerConfig
-from broker.engine.afterwards import Afterwards
-from broker.engine.slices import Slices
+from broker.engine.jobs.slices import Slices
+from broker.engine.journal.afterwards import Afterwards
 from broker.interface.port import Call
 from broker.mqi import MQGMO, MQMO, MQRC, GetMessageOptions, MQError, PutMessageOptions
 from broker.server import Server
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from broker.engine import QueueManager
-    from broker.engine.room import Room
+    from broker.engine.calls.room import Room
     from broker.interface.port import Receipt
 
 HELLO = (PRODUCT, VERSION, VERSION, 30_000, FRAME_BYTES)

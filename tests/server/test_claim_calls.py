@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from broker.client.line import Line
-from broker.interface.claims import Cut, QueueRange, UnitName, Winner
-from broker.interface.columns import SHORT_MESSAGES_MAX, messages_in
+from broker.interface.batches.columns import SHORT_MESSAGES_MAX, messages_in
+from broker.interface.claims.claims import Cut, QueueRange, UnitName, Winner
+from broker.interface.claims.staging import Row, frames
 from broker.interface.port import answer
-from broker.interface.staging import Row, frames
 from broker.mqi import MQRC, MQError
 from broker.testing import VirtualClock
 from broker.wire import Verb

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.engine.room import BOUNDLESS
+from broker.engine.calls.room import BOUNDLESS
 from broker.interface.port import PlacedMany
 from broker.mqi import MQRC, MessageDescriptor, MQError
 from broker.mqi.replies import CommandReply

@@ -18,12 +18,12 @@ import pytest
 from broker import QueueManager
 from broker.config import LimitsConfig, ListenerConfig
 from broker.mqi import MQOO, MQRC, ObjectDescriptor
-from broker.mqi.handling import Failure, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Failure, HandlingTerms, Outcome, Settlement
 from broker.server import Server
 from broker.server.session import Session
 from broker.testing import VirtualClock
 from broker.wire import Endpoint, Role, Verb
-from broker.wire.handling import packed_settlements
+from broker.wire.delivery_wire import packed_settlements
 from broker.wire.structures import object_fields
 from tests.handlers.loops import asyncio_alone
 from tests.server.fakes import FakeTransport

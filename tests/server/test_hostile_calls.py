@@ -10,9 +10,9 @@ import msgpack
 import pytest
 
 from broker.config import LimitsConfig, ListenerConfig
-from broker.interface.claims import UnitName, Winner
-from broker.interface.columns import unpack
-from broker.interface.staging import Row, frames
+from broker.interface.batches.columns import unpack
+from broker.interface.claims.claims import UnitName, Winner
+from broker.interface.claims.staging import Row, frames
 from broker.mqi import (
     MQOO,
     MQRC,
@@ -22,12 +22,12 @@ from broker.mqi import (
     PutMessageOptions,
     PutMessageRecord,
 )
-from broker.mqi.handling import Failure, HandlingTerms, Outcome, Settlement
+from broker.mqi.delivery_fields import Failure, HandlingTerms, Outcome, Settlement
 from broker.server import Server
 from broker.server.session import Session
 from broker.wire import Endpoint, Role, Verb
 from broker.wire.claims import packed_units, packed_winners
-from broker.wire.handling import packed_settlements
+from broker.wire.delivery_wire import packed_settlements
 from broker.wire.structures import object_fields, packed_put_options
 from tests.server.fakes import FakeTransport
 from tests.wire.ends import HELLO

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def unpolled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members look when they are told to, never just because time has passed."""
-    monkeypatch.setattr("broker.sharing.waits.POLL_SECONDS", 3600.0)
+    monkeypatch.setattr("broker.sharing.gets.waits.POLL_SECONDS", 3600.0)
 
 
 @pytest.fixture

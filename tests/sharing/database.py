@@ -11,7 +11,7 @@ import asyncpg
 
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, GET_PENDING
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE
-from broker.sharing.schema import ensure
+from broker.sharing.database.schema import ensure
 from tests.sharing.postgres import JUDGE, OWNER
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from broker import QueueManager, QueueSharingGroup
 from broker.clock import boottime
 from broker.config import Config
 from broker.engine.conversation import Conversation
-from broker.sharing.group import LEASE_SECONDS
-from broker.sharing.group_member import GroupMember
 from broker.sharing.igq.definitions import MEMBERS_CHANGED
+from broker.sharing.members.group import LEASE_SECONDS
+from broker.sharing.members.group_member import GroupMember
 from broker.storage.memory import MemoryStore
 from tests.sharing.clock import GroupClock
 from tests.sharing.proxy import Proxy

@@ -1,6 +1,6 @@
 """The named steps of the commit of a unit of work on shared and private queues, at which a test can break off.
 
-They are the gaps between the rules at the head of `broker/sharing/mixed.py`.
+They are the gaps between the rules at the head of `broker/sharing/units/mixed.py`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from broker import QueueManager
-    from broker.sharing.group_member import GroupMember
+    from broker.sharing.members.group_member import GroupMember
     from tests.sharing.members import Members
 
 

@@ -80,7 +80,7 @@ async def test_an_app_on_a_member_that_is_out_of_its_group_waits_and_defines_not
     members: Members, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, door: str
 ) -> None:
     """Handlers rule 7.1: what it misses may be the group's."""
-    monkeypatch.setattr("triggers.session.RECONNECT_MAX", 0.2)
+    monkeypatch.setattr("triggers.serving.session.RECONNECT_MAX", 0.2)
     await members.mqsc("ALTER QMGR CFCONLOS(TOLERATE)", "QM2")
     await members.stop("QM2")
     await members.mqsc(

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from broker.engine.calls import GetCall
+from broker.engine.calls.gets import GetCall
 from broker.engine.conversation import Conversation
 from broker.mqi import MQGMO, MQRC, MQError
-from broker.sharing.database import OutcomeUnknownError
+from broker.sharing.database.database import OutcomeUnknownError
 from broker.storage.store import StoreFailedError, StoreFullError
 from tests.conformance.expect import ALL, drained, reason_of
 from tests.sharing.members import Members
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from broker import Connection
     from broker.core.queues.effects import Grant
-    from broker.engine.call_order import CallOrder
+    from broker.engine.calls.call_order import CallOrder
     from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres

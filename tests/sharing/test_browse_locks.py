@@ -31,7 +31,7 @@ X = name_of("X")
 
 @pytest.fixture(autouse=True)
 def _soon() -> Iterator[None]:
-    with patch("broker.sharing.database.SETTLE_SECONDS", 0.0):
+    with patch("broker.sharing.database.database.SETTLE_SECONDS", 0.0):
         yield
 
 
@@ -56,7 +56,7 @@ async def free_again(members: Members) -> None:
 async def test_what_a_handle_has_locked_is_not_given_before_what_comes_before_it(
     members: Members, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("broker.sharing.pages.LONG", 2)
+    monkeypatch.setattr("broker.sharing.gets.pages.LONG", 2)
     chosen = ObjectDescriptor(object_name="Q", selection_string="Root.MQMD.Priority = 5")
     queue = await (await members.connect("QM1")).open(chosen, ALL)
     for body, priority in ((b"-", 0), (b"-", 0), (b"-", 0), (b"first", 5), (b"locked", 5)):

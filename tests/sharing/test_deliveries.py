@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.mqi import MQGMO, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor
-from broker.mqi.handling import Became, Failure, Outcome, Settlement
+from broker.mqi.delivery_fields import Became, Failure, Outcome, Settlement
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore
 from tests.conformance.expect import ALL, fails
@@ -19,7 +19,7 @@ from tests.sharing.workers import BY_ACCOUNT, HANDLED, depth, keyed, messages, p
 
 if TYPE_CHECKING:
     from broker import Queue
-    from broker.interface.deliveries import Delivered, Deliveries
+    from broker.interface.handlers.deliveries import Delivered, Deliveries
     from tests.sharing.members import Members, lose_line
 from tests.sharing.workers import Workers
 
@@ -217,7 +217,7 @@ async def test_a_group_is_handled_as_a_whole_when_it_is_whole(
     members: Members, workers: Workers, here: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = await workers.start("QM2", TERMS._replace(groups=True))
-    monkeypatch.setattr("broker.sharing.deliveries.LOOKS_MAX", 10)  # so it reaches beyond what is looked at
+    monkeypatch.setattr("broker.sharing.handlers.deliveries.LOOKS_MAX", 10)  # so it reaches beyond what is looked at
     in_group, last = MessageDescriptor(msg_flags=MQMF.MSG_IN_GROUP), MessageDescriptor(msg_flags=MQMF.LAST_MSG_IN_GROUP)
     for number in range(19):
         await here.put(f"{number}", in_group, MQPMO.LOGICAL_ORDER)

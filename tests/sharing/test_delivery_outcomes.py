@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from broker.mqi import MQRC, MessageDescriptor, MQError
-from broker.mqi.handling import Became, Outcome
+from broker.mqi.delivery_fields import Became, Outcome
 from tests.handlers.desk import TERMS, bodies, settle
 from tests.sharing.members import lose_line
 from tests.sharing.workers import BY_ACCOUNT, HANDLED, depth, keyed, messages
@@ -104,7 +104,7 @@ async def lost_after(members: Members, pieces: int) -> AsyncIterator[None]:
         cutting.append(asyncio.ensure_future(line.cut()))
         return True
 
-    with at_piece(members, pieces, cut), patch("broker.sharing.database.SETTLE_SECONDS", 0.0):
+    with at_piece(members, pieces, cut), patch("broker.sharing.database.database.SETTLE_SECONDS", 0.0):
         yield
         await members.clock.rest()
         await asyncio.gather(*cutting)
@@ -199,7 +199,7 @@ async def test_a_delivery_that_ends_while_the_database_is_away_comes_again(
     await here.put("a")
     (taken,) = await worker.take()
     await members.lines["QM1"].cut()
-    with patch("broker.sharing.database.SETTLE_SECONDS", 0.0):
+    with patch("broker.sharing.database.database.SETTLE_SECONDS", 0.0):
         (settled,) = await settle(worker, Outcome.FAILED, taken)
     assert settled.became == Became.DELAYED
     await members.lines["QM1"].mend()

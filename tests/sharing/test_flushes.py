@@ -11,8 +11,8 @@ import pytest
 
 from broker import QueueManager, QueueSharingGroup
 from broker.mqi import MQGMO, MQPMO, MessageDescriptor
-from broker.sharing.flushes import Flushes
-from broker.sharing.sessions import Figures, Lane, Lanes
+from broker.sharing.database.flushes import Flushes
+from broker.sharing.database.sessions import Figures, Lane, Lanes
 from tests.conformance.expect import ALL, drained
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ import pytest
 
 from broker.mqi import MQFB, MQGMO, MQMF, MQMO, MQMT, MQPMO, MQRC, MQRO, GetMessageOptions, MessageDescriptor
 from broker.mqi.errors import MQError
-from broker.sharing import looks, pages
-from broker.sharing.notifications import Notifications
-from broker.sharing.waits import Waits
+from broker.sharing.database.notifications import Notifications
+from broker.sharing.gets import page_gets, pages
+from broker.sharing.gets.waits import Waits
 from tests.conformance.expect import ALL, drained, fails
 from tests.sharing.members import Members, lose_line
 from tests.sharing.unclaimed import end_wait, hold_up, returns_fail
@@ -253,7 +253,7 @@ async def test_trap_7_a_group_is_found_whose_halves_are_committed_while_it_is_lo
         return page
 
     looked = pages.page
-    monkeypatch.setattr(looks, "page", stale)
+    monkeypatch.setattr(page_gets, "page", stale)
     await queues[0]._connection.commit()
     assert (await asyncio.wait_for(waiting, 60)).data == b"1"
     members.group.forgive("units of work")

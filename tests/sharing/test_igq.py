@@ -22,7 +22,7 @@ from broker.mqi import (
     ObjectDescriptor,
     ObjectRecord,
 )
-from broker.mqi.layouts import MQDLH, MQXQH
+from broker.mqi.layouts.layouts import MQDLH, MQXQH
 from broker.sharing.igq.delivery import Delivery
 from tests.conformance.expect import fails
 from tests.sharing.members import Members

@@ -12,10 +12,10 @@ import anyio
 import pytest
 
 from broker import QueueManager
-from broker.core.message.transmission import destination_id
+from broker.core.message.headers.transmission import destination_id
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE
 from broker.mqi import MQFB, MQFMT, MQGMO, MQMT, MQOO, MQPER, MQRC, MQRO, MessageDescriptor, MQError
-from broker.mqi.layouts import MQDLH, MQXQH
+from broker.mqi.layouts.layouts import MQDLH, MQXQH
 from broker.sharing.igq import agent as agents
 from broker.sharing.igq.agent import Agent
 from broker.sharing.igq.carrier import BATCH, Carrier
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from broker import Connection, Message
-    from broker.core.message.generated import GeneratedMessage
+    from broker.core.message.generated.generated import GeneratedMessage
     from broker.core.queues.unit import Unit
 
 ME = "QM2"

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from broker.commands.attributes import create
-from broker.core.message.transmission import destination_id
+from broker.commands.table.attributes import create
+from broker.core.message.headers.transmission import destination_id
 from broker.core.names.definitions import Define
 from broker.core.names.resolution import Resolution, resolve
 from broker.core.names.sharing_group import IGQ_BYTES_MAX, TRANSMISSION_QUEUE, SharingGroup
 from broker.mqi import MQGMO, MQMF, MQMT, MQOO, MQRC, MQRO, MQUS, MessageDescriptor
-from broker.mqi.layouts import MQXQH
+from broker.mqi.layouts.layouts import MQXQH
 from tests.core.world import Access, Program, World, fails
 
 NOW = datetime(2026, 3, 4, tzinfo=UTC)

@@ -38,7 +38,7 @@ async def members(group: GroupDatabase) -> AsyncIterator[Members]:
 
 @pytest.fixture(autouse=True)
 def _soon() -> Iterator[None]:
-    with patch("broker.sharing.database.SETTLE_SECONDS", 0.0):
+    with patch("broker.sharing.database.database.SETTLE_SECONDS", 0.0):
         yield
 
 
@@ -87,7 +87,7 @@ async def test_an_administrator_may_end_a_private_half_and_is_told_when_the_grou
     assert text == f"EMQ0005I: EverMQ unit {id} resolved: 1 message removed."
     program = await members.connect("QM1")
     assert await drain(program, "OWN") == (COMMITTED if commit else BACKED_OUT)["OWN"]
-    with caplog.at_level(logging.ERROR, "broker.sharing.outcomes"):
+    with caplog.at_level(logging.ERROR, "broker.sharing.units.outcomes"):
         await members.lines["QM1"].mend()
         await outcomes_of(members["QM1"]).learn_all()
         await members.clock.rest()

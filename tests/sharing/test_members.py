@@ -98,7 +98,7 @@ async def test_display_group_shows_the_members_to_any_of_them(members: Members) 
 
 
 async def test_display_group_tells_of_a_member_that_has_failed(members: Members) -> None:
-    with patch("broker.sharing.takeover.Takeover._recover"):
+    with patch("broker.sharing.members.takeover.Takeover._recover"):
         await members.group.rows(
             "INSERT INTO member (name, state, epoch, lease_until, instance) "
             "VALUES ('QM9', 'ACTIVE', 3, clock_timestamp(), gen_random_uuid())"

@@ -18,8 +18,8 @@ from broker.client import connect
 from broker.clock import boottime
 from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, MessageDescriptor
-from broker.sharing.lease import Lease
-from broker.sharing.lease_times import LeaseTimes
+from broker.sharing.members.lease import Lease
+from broker.sharing.members.lease_times import LeaseTimes
 from broker.storage.memory import MemoryStore
 from tests.conformance.expect import ALL, fails, reason_of
 from tests.sharing.chaos.processes import Member
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
     from pathlib import Path
 
-    from broker.sharing.database import Database, Session
+    from broker.sharing.database.database import Database, Session
     from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres
@@ -229,7 +229,7 @@ async def test_s8_2_a_member_gives_its_lease_up_before_peers_take_over(
 
     lease = Lease(cast("Database", Away()), LeaseTimes(10.0))
     lease.begin(now)
-    monkeypatch.setattr("broker.sharing.lease.boottime", lambda: now)
+    monkeypatch.setattr("broker.sharing.members.lease.boottime", lambda: now)
     monkeypatch.setattr(anyio, "sleep", sleep)
     assert "its lease could not be renewed for" in await lease.keep()
     assert 107.0 <= now < 110.0

@@ -12,7 +12,7 @@ import pytest
 from broker import QueueManager, QueueSharingGroup
 from broker.core.queues.unit import IN_DOUBT
 from broker.mqi import MQGMO, MQPMO, MQRC, MessageDescriptor
-from broker.sharing.group_member import GroupMember
+from broker.sharing.members.group_member import GroupMember
 from tests.conformance.expect import ALL, fails
 from tests.sharing.members import Members
 from tests.sharing.steps import Break, Step
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from broker import Connection
-    from broker.sharing.outcomes import Outcomes
+    from broker.sharing.units.outcomes import Outcomes
     from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from broker.sharing.orders import ANSWER_SECONDS
+from broker.sharing.definitions.orders import ANSWER_SECONDS
 from tests.sharing.members import Members
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import pytest
 
 from broker.core.queues.unit import IN_DOUBT
 from broker.mqi import MQGMO, MQMF, MQPMO, MQRC, MessageDescriptor
-from broker.sharing.database import ATTEMPTS
+from broker.sharing.database.database import ATTEMPTS
 from tests.conformance.expect import ALL, fails
 from tests.sharing.members import Members
 from tests.sharing.test_mixed_units import BACKED_OUT, COMMITTED, found, open_unit, outcomes_of
@@ -40,7 +40,7 @@ async def members(group: GroupDatabase) -> AsyncIterator[Members]:
 
 @pytest.fixture(autouse=True)
 def _soon() -> Iterator[None]:
-    with patch("broker.sharing.database.SETTLE_SECONDS", 0.0):
+    with patch("broker.sharing.database.database.SETTLE_SECONDS", 0.0):
         yield
 
 

@@ -12,8 +12,8 @@ import asyncpg
 import pytest
 
 from broker.mqi import MQGMO, MQOO, MQPMO, MQRC, GetMessageOptions, MessageDescriptor
-from broker.sharing import recovery
-from broker.sharing.takeover import Takeover
+from broker.sharing.members import recovery
+from broker.sharing.members.takeover import Takeover
 from tests.conformance.expect import ALL, fails
 from tests.sharing.members import Members
 

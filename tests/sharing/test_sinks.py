@@ -11,9 +11,9 @@ import pytest
 
 from broker.config import Config
 from broker.config.sections import LimitsConfig
-from broker.interface.claims import Winner
+from broker.interface.claims.claims import Winner
 from broker.mqi import MQCO, MQGMO, MQRC, MessageDescriptor
-from broker.sharing.rows import ARRIVAL
+from broker.sharing.database.rows import ARRIVAL
 from tests.conformance.expect import ALL, drained, fails
 from tests.engine.writer import Row, Writer, rows_of
 from tests.sharing.members import Members

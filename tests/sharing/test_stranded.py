@@ -17,7 +17,7 @@ import pytest
 from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQRC
 from broker.mqi.errors import MQError
-from broker.sharing.database import OutcomeUnknownError
+from broker.sharing.database.database import OutcomeUnknownError
 from tests.conformance.expect import ALL, drained, fails
 from tests.sharing.members import Members
 from tests.sharing.released import ReleasedGroup
@@ -89,7 +89,7 @@ async def test_a_get_of_unknown_outcome_does_not_lock_its_member_out(members: Me
         await recover(claimed)
 
     with (
-        patch("broker.sharing.returns.Returns._try_later"),
+        patch("broker.sharing.gets.returned.Returns._try_later"),
         patch.object(membership, "_recover", recover_at_last),
     ):
         with patch.object(database, "transact_at_once", lose_the_answer), fails(MQRC.CF_NOT_AVAILABLE):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.mqi import MQGMO, MQMF, MessageDescriptor
-from broker.sharing import triggering
+from broker.sharing.handlers import triggering
 from tests.conformance.expect import ALL
 from tests.sharing.members import Members
 

@@ -10,14 +10,14 @@ import pytest
 from broker import MQError, QueueManager, QueueSharingGroup
 from broker.engine.outbox import Outbox
 from broker.mqi import MQGMO, MQMF, MQOO, MQRC, MQTM, MessageDescriptor
-from broker.sharing.triggering import Triggering
+from broker.sharing.handlers.triggering import Triggering
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
 
     from broker import Connection, Queue
     from broker.core.group_triggers import Census
-    from broker.core.message.trigger_message import TriggerMessage
+    from broker.core.message.generated.trigger_message import TriggerMessage
     from tests.sharing.database import GroupDatabase
 
 pytestmark = pytest.mark.postgres

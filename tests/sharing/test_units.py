@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker.mqi import MQFB, MQGMO, MQPMO, MQRC, MQRO, MessageDescriptor
-from broker.mqi.layouts import MQDLH
+from broker.mqi.layouts.layouts import MQDLH
 from tests.conformance.expect import ALL, fails
 from tests.sharing.members import Members
 

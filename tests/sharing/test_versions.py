@@ -14,8 +14,8 @@ from broker import MQError, QueueSharingGroup
 from broker.clock import boottime
 from broker.engine.shared_queues import GroupError
 from broker.mqi import MQGMO, MQPMO, MQRC
-from broker.sharing.database import Database
-from broker.sharing.schema import (
+from broker.sharing.database.database import Database
+from broker.sharing.database.schema import (
     NoTablesError,
     SqlSet,
     UnsuitableError,
@@ -73,7 +73,7 @@ async def session(group: GroupDatabase) -> AsyncIterator[asyncpg.Connection]:
 
 def of_release(sql: SqlSet) -> Any:
     """Members that are started meanwhile are of this release."""
-    return patch("broker.sharing.database.released", lambda: sql)
+    return patch("broker.sharing.database.database.released", lambda: sql)
 
 
 # Functions
@@ -172,7 +172,7 @@ async def test_it_waits_for_no_call_for_long_and_is_made_again(
     """The calls of all members wait behind it meanwhile."""
     session, rival = await old.session(), await old.session()
     await rival.execute("BEGIN; SELECT * FROM member")
-    monkeypatch.setattr("broker.sharing.schema._UPGRADE_SETTINGS", "SET LOCAL lock_timeout = '10ms'")
+    monkeypatch.setattr("broker.sharing.database.schema._UPGRADE_SETTINGS", "SET LOCAL lock_timeout = '10ms'")
     with pytest.raises(UnsuitableError, match="others hold them"):
         await upgrade(session, old.schema)
     done = asyncio.ensure_future(upgrade(session, old.schema))

@@ -10,8 +10,8 @@ from tests.handlers.desk import TERMS
 
 if TYPE_CHECKING:
     from broker import Queue
-    from broker.interface.deliveries import Deliveries
-    from broker.mqi.handling import HandlingTerms
+    from broker.interface.handlers.deliveries import Deliveries
+    from broker.mqi.delivery_fields import HandlingTerms
     from tests.sharing.members import Members
 
 

@@ -2,7 +2,7 @@
 
 It knows no order of events inside the queue manager. It knows when a call was made and when it was answered, and that
 what one program has seen cannot be undone any more. Whatever contradicts that is a `Violation`, and names the rule:
-the invariants are those of the design, the rules those at the head of `broker/engine/journal.py`.
+the invariants are those of the design, the rules those at the head of `broker/engine/journal/journal.py`.
 
 A message is told apart by its name, with which its data begins; no two have the same.
 """

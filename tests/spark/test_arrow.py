@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from broker import MQError
-from broker.interface.column_messages import messages
-from broker.interface.columns import BYTES_MAX, Columns, identifiers, offsets_of, pack, packed, unpack
+from broker.interface.batches.column_messages import messages
+from broker.interface.batches.columns import BYTES_MAX, Columns, identifiers, offsets_of, pack, packed, unpack
 from broker.mqi import MQMF, MessageDescriptor
-from broker.mqi.folders import encode
-from broker.mqi.packing import pack_md
-from broker.mqi.rfh2 import pack as pack_folders
+from broker.mqi.layouts.folders import encode
+from broker.mqi.layouts.packing import pack_md
+from broker.mqi.layouts.rfh2 import pack as pack_folders
 from broker.spark.arrow import put_microseconds, record_batch
 from broker.spark.rows import pieces
 from broker.spark.schema import NAMES, SCHEMA, arrow_schema

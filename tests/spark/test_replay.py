@@ -17,9 +17,9 @@ from broker.spark.pipelines.assembly import with_lengths
 from broker.spark.pipelines.directory import ArchiveDirectory
 from broker.spark.pipelines.errors import PipelineError
 from broker.spark.pipelines.replay import Replayed, key_of, replay
-from broker.spark.pipelines.replay_sink import Target
-from broker.spark.pipelines.replays import Replays
-from broker.spark.pipelines.selection import Wanted, marked
+from broker.spark.pipelines.replaying.replay_sink import Target
+from broker.spark.pipelines.replaying.replays import Replays
+from broker.spark.pipelines.replaying.selection import Wanted, marked
 from tests.spark.archives import START, WHOLE, everything, frame, lay_down, part, queue_and_gets, row
 from tests.spark.daemons import Daemon
 from tests.spark.groups import LMIG, MIG, shuffled_groups

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from broker.interface.claims import QueueRange, Wanted
+from broker.interface.claims.claims import QueueRange, Wanted
 from broker.spark.options import Use, parse
 from broker.spark.selection import Selection
 

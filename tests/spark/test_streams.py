@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from broker import Connection
-    from broker.interface.claims import ConsumerState
+    from broker.interface.claims.claims import ConsumerState
     from tests.spark.daemons import Daemon
 
 SECONDS = 60

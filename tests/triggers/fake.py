@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from broker.interface import Port
-    from triggers.process import HandlerFunction
+    from triggers.monitor.process import HandlerFunction
 
 T = TypeVar("T")
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests.triggers.fake import FakeManager
 from triggers import HandlerImportError, TriggerMonitor
-from triggers.loadset import Loadset
+from triggers.monitor.loadset import Loadset
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from triggers import TriggerMessage, process
-from triggers.process import processes_of
+from triggers.monitor.process import processes_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

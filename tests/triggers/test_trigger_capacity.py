@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triggers.capacity import Capacity
+from triggers.serving.capacity import Capacity
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from tests.triggers.fake import FakeManager, module
 from triggers import HandlerImportError, TriggerMessage, TriggerMonitor, process
-from triggers.handlers import Handlers
+from triggers.monitor.handlers import Handlers
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,7 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from broker.interface.claims import (
+from broker.interface.batches.columns import NO_MESSAGES, pack
+from broker.interface.claims.claims import (
     ConsumerState,
     Cut,
     Publication,
@@ -16,8 +17,7 @@ from broker.interface.claims import (
     Wanted,
     Winner,
 )
-from broker.interface.columns import NO_MESSAGES, pack
-from broker.interface.handling import Handed, Serving, Taken
+from broker.interface.handlers.delivery_answers import Handed, Serving, Taken
 from broker.interface.port import (
     Delivery,
     Distribution,
@@ -48,7 +48,7 @@ from broker.mqi import (
     PutMessageRecord,
     ResponseRecord,
 )
-from broker.mqi.handling import (
+from broker.mqi.delivery_fields import (
     Became,
     Failure,
     HandlingTerms,
@@ -60,7 +60,7 @@ from broker.mqi.handling import (
 from broker.mqi.replies import CommandReply, ReplyPart
 from broker.wire import Verb
 from broker.wire.claims import packed_units, packed_winners
-from broker.wire.handling import packed_settlements
+from broker.wire.delivery_wire import packed_settlements
 
 ID = bytes(range(24))
 TOKEN = bytes(range(16))

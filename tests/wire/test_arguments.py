@@ -11,14 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from broker import QueueManager
-from broker.engine.batches import PutManyCall
+from broker.engine.calls.batches import PutManyCall
 from broker.interface.port import PlacedMany, Port
 from broker.mqi import MQRC, GetMessageOptions, MessageDescriptor, MQError, ObjectDescriptor, PutMessageOptions
-from broker.mqi.handling import Failure, Outcome, Settlement
+from broker.mqi.delivery_fields import Failure, Outcome, Settlement
 from broker.server.request import weight_of
 from broker.testing import VirtualClock
 from broker.wire import Verb, WireError, arguments, verbs
-from broker.wire.handling import packed_settlements
+from broker.wire.delivery_wire import packed_settlements
 from broker.wire.results import pairs
 from broker.wire.structures import DescriptorPacker, object_fields, packed_get_options, packed_put_options
 from broker.wire.verbs import BY_VERB, STARTED

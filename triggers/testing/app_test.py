@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from broker.deprecated import renamed_argument
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
 from broker.testing import settle
-from triggers.interval import seconds as seconds_of
-from triggers.session import bound
+from triggers.schedule.interval import seconds as seconds_of
+from triggers.serving.session import bound
 from triggers.testing.decoding import decoded
 from triggers.testing.failures import TestLog
 from triggers.testing.harness import QUIET_TURNS, Harness
@@ -39,10 +39,10 @@ if TYPE_CHECKING:
 
     from broker import Connection, Message, PutResult, QueueManager
     from broker.testing import VirtualClock
-    from triggers.app import App
-    from triggers.putting import PutOptions
-    from triggers.run import Run
-    from triggers.session import Session
+    from triggers.app.app import App
+    from triggers.app.putting import PutOptions
+    from triggers.serving.run import Run
+    from triggers.serving.session import Session
     from triggers.testing.failures import Event
 
 PATIENCE: Final = 5.0

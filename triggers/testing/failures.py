@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from triggers.outcomes import Ended, OutcomeLog, ended
+from triggers.serving.outcomes import Ended, OutcomeLog, ended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from broker import Clock
     from broker.mqi import Settled, Settlement
-    from triggers.run import Run
+    from triggers.serving.run import Run
 
 _FAILED: Final = ("retry", "dead", "held")
 """The outcomes whose exceptions a test is told."""

@@ -96,7 +96,7 @@ class Harness:
 
 
 class HarnessSource:
-    """The queue manager of a harness, for one program (`triggers.source.Source`)."""
+    """The queue manager of a harness, for one program (`triggers.app.source.Source`)."""
 
     embedded = True
 

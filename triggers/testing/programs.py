@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from broker.mqi import MQError
 from broker.testing import settle
-from triggers.session import Session
+from triggers.serving.session import Session
 
 if TYPE_CHECKING:
-    from triggers.app import App
-    from triggers.run import Run
+    from triggers.app.app import App
+    from triggers.serving.run import Run
     from triggers.testing.failures import TestLog
     from triggers.testing.harness import Harness
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from types import FrameType
 
-    from triggers.run import Run
+    from triggers.serving.run import Run
 
 
 def _folder(module: Any) -> str:

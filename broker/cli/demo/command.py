@@ -17,7 +17,7 @@ from broker.cli.demo.account import Account
 from broker.cli.demo.daemon import Daemon
 from broker.cli.demo.exchange import KEPT, Exchange
 from broker.cli.demo.working import work
-from broker.cli.lines import LINE_BYTES_MAX, Lines
+from broker.cli.messages.lines import LINE_BYTES_MAX, Lines
 from broker.cli.program import DONE, SOME_FAILED, CannotRunError, lone
 from broker.cli.signals import heed_signals
 from broker.mqi import MQDLH, MQError

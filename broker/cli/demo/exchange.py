@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from broker import Clock
-from broker.cli.bulk_put import BulkPut
 from broker.cli.demo.account import STEADY_RATE
 from broker.cli.demo.handlers import DEAD_LETTER_QUEUE, REPLY_QUEUE, REQUEST_QUEUE
 from broker.cli.demo.reservation import LINE_BYTES_MAX, Refusal
 from broker.cli.demo.stamp import Stamp, microseconds
-from broker.cli.get import gathered
-from broker.cli.progress import show
+from broker.cli.messages.bulk_put import BulkPut
+from broker.cli.messages.get import gathered
+from broker.cli.terminal.progress import show
 from broker.mqi import MQDLH, MQOO, MQPER, MQPMO, MessageDescriptor
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from broker import Connection, Message
     from broker.cli.demo.account import Account
-    from broker.cli.lines import Line, Lines
+    from broker.cli.messages.lines import Line, Lines
     from broker.mqi import MQError
 
 UNIT_MESSAGES_MAX: Final = 256

@@ -15,7 +15,7 @@ import anyio
 
 from broker.cli.demo.child import child, lines, stop
 from broker.cli.demo.tasks import DEAD_QUEUE, DONE_QUEUE, TASK_QUEUE, TASKS
-from broker.cli.get import gathered
+from broker.cli.messages.get import gathered
 from broker.cli.program import CannotRunError
 from broker.mqi import MQDLH, MQGMO, MQOO
 

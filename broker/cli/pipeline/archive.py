@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from broker.cli.pipeline.spark import counted, names, orderly_stop, source_of, started, with_source, with_spark
-from broker.cli.progress import show
-from broker.cli.terminal import say
+from broker.cli.terminal.progress import show
+from broker.cli.terminal.terminal import say
 
 if TYPE_CHECKING:
     from broker.cli.pipeline.spark import SourceOptions

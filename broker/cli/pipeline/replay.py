@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Unpack
 
 import click
 
-from broker.cli.identifier import identifiers
-from broker.cli.moment import moment
 from broker.cli.pipeline.spark import (
     SourceOptions,
     check_archive,
@@ -19,8 +17,10 @@ from broker.cli.pipeline.spark import (
     with_source,
     with_spark,
 )
-from broker.cli.progress import show
-from broker.cli.terminal import say
+from broker.cli.terminal.identifier import identifiers
+from broker.cli.terminal.moment import moment
+from broker.cli.terminal.progress import show
+from broker.cli.terminal.terminal import say
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -90,8 +90,8 @@ def replay(
     check_archive(archive)
     with cut_off(), started(common["master"], common["settings"]) as spark:
         from broker.spark.pipelines.replay import replay as run
-        from broker.spark.pipelines.replay_sink import AUDIT_QUEUE, Target
-        from broker.spark.pipelines.selection import Wanted
+        from broker.spark.pipelines.replaying.replay_sink import AUDIT_QUEUE, Target
+        from broker.spark.pipelines.replaying.selection import Wanted
 
         source = source_of(common)
         target = Target(

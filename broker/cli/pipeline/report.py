@@ -16,8 +16,8 @@ from broker.cli.pipeline.spark import (
     with_source,
     with_spark,
 )
-from broker.cli.progress import show
-from broker.cli.terminal import say
+from broker.cli.terminal.progress import show
+from broker.cli.terminal.terminal import say
 
 if TYPE_CHECKING:
     from broker.cli.pipeline.spark import SourceOptions

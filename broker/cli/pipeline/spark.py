@@ -14,7 +14,7 @@ import click
 
 from broker.cli.conversation import with_url
 from broker.cli.program import CannotRunError
-from broker.cli.progress import show
+from broker.cli.terminal.progress import show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from broker.cli import current_folder, logs, streams
+from broker.cli import current_folder
 from broker.cli.conversation import run
+from broker.cli.terminal import logs, streams
 from broker.cli.worker import processes, serving
 from broker.cli.worker.loading import load_all
 from broker.config import load

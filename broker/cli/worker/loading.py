@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.cli.program import CannotRunError
 from triggers import App
-from triggers.handlers import candidates, import_failure
-from triggers.process import processes_of
-from triggers.source import source_of
+from triggers.app.source import source_of
+from triggers.monitor.handlers import candidates, import_failure
+from triggers.monitor.process import processes_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

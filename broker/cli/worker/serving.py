@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from broker.cli.worker.loading import Loaded
     from triggers import App
-    from triggers.session import Session
+    from triggers.serving.session import Session
 
 logger = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.calls import dispatch
-from broker.mqi.attribute_values import MQTT
+from broker.core.calls.gets import dispatch
+from broker.mqi.constants.attribute_values import MQTT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,22 +10,23 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from broker.core.calls import placing
-from broker.core.calls.getting import remembered
-from broker.core.message import context, reports
+from broker.core.calls.gets.getting import remembered
+from broker.core.calls.puts import placing
+from broker.core.message import context
+from broker.core.message.generated import reports
 from broker.core.message.logical_order import CLOSED, IN_PARTS
-from broker.core.queues.selection import ALWAYS, IF_PERSISTENT
+from broker.core.queues.shelf.selection import ALWAYS, IF_PERSISTENT
 from broker.core.queues.unit import Unit
-from broker.mqi.options import MQPMO
+from broker.mqi.constants.options import MQPMO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.core.calls.put import Put
+    from broker.core.calls.puts.put import Put
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle
-    from broker.core.queues.selection import Request
+    from broker.core.queues.shelf.selection import Request
     from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 
 _SYNCPOINT = MQPMO.SYNCPOINT.value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.core.calls import defining, postponing
-from broker.core.calls.distribution import DistributionList
+from broker.core.calls.puts.distribution import DistributionList
 from broker.core.names.definitions import Delete
 from broker.core.queues import locking
 from broker.core.queues.handles import FOR_CO_OP

@@ -18,8 +18,8 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from broker.core.message.entry import Entry
     from broker.core.queues.effects import Effects
-    from broker.core.queues.selection import Request
-    from broker.core.queues.shelf import Shelf
+    from broker.core.queues.shelf.selection import Request
+    from broker.core.queues.shelf.shelf import Shelf
 
 
 def refusal(entry: Entry, why: str) -> MQError:

@@ -25,7 +25,7 @@ from broker.core.queues.shared_queue import SharedQueue
 from broker.core.queues.unit import Unit
 from broker.core.queues.unit_terms import UnitTerms
 from broker.core.queues.waiting import end_waits
-from broker.mqi.attribute_values import MQTT
+from broker.mqi.constants.attribute_values import MQTT
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.calls import postponing
 from broker.core.message.entry import DAMAGED, DELAYED
-from broker.core.queues.selection import EXPIRED_AT_ONCE
+from broker.core.queues.shelf.selection import EXPIRED_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from broker.mqi.constants.options import MQGMO, MQOO, MQPMO
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQGMO, MQOO, MQPMO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.calls import delaying, dispatch, postponing, sending
+from broker.core.calls import postponing
+from broker.core.calls.gets import dispatch
+from broker.core.calls.puts import delaying, sending
 from broker.core.message.logical_order import Instant
 from broker.core.message.rows import Rows
 from broker.core.queues import unit as units

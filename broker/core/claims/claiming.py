@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.core.calls import dispatch
+from broker.core.calls.gets import dispatch
 from broker.core.claims.consumer import CLAIMS_MAX
 from broker.core.message.entry import ID_MASK, MAX_PRIORITY, order_key
 from broker.core.message.rows import Rows, Run
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.queues.queue import LocalQueue
-    from broker.core.queues.shelf import Shelf
+    from broker.core.queues.shelf.shelf import Shelf
 
 SLICE_LENGTH: Final = 1000
 """Messages that are claimed, or acknowledged, together; a group stays in one slice, however many it has."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.calls import arriving
 from broker.core.claims.claiming import SLICE_LENGTH, counts
-from broker.core.message import reports
+from broker.core.message.generated import reports
 from broker.core.message.rows import Rows
 from broker.core.queues.unit import Unit
 

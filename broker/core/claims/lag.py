@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from broker.core.message.entry import ID_MASK
 from broker.core.queues.shared_queue import Lag, SharedQueue
-from broker.mqi.packing import unpack_md
+from broker.mqi.layouts.packing import unpack_md
 from broker.mqi.structures import MessageDescriptor
 
 if TYPE_CHECKING:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
+from broker.mqi.delivery_fields import ATTEMPTS, Outcome, check_seconds
 from broker.mqi.errors import MQError
-from broker.mqi.handling import ATTEMPTS, Outcome, check_seconds
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from broker.core.queues.message_queue import MessageQueue
-    from broker.mqi.handling import HandlingTerms, Settlement
+    from broker.mqi.delivery_fields import HandlingTerms, Settlement
 
 REFUSED_MIN: Final = 1.0
 REFUSED_MAX: Final = 60.0

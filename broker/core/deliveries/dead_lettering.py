@@ -9,23 +9,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from broker.core.calls import sending
-from broker.core.message import properties, report_options, reports
-from broker.core.message.dead_letter import dead_letter
-from broker.core.message.generated import GeneratedMessage, descriptor_of
-from broker.mqi import folders, rfh2
+from broker.core.calls.puts import sending
+from broker.core.message import report_options
+from broker.core.message.generated import reports
+from broker.core.message.generated.dead_letter import dead_letter
+from broker.core.message.generated.generated import GeneratedMessage, descriptor_of
+from broker.core.message.headers import properties
 from broker.mqi.errors import MQError
+from broker.mqi.layouts import folders, rfh2
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from broker.core.manager import Manager
+    from broker.core.message.delivery_state import FailureRecord
     from broker.core.message.entry import Entry
-    from broker.core.message.handling import FailureRecord
     from broker.core.moment import Moment
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.unit import Unit
-    from broker.mqi.folders import Value
-    from broker.mqi.handling import HandlingTerms
+    from broker.mqi.delivery_fields import HandlingTerms
+    from broker.mqi.layouts.folders import Value
 
 FOLDER: Final = "evermq"
 REPLAYS: Final = "evermq.replays"

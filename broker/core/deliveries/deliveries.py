@@ -15,10 +15,10 @@ from broker.core.deliveries.order import Order
 from broker.core.deliveries.service import VIEW, Service, Taker
 from broker.core.message.entry import AVAILABLE, DELAYED
 from broker.core.names.resolution import UnknownNameError
-from broker.mqi.attribute_values import MQTT
+from broker.mqi.constants.attribute_values import MQTT
 from broker.mqi.errors import MQError
+from broker.mqi.layouts.packing import PACKED_FIELDS
 from broker.mqi.names import no_local_queue
-from broker.mqi.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from broker.core.moment import Moment
     from broker.core.queues.handles import Hconn
     from broker.core.queues.queue import LocalQueue
-    from broker.mqi.handling import HandlingTerms, Settlement
+    from broker.mqi.delivery_fields import HandlingTerms, Settlement
 
 _INDEXED_A_STEP = 200
 _PUT_DATE = PACKED_FIELDS.index("put_date")

@@ -26,11 +26,11 @@ from broker.core.deliveries.steps import (
     put_back,
     undo_rest,
 )
+from broker.core.message.delivery_state import FailureRecord, Handling
 from broker.core.message.entry import AVAILABLE
-from broker.core.message.handling import FailureRecord, Handling
 from broker.core.message.rows import Rows
 from broker.core.queues.unit import Unit
-from broker.mqi.handling import NO_FAILURE, Became, Outcome, Settled
+from broker.mqi.delivery_fields import NO_FAILURE, Became, Outcome, Settled
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from broker.core.manager import Manager
     from broker.core.message.entry import Entry
     from broker.core.moment import Moment
-    from broker.mqi.handling import Failure, Settlement
+    from broker.mqi.delivery_fields import Failure, Settlement
 
 _FULL: Final = int(MQRC.STORAGE_MEDIUM_FULL)
 

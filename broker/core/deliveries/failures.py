@@ -1,16 +1,16 @@
-"""Record failed attempts with the message (`broker.core.message.handling`)."""
+"""Record failed attempts with the message (`broker.core.message.delivery_state`)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message.handling import FailureRecord, Handling
+from broker.core.message.delivery_state import FailureRecord, Handling
 
 if TYPE_CHECKING:
     from broker.core.deliveries.delivery import Delivery
     from broker.core.message.entry import Entry
     from broker.core.moment import Moment
-    from broker.mqi.handling import Failure, Settlement
+    from broker.mqi.delivery_fields import Failure, Settlement
 
 TEXT_MAX: Final = 1024
 """Characters of a name, or of the text of an exception, that are kept."""

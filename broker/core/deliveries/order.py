@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message import properties
-from broker.core.queues.sorted_keys import SortedKeys
-from broker.core.queues.views import View
-from broker.mqi import folders, rfh2
+from broker.core.message.headers import properties
+from broker.core.queues.shelf.sorted_keys import SortedKeys
+from broker.core.queues.shelf.views import View
+from broker.mqi.layouts import folders, rfh2
 from broker.mqi.structures import NO_ID
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from broker.core.deliveries.steps import Ending, Fate, Step
 from broker.core.message.rows import Rows
 from broker.core.queues import unit as units
 from broker.core.queues.unit import Unit
-from broker.mqi.handling import Became, Outcome, Settled
+from broker.mqi.delivery_fields import Became, Outcome, Settled
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:

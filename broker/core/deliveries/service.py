@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from broker.core.deliveries.delivery import Delivery, Worker
     from broker.core.deliveries.order import Order
     from broker.core.queues.queue import LocalQueue
-    from broker.mqi.handling import HandlingTerms
+    from broker.mqi.delivery_fields import HandlingTerms
 
 VIEW: Final = "deliveries"
 """Names the order by key among the views of a shelf."""

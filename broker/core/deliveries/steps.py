@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Final
 
 from broker.core.deliveries import backoff, dead_lettering
 from broker.core.deliveries.failures import TEXT_MAX, failure_of
-from broker.core.message.generated import descriptor_of
-from broker.core.message.handling import FailureRecord
+from broker.core.message.delivery_state import FailureRecord
+from broker.core.message.generated.generated import descriptor_of
 from broker.core.message.rows import Rows
 from broker.core.queues import unit as units
 from broker.core.queues.unit import Unit
-from broker.mqi.descriptor import MQMT
+from broker.mqi.constants.descriptor import MQMT
+from broker.mqi.delivery_fields import Became, Settled
 from broker.mqi.errors import MQError
-from broker.mqi.handling import Became, Settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from broker.core.deliveries.delivery import Delivery
     from broker.core.manager import Manager
+    from broker.core.message.delivery_state import FailureRecord
     from broker.core.message.entry import Entry
-    from broker.core.message.handling import FailureRecord
     from broker.core.moment import Moment
-    from broker.mqi.handling import HandlingTerms
+    from broker.mqi.delivery_fields import HandlingTerms
 
 _REQUEST: Final = MQMT.REQUEST.value
 

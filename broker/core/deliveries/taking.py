@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from broker.core.calls import expiring
 from broker.core.deliveries import backoff
 from broker.core.deliveries.delivery import Delivery
-from broker.core.message import reports
 from broker.core.message.entry import AVAILABLE
+from broker.core.message.generated import reports
 from broker.core.message.logical_order import SEGMENTS
+from broker.core.queues.shelf.views import START
 from broker.core.queues.unit import Unit
-from broker.core.queues.views import START
 
 if TYPE_CHECKING:
     from broker.core.deliveries.delivery import Worker

@@ -17,7 +17,7 @@ from broker.core.explain.serving import serving
 from broker.core.explain.triggering import triggering
 from broker.core.message.entry import AVAILABLE, CLAIMED, DAMAGED, DELAYED, GET_PENDING, LOCKED, PUT_PENDING, rank_of
 from broker.core.message.logical_order import GROUPED, SEGMENTS
-from broker.core.queues.views import WHOLE_GROUP, WHOLE_MESSAGE
+from broker.core.queues.shelf.views import WHOLE_GROUP, WHOLE_MESSAGE
 from broker.mqi.explanations import Cause
 
 if TYPE_CHECKING:
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from broker.core.names.routes import Route
     from broker.core.queues.handles import Handle, Hconn
     from broker.core.queues.queue import LocalQueue
-    from broker.core.queues.selection import Request
-    from broker.core.queues.shelf import Shelf
+    from broker.core.queues.shelf.selection import Request
+    from broker.core.queues.shelf.shelf import Shelf
     from broker.core.queues.unit import Unit
     from broker.mqi.explanations import Finding
 

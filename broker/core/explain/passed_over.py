@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from broker.core.claims.consumers import Consumers
     from broker.core.explain.findings import Steps
     from broker.core.queues.queue import LocalQueue
-    from broker.core.queues.shelf import Shelf
+    from broker.core.queues.shelf.shelf import Shelf
     from broker.mqi.explanations import Finding
 
 

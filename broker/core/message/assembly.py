@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.core.message import mqmde
+from broker.core.message.headers import mqmde
 from broker.core.message.logical_order import LAST_SEGMENT, SEGMENT
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgpack
 
+from broker.mqi.constants.options import MQOO, MQPMO
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQOO, MQPMO
-from broker.mqi.packing import PACKED_FIELDS
+from broker.mqi.layouts.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ACCOUNTING_TOKEN
 
@@ -87,7 +87,7 @@ def of(entry: Entry) -> Context:
 
 
 def pack(md: MessageDescriptor, context: Context, stamp: tuple[str, str], hconn: Hconn, ids: Identifiers) -> bytes:
-    """The fields that the queue only keeps (`broker.mqi.packing.PACKED_FIELDS`), with this context."""
+    """The fields that the queue only keeps (`broker.mqi.layouts.packing.PACKED_FIELDS`), with this context."""
     identity = context.identity or (hconn.user, NO_ACCOUNTING_TOKEN, "")
     origin = context.origin or (hconn.appl_type, hconn.appl_name, *stamp, "")
     packed: bytes = msgpack.packb(

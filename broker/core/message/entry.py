@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgpack
 
-from broker.core.message.handling import Handling
+from broker.core.message.delivery_state import Handling
 from broker.core.message.logical_order import Item
 from broker.core.message.rows import GOT, MessageRow
 from broker.mqi.structures import NO_ID
@@ -143,7 +143,7 @@ class Entry:
     offset: int = 0
     msg_flags: int = 0
     original_length: int = -1
-    properties: bytes = b""  # packed (`broker.core.message.properties`), not part of the data
+    properties: bytes = b""  # packed (`broker.core.message.headers.properties`), not part of the data
     triggers: bool = True  # its arrival counts a start, where the trigger type is EVERY
     number: int = 0  # its id, where that is not its place: it was published by a prepared unit
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.mqi.descriptor import MQMF
+from broker.mqi.constants.descriptor import MQMF
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import NamedTuple
 
-from broker.mqi.descriptor import (
+from broker.mqi.constants.descriptor import (
     MQRO,
     MQRO_ACCEPT_UNSUP_IF_XMIT_MASK,
     MQRO_ACCEPT_UNSUP_MASK,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import msgpack
 
 from broker.core.message.entry import FullEntry, Piece, rank_of
+from broker.core.message.headers.properties import folders_of
 from broker.core.message.logical_order import LAST_SEGMENT, SEGMENT, SEGMENTS
-from broker.core.message.properties import folders_of
 from broker.core.message.report_options import CHOICES, WITH_DATA_BYTES
-from broker.mqi.packing import PACKED_FIELDS
+from broker.mqi.layouts.packing import PACKED_FIELDS
 
 if TYPE_CHECKING:
     from broker.core.identifiers import Identifiers

@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from broker.core.names.definitions import OWN, SHARED, Definition
+from broker.mqi.constants.objects import MQQDT
+from broker.mqi.constants.options import MQCO
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_name
-from broker.mqi.objects import MQQDT
-from broker.mqi.options import MQCO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:

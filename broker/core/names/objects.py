@@ -12,9 +12,9 @@ from broker.core.names.resolution import check_options, conventional, resolve
 from broker.core.names.routes import Route
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE
 from broker.core.queues.structure import Structure
+from broker.mqi.constants.objects import MQOT
+from broker.mqi.constants.options import MQOO
 from broker.mqi.errors import MQError
-from broker.mqi.objects import MQOT
-from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from broker.core.names.definitions import Define
 from broker.core.names.resolution import UnknownNameError, unknown
 from broker.core.queues.handles import FOR_CO_OP, Handle
 from broker.core.selector import selector
+from broker.mqi.constants.objects import MQOT
+from broker.mqi.constants.options import MQOO
 from broker.mqi.errors import MQError
-from broker.mqi.objects import MQOT
-from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:

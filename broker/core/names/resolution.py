@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE, ignores_q_mgr_name, uses_igq
-from broker.mqi.attribute_values import MQUS
+from broker.mqi.constants.attribute_values import MQUS
+from broker.mqi.constants.objects import MQOT
+from broker.mqi.constants.options import MQOO
 from broker.mqi.errors import MQError
 from broker.mqi.names import is_name
-from broker.mqi.objects import MQOT
-from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import MessageDescriptor
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from broker.core.names.resolution import DIRECTIONS
 from broker.core.queues.queue import LocalQueue
-from broker.mqi.descriptor import MQPER
+from broker.mqi.constants.descriptor import MQPER
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 

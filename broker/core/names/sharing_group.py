@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from broker.mqi.attribute_values import MQSQQM
-from broker.mqi.layouts import MQXQH
+from broker.mqi.constants.attribute_values import MQSQQM
+from broker.mqi.layouts.layouts import MQXQH
 
 if TYPE_CHECKING:
     from broker.core.names.definitions import Definition

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from broker.mqi.attribute_values import MQTT
+from broker.mqi.constants.attribute_values import MQTT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,8 @@ from uuid import UUID
 
 import msgpack
 
-from broker.core.calls import delaying, settling
+from broker.core.calls import settling
+from broker.core.calls.puts import delaying
 from broker.core.message.entry import AVAILABLE
 from broker.core.message.logical_order import Instant
 from broker.core.message.rows import KeyRow, ObjectRow, Rows

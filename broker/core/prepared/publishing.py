@@ -13,8 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from broker.core.calls import arriving, sending
-from broker.core.message import reports
+from broker.core.calls import arriving
+from broker.core.calls.puts import sending
+from broker.core.message.generated import reports
 from broker.core.message.rows import Rows
 from broker.core.prepared import sink as sinks
 from broker.core.prepared import unit as units

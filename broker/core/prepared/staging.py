@@ -1,6 +1,6 @@
 """Staging: a piece of a prepared unit passes the checks of MQPUT, message by message, and joins its unit as a whole.
 
-The checks are those of any put (`broker.core.calls.putting`); they take many steps, since a piece has thousands of
+The checks are those of any put (`broker.core.calls.puts.putting`); they take many steps, since a piece has thousands of
 messages. When all have passed them the piece is frozen in one step: it is counted on its queues and in its unit from
 then on, and taken back if there is no room for it in the store (claims rule 3.2).
 
@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgpack
 
-from broker.core.calls import expiring, putting
-from broker.core.calls.put import Put
+from broker.core.calls import expiring
+from broker.core.calls.puts import putting
+from broker.core.calls.puts.put import Put
 from broker.core.message.entry import Entry, PreparedEntry, rank_of
+from broker.core.message.headers.mqmde import FORMAT as EXTENSION_FORMAT
+from broker.core.message.headers.properties import FORMAT as PROPERTIES_FORMAT
 from broker.core.message.logical_order import CLOSED
-from broker.core.message.mqmde import FORMAT as EXTENSION_FORMAT
-from broker.core.message.properties import FORMAT as PROPERTIES_FORMAT
 from broker.core.message.rows import MessageRow, Rows
 from broker.core.prepared.sink import other_queues
 from broker.core.prepared.sinks import UNITS_MAX, by_queue
@@ -28,9 +29,9 @@ from broker.core.prepared.unit import PreparedUnit
 from broker.core.queues.handle_position import AT_REST
 from broker.core.queues.handles import Handle
 from broker.core.queues.unit import BACKED_OUT, PREPARED, PREPARING
+from broker.mqi.constants.options import MQOO, MQPMO
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQOO, MQPMO
-from broker.mqi.packing import unpack_md
+from broker.mqi.layouts.packing import unpack_md
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import NO_ID, MessageDescriptor, PutMessageOptions
 
@@ -46,8 +47,8 @@ if TYPE_CHECKING:
     from broker.core.queues.queue import LocalQueue
 
 StagedRow: TypeAlias = tuple[str, bytes, int, int, int, bytes, bytes, bytes, int, int, int, int, bytes, bytes]
-"""A message as it is given: queue name, packed fields of the descriptor (`broker.mqi.packing`), priority, persistence,
-expiry, MsgId, CorrelId, GroupId, MsgSeqNumber, Offset, MsgFlags, OriginalLength, packed properties, data.
+"""A message as it is given: queue name, packed fields of the descriptor (`broker.mqi.layouts.packing`), priority,
+persistence, expiry, MsgId, CorrelId, GroupId, MsgSeqNumber, Offset, MsgFlags, OriginalLength, packed properties, data.
 """
 
 MESSAGES_A_STEP: Final = 16

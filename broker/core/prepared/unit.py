@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgpack
 
-from broker.core.message import reports
+from broker.core.message.generated import reports
 from broker.core.message.logical_order import Item, Position
 from broker.core.message.rows import ObjectRow, Run
 from broker.core.queues.unit import PREPARED, PREPARING, STATE_NAMES, TRANSITIONS

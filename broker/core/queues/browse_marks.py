@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle, Marker
-    from broker.core.queues.shelf import Shelf
+    from broker.core.queues.shelf.shelf import Shelf
 
 
 class BrowseMarks:

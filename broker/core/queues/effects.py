@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from broker.core.message.entry import Entry
-    from broker.core.message.generated import GeneratedMessage, Lost
+    from broker.core.message.generated.generated import GeneratedMessage, Lost
+    from broker.core.message.generated.trigger_message import TriggerMessage
     from broker.core.message.logical_order import Position
-    from broker.core.message.trigger_message import TriggerMessage
     from broker.core.queues.handles import Handle
     from broker.core.queues.message_queue import MessageQueue
     from broker.core.queues.unit import Unit
@@ -39,7 +39,7 @@ class Grant:
     then the getter answered. `reason` is NONE or the warning of the get; TRUNCATED_MSG_FAILED (2080) is answered as an
     error that carries what fits, and has changed nothing. `entries` are one message: several when it was put together
     from its segments. None at all is the answer to UNLOCK. `move` is to be undone when nobody takes the answer. `form`
-    is the form of its properties, if it has any (`broker.core.message.properties.form_of`).
+    is the form of its properties, if it has any (`broker.core.message.headers.properties.form_of`).
     """
 
     entries: list[Entry]

@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.message.logical_order import CLOSED, Position
-from broker.core.queues.views import START
+from broker.core.queues.shelf.views import START
 
 if TYPE_CHECKING:
     from broker.core.message.context import Context

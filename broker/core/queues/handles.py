@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from broker.core.queues.handle_position import AT_REST
-from broker.mqi.descriptor import MQAT
+from broker.mqi.constants.descriptor import MQAT
+from broker.mqi.constants.options import MQOO
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQOO
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
-    from broker.core.calls.put_template import PutTemplate
+    from broker.core.calls.puts.put_template import PutTemplate
     from broker.core.message.entry import Entry
     from broker.core.names.routes import Route
     from broker.core.queues.queue import LocalQueue
-    from broker.core.queues.selection import Request
+    from broker.core.queues.shelf.selection import Request
     from broker.core.queues.unit import Unit
     from broker.core.queues.waiters import Waiter
     from broker.core.selector import Selector

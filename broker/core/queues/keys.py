@@ -15,7 +15,7 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from broker.core.message.rows import KeyRow
-from broker.core.queues.wheel import Wheel
+from broker.core.queues.delayed.wheel import Wheel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from broker.core.queues.handles import Marker
-    from broker.core.queues.shelf import Shelf
+    from broker.core.queues.shelf.shelf import Shelf
 
 
 class PlacedMarks(BrowseMarks):

@@ -32,7 +32,7 @@ from broker.core.message.entry import (
 )
 from broker.core.queues.browse_marks import BrowseMarks
 from broker.core.queues.queue_attributes import LocalQueueAttributes
-from broker.core.queues.shelf import Shelf
+from broker.core.queues.shelf.shelf import Shelf
 from broker.core.queues.waiters import Waiters
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from broker.mqi.attribute_values import MQNPM, MQPRT, MQUS
-from broker.mqi.objects import MQQDT
+from broker.mqi.constants.attribute_values import MQNPM, MQPRT, MQUS
+from broker.mqi.constants.objects import MQQDT
 
 if TYPE_CHECKING:
     from broker.core.names.definitions import Definition

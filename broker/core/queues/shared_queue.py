@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from broker.core.message.entry import CLAIMED, GET_PENDING, GONE, LOCKED, PREPARED, PUT_PENDING
 from broker.core.queues.placed_marks import PlacedMarks
 from broker.core.queues.queue import LocalQueue
-from broker.core.queues.shelf import Shelf
+from broker.core.queues.shelf.shelf import Shelf
 from broker.core.queues.structure import Structure
 from broker.core.queues.unit import SharedPart
 

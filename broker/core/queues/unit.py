@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from uuid import UUID
 
     from broker.core.message.entry import Entry
+    from broker.core.message.generated.reports import Kind
+    from broker.core.message.generated.trigger_message import TriggerEvent
     from broker.core.message.logical_order import Position
-    from broker.core.message.reports import Kind
-    from broker.core.message.trigger_message import TriggerEvent
     from broker.core.queues.handles import Handle, Hconn
     from broker.core.queues.unit_terms import UnitTerms
 

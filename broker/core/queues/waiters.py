@@ -23,15 +23,15 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from broker.core.message.entry import GONE
-from broker.core.queues.selection import NEVER
+from broker.core.queues.shelf.selection import NEVER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from broker.core.message.entry import Entry
     from broker.core.queues.handles import Handle
-    from broker.core.queues.selection import Request
-    from broker.core.queues.shelf import Shelf
+    from broker.core.queues.shelf.selection import Request
+    from broker.core.queues.shelf.shelf import Shelf
 
 Names: TypeAlias = tuple[str, ...]
 Judge: TypeAlias = "Callable[[Request], Entry | None]"

@@ -20,7 +20,7 @@ from broker.mqi.reasons import MQRC
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
 
     Lookup: TypeAlias = Callable[[str], Value]
     Function: TypeAlias = Callable[[Lookup], Value]

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgpack
 
-from broker.core.message.properties import decoded
+from broker.core.message.headers.properties import decoded
 from broker.mqi.errors import MQError
-from broker.mqi.packing import PACKED_FIELDS
+from broker.mqi.layouts.packing import PACKED_FIELDS
 from broker.mqi.reasons import MQRC
 
 if TYPE_CHECKING:
     from broker.core.message.entry import Entry
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
 
 _PREFIX: Final = "Root.MQMD."
 _FIELDS: Final = {

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from broker.mqi.folders import Value
+    from broker.mqi.layouts.folders import Value
 
 ORDERS: Final[dict[str, Callable[[float, float], bool]]] = {
     "=": operator.eq,

@@ -9,7 +9,7 @@ from broker.interface.blocking.face import Blocking, Face, Giving, Told
 from broker.interface.blocking.queue import SyncQueue, SyncUnitOfWork
 from broker.interface.blocking.work import SyncClaims, SyncConsumer, SyncSink, SyncSinks, SyncTriggerStarts
 from broker.interface.connection import Connection
-from broker.interface.deliveries import Deliveries
+from broker.interface.handlers.deliveries import Deliveries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from broker.interface.connection import OpenCall
     from broker.interface.portal import Portal
     from broker.interface.queue import Queue
-    from broker.mqi.handling import HandlingTerms
+    from broker.mqi.delivery_fields import HandlingTerms
     from broker.mqi.reasons import MQRC
     from broker.mqi.structures import ObjectDescriptor
 

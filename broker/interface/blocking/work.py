@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from broker.interface.blocking.face import Blocking, Each, Face, Giving, Told
-from broker.interface.claim_calls import ANY, Claims
-from broker.interface.claims import Publication
-from broker.interface.consumer import ClaimedBatch, Consumer
-from broker.interface.sinks import Sink, SinkBatch, Sinks
-from broker.interface.starts import TriggerStart, TriggerStarts
-from broker.mqi.layouts import MQTMC2
+from broker.interface.claims.claim_calls import ANY, Claims
+from broker.interface.claims.claims import Publication
+from broker.interface.claims.consumer import ClaimedBatch, Consumer
+from broker.interface.claims.sinks import Sink, SinkBatch, Sinks
+from broker.interface.handlers.starts import TriggerStart, TriggerStarts
+from broker.mqi.layouts.layouts import MQTMC2
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from broker.interface.claims import Wanted
-    from broker.interface.column_messages import ColumnMessage
-    from broker.interface.columns import Columns
+    from broker.interface.batches.column_messages import ColumnMessage
+    from broker.interface.batches.columns import Columns
+    from broker.interface.claims.claims import Wanted
     from broker.interface.portal import Portal
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from broker.core.names.sharing_group import uses_igq
-from broker.mqi.connections import MQCNO
+from broker.mqi.constants.connections import MQCNO
 from broker.mqi.errors import MQError
 from broker.mqi.reasons import MQRC
 from broker.sharing.igq.carrier import Carrier

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message.transmission import destination_id
+from broker.core.message.headers.transmission import destination_id
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE
-from broker.mqi.attribute_values import MQUS
-from broker.mqi.attributes import MQIA
-from broker.mqi.descriptor import MQPER
+from broker.mqi.constants.attribute_values import MQUS
+from broker.mqi.constants.attributes import MQIA
+from broker.mqi.constants.descriptor import MQPER
+from broker.mqi.constants.options import MQGMO, MQMO, MQOO
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQGMO, MQMO, MQOO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import GetMessageOptions, MessageDescriptor
 from broker.sharing.igq.delivery import Delivery

@@ -7,19 +7,19 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from broker.commands.attributes import create
-from broker.commands.structures import DEFAULT
+from broker.commands.table.attributes import create
+from broker.commands.table.structures import DEFAULT
 from broker.config import DURABLE
 from broker.core.names.definitions import SHARED
 from broker.core.names.sharing_group import TRANSMISSION_QUEUE
-from broker.mqi.attribute_values import MQIT, MQUS
+from broker.mqi.constants.attribute_values import MQIT, MQUS
+from broker.mqi.constants.options import MQOO
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQOO
 
 if TYPE_CHECKING:
     from broker.core.names.definitions import Definition
-    from broker.sharing.database import Session
-    from broker.sharing.group_member import GroupMember
+    from broker.sharing.database.database import Session
+    from broker.sharing.members.group_member import GroupMember
 
 logger = logging.getLogger(__name__)
 

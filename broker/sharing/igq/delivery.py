@@ -10,12 +10,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Final
 
-from broker.core.message import dead_letter, transmission
-from broker.core.message.generated import GeneratedMessage
-from broker.core.message.undelivered import fate_of
-from broker.mqi.descriptor import MQPER
+from broker.core.message.generated import dead_letter
+from broker.core.message.generated.generated import GeneratedMessage
+from broker.core.message.generated.undelivered import fate_of
+from broker.core.message.headers import transmission
+from broker.mqi.constants.descriptor import MQPER
+from broker.mqi.constants.options import MQPMO
 from broker.mqi.errors import MQError
-from broker.mqi.options import MQPMO
 from broker.mqi.reasons import MQRC
 from broker.mqi.structures import ObjectDescriptor
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from broker import Connection
-    from broker.interface.claims import Cut, QueueRange
+    from broker.interface.claims.claims import Cut, QueueRange
     from broker.spark.connecting import Line
 
 logger = logging.getLogger(__name__)

@@ -27,9 +27,9 @@ from broker.spark.pipelines.assembly import GROUP, is_part, with_lengths
 from broker.spark.pipelines.directory import ArchiveDirectory
 from broker.spark.pipelines.errors import PipelineError
 from broker.spark.pipelines.jobs import watched
-from broker.spark.pipelines.replay_sink import Sink, Target
-from broker.spark.pipelines.replays import Replays
-from broker.spark.pipelines.selection import Wanted, marked
+from broker.spark.pipelines.replaying.replay_sink import Sink, Target
+from broker.spark.pipelines.replaying.replays import Replays
+from broker.spark.pipelines.replaying.selection import Wanted, marked
 from broker.spark.schema import NAMES
 
 if TYPE_CHECKING:

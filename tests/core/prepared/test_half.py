@@ -12,7 +12,7 @@ from broker.core.moment import Moment
 from broker.core.prepared import half as halves
 from broker.core.prepared.half import SPACE, PrivateHalf
 from broker.core.queues.unit import COMMITTING, IN_DOUBT, PREPARED, SharedPart, Unit
-from broker.mqi.options import MQGMO, MQOO, MQPMO
+from broker.mqi.constants.options import MQGMO, MQOO, MQPMO
 from tests.core.triggered import EVERY, FIRST
 from tests.core.world import World
 

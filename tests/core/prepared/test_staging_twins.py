@@ -11,14 +11,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from broker.commands.attributes import create
+from broker.commands.table.attributes import create
 from broker.core.message.entry import rank_of
 from broker.core.names.definitions import Define
 from broker.core.prepared.staging import Piece, Staging, _Template
 from broker.core.prepared.unit import UnitName
 from broker.core.queues.handles import Hconn
 from broker.mqi import MQMF, MQOO, MQPMO, MQRO, MessageDescriptor, MQError
-from broker.mqi.packing import pack_md
+from broker.mqi.layouts.packing import pack_md
 from tests.core.world import World
 
 if TYPE_CHECKING:

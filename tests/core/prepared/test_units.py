@@ -13,7 +13,7 @@ from broker.core.message.logical_order import Item, Position
 from broker.core.prepared.unit import PreparedUnit, UnitName
 from broker.core.queues.unit import BACKED_OUT, BACKING_OUT, COMMITTED, COMMITTING, PREPARED, PREPARING
 from broker.mqi import MQRO, MessageDescriptor
-from broker.mqi.packing import pack_md
+from broker.mqi.layouts.packing import pack_md
 from tests.core.world import World
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, TypedDict
 from broker import MQError
 from broker.client import connect
 from broker.mqi import MQCNO, MQGMO, MQGS, MQMF, MQOO, MQPMO, MQRC, MessageDescriptor, ObjectDescriptor
-from broker.mqi.handling import Became, HandlingTerms, Settlement
-from broker.mqi.handling import Outcome as End
+from broker.mqi.delivery_fields import Became, HandlingTerms, Settlement
+from broker.mqi.delivery_fields import Outcome as End
 from tests.sharing.chaos.ledger import Key, Outcome, Put
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from broker import Connection, Message, Queue
-    from broker.mqi.handling import Settled
+    from broker.mqi.delivery_fields import Settled
     from tests.sharing.chaos.ledger import Ledger
 
     Step = Callable[[Connection, dict[str, Queue], str], Awaitable[None]]

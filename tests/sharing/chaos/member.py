@@ -25,7 +25,7 @@ import asyncpg
 from broker import Clock, QueueManager, QueueSharingGroup
 from broker.config import LimitsConfig, ListenerConfig
 from broker.server import Server
-from broker.sharing.group import LEASE_SECONDS
+from broker.sharing.members.group import LEASE_SECONDS
 from broker.storage.log_store import LogStore
 
 if TYPE_CHECKING:

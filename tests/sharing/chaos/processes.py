@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from broker import MQError
 from broker.client import connect
-from broker.sharing.group import LEASE_SECONDS
+from broker.sharing.members.group import LEASE_SECONDS
 
 if TYPE_CHECKING:
     from asyncio.subprocess import Process

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from broker import MQError
 from broker.client import connect
-from broker.interface.claims import UnitName, Winner
-from broker.interface.sinks import new_attempt
-from broker.interface.staging import Row, frames
+from broker.interface.claims.claims import UnitName, Winner
+from broker.interface.claims.sinks import new_attempt
+from broker.interface.claims.staging import Row, frames
 from broker.mqi import MQRC
 from tests.sharing.chaos.clients import Client, descriptor
 from tests.sharing.chaos.ledger import Outcome, Put

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import asyncpg
 
-from broker.sharing.schema import SqlSet
+from broker.sharing.database.schema import SqlSet
 from tests.sharing.database import GroupDatabase
 
 if TYPE_CHECKING:

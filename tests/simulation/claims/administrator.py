@@ -12,7 +12,7 @@ from tests.simulation.claims.records import Query, Violation
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from broker.interface.claims import ConsumerState
+    from broker.interface.claims.claims import ConsumerState
     from tests.simulation.claims.actors import Actor
     from tests.simulation.claims.source import Supervisor
 

@@ -19,11 +19,11 @@ from broker.core.prepared.publishing import Publication
 from broker.core.prepared.sink import Sink
 from broker.core.prepared.sinks import Sinks
 from broker.core.prepared.staging import Staging
-from broker.engine import claim_jobs, ranges, sink_jobs
-from broker.engine.awaits import FifoLock, Written
-from broker.engine.claim_jobs import ClaimJobs
-from broker.engine.sink_jobs import SinkJobs
-from broker.interface.claims import Staged
+from broker.engine.claims import claim_jobs, ranges, sink_jobs
+from broker.engine.claims.claim_jobs import ClaimJobs
+from broker.engine.claims.sink_jobs import SinkJobs
+from broker.engine.jobs.awaits import FifoLock, Written
+from broker.interface.claims.claims import Staged
 from broker.mqi import MQRC
 from broker.mqi.errors import MQError
 from tests.simulation.claims import sink as sink_queries

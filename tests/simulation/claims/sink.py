@@ -6,8 +6,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from broker import MQError
-from broker.interface.claims import UnitName, Winner
-from broker.interface.staging import Row, frames
+from broker.interface.claims.claims import UnitName, Winner
+from broker.interface.claims.staging import Row, frames
 from broker.mqi import MQRC, MessageDescriptor
 from tests.simulation.claims.actors import ENDED, TaskFailed
 from tests.simulation.claims.records import Violation

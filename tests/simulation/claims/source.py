@@ -10,8 +10,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from broker import MQError
-from broker.interface.column_messages import messages
-from broker.interface.columns import unpack
+from broker.interface.batches.column_messages import messages
+from broker.interface.batches.columns import unpack
 from broker.mqi import MQRC
 from tests.simulation.claims.actors import ENDED, TaskFailed
 from tests.simulation.claims.records import Offset, Row, Violation
@@ -19,7 +19,7 @@ from tests.simulation.claims.records import Offset, Row, Violation
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from broker.interface.claims import Cut, Registration
+    from broker.interface.claims.claims import Cut, Registration
     from tests.simulation.claims import records
     from tests.simulation.claims.actors import Actor
     from tests.simulation.claims.records import Query, Records

@@ -14,8 +14,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from broker.interface.deliveries import Delivered
-    from broker.mqi.handling import HandlingTerms
+    from broker.interface.handlers.deliveries import Delivered
+    from broker.mqi.delivery_fields import HandlingTerms
     from tests.simulation.handlers.worker import Worker
 
 

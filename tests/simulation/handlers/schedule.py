@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from broker import QueueManager
 from broker.core.message.entry import AVAILABLE
 from broker.mqi import MQGMO, MQOO, MQRC, MQError
-from broker.mqi.handling import Outcome
+from broker.mqi.delivery_fields import Outcome
 from broker.storage.store import StoreFailedError, StoreFullError
 from tests.simulation.clock import SimulatedClock
 from tests.simulation.disk import Disk

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING, Final
 
 from broker import QueueManager
-from broker.mqi.handling import HandlingTerms
+from broker.mqi.delivery_fields import HandlingTerms
 from broker.storage.memory import MemoryStore
 from broker.testing import FaultStore
 from tests.simulation.clock import SimulatedClock

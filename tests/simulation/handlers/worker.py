@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from broker.mqi import MQOO, MQPER, MQError
-from broker.mqi.handling import Became, Failure, Outcome, Settlement
+from broker.mqi.delivery_fields import Became, Failure, Outcome, Settlement
 from tests.simulation.handlers.records import End
 from tests.simulation.handlers.setting import OUT, SOURCE
 
 if TYPE_CHECKING:
     from broker import Connection, QueueManager
-    from broker.interface.deliveries import Delivered, Deliveries
-    from broker.mqi.handling import HandlingTerms, Settled
+    from broker.interface.handlers.deliveries import Delivered, Deliveries
+    from broker.mqi.delivery_fields import HandlingTerms, Settled
     from tests.simulation.handlers.records import Record
     from tests.simulation.handlers.schedule import Schedule
 

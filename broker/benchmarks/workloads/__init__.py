@@ -1,0 +1,1 @@
+"""The workloads: what users have done to a queue manager."""

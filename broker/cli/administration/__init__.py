@@ -1,0 +1,1 @@
+"""The commands about a queue manager, its data and its group."""

@@ -1,0 +1,160 @@
+"""`evermq group`: the queue-sharing group of a queue manager, through its database (queue-sharing 7)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from broker.cli.administration.status import table
+from broker.cli.conversation import run
+from broker.cli.program import CannotRunError, SomeFailedError
+from broker.cli.terminal.terminal import say
+from broker.config import load
+from broker.engine.shared_queues import GroupError
+from broker.sharing.members.group import NEEDS_EXTRA, QueueSharingGroup
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from broker.sharing.members.administration import Administration
+
+_RECOVER_SECONDS: Final = 60.0
+
+
+@click.group()
+def group() -> None:
+    """Make a queue-sharing group, look at it, recover what a failed member has left.
+
+    It is found by its database: the section [queue_sharing_group] of --config, or EVERMQ_QUEUE_SHARING_GROUP_NAME and
+    EVERMQ_QUEUE_SHARING_GROUP_DSN in the environment. No queue manager need run.
+    """
+
+
+_config = click.option("--config", "file", metavar="FILE", help="The broker.toml of a member.")
+_json = click.option("--json", "in_json", is_flag=True, help="As JSON.")
+
+
+@group.command("init")
+@_config
+def init_group(file: str | None) -> None:
+    """Make the tables of the group in its database, unless they are there.
+
+    A member does that too when it joins; here you see first whether the database will do.
+    """
+    schema = _ask(file, lambda administration: administration.init())
+    say(f"the tables of the group are in schema {schema}")
+
+
+@group.command("upgrade")
+@click.option("--dsn", metavar="DSN", help="Of the owner of the tables, in place of that of the member.")
+@_config
+def upgrade_group(dsn: str | None, file: str | None) -> None:
+    """Bring the tables and functions of the group to the version of this EverMQ.
+
+    A member does that too when it joins, if its user of the database owns them. Members of older releases go on.
+    """
+    done = _ask(file, lambda administration: administration.upgrade(), dsn=dsn)
+    before, after = done["before"], done["after"]
+    told = f"has version {after}" if before == after else f"had version {before}, and has {after}"
+    say(f"the SQL of the group in schema {done['schema']} {told}")
+    for name, version in done["older"].items():
+        say(f"{name} joined last with version {version}")
+
+
+@group.command("members")
+@_config
+@_json
+def list_members(file: str | None, *, in_json: bool) -> None:
+    """List the members: state, epoch, rest of the lease, units of work, handles, version of their SQL, address."""
+    members = _ask(file, lambda administration: administration.members())
+    if in_json:
+        print(json.dumps(members))
+    elif members:
+        say("\n".join(table(_member_rows(members))))
+    else:
+        say("no queue manager has joined yet")
+
+
+@group.command("status")
+@_config
+@_json
+def show_status(file: str | None, *, in_json: bool) -> None:
+    """Show the group: members, shared queues with their depths, structures.
+
+    The age of the oldest snapshot says for how many transactions the database must remember dead rows: where it grows,
+    somebody keeps a transaction open, and gets become slow.
+    """
+    status = _ask(file, lambda administration: administration.status())
+    if in_json:
+        print(json.dumps(status))
+        return
+    say(f"group {status['group']} in schema {status['schema']}")
+    say("\n".join(table(_member_rows(status["members"]))))
+    say("")
+    queues = [[str(each[key]) for key in _QUEUE] for each in status["queues"]]
+    say("\n".join(table([["queue", *_QUEUE[1:]], *queues])))
+    say("")
+    for each in status["stranded"]:
+        say(
+            f"{each['messages']} messages of {each['queue']} are in unit of work {each['unit']} of {each['member']}, "
+            "which is over: they are free when that is recovered, or joins again"
+        )
+    say("structures: " + ", ".join(f"{name} {state}" for name, state in status["structures"].items()))
+    say(f"oldest snapshot: {status['oldest_snapshot']} transactions")
+
+
+@group.command("recover")
+@click.argument("member")
+@click.option(
+    "--timeout", type=click.FloatRange(min=1), default=_RECOVER_SECONDS, show_default=True, metavar="S",
+    help="Give up after so many seconds.",
+)  # fmt: skip
+@_config
+def recover_member(member: str, file: str | None, *, timeout: float) -> None:
+    """Have what the failed MEMBER has left recovered, where no peer runs that would do it.
+
+    Its units of work are backed out, or finished where they were decided; its handles, locks and connection tags go.
+    """
+    _ask(file, lambda administration: administration.recover(member, timeout), failed=True)
+    say(f"{member} has left nothing behind")
+
+
+_QUEUE: Final = ("name", "depth", "handles")
+_MEMBER: Final = ("name", "state", "epoch", "lease", "units", "handles", "version", "address")
+
+
+def _member_rows(members: list[dict[str, Any]]) -> list[list[str]]:
+    rows = []
+    for each in members:
+        shown = each | {"lease": f"{each['lease_seconds']:.1f} s"}
+        rows.append([str(shown[key]) for key in _MEMBER])
+    return [["member", *_MEMBER[1:]], *rows]
+
+
+def _ask(
+    file: str | None,
+    work: Callable[[Administration], Awaitable[Any]],
+    *,
+    failed: bool = False,
+    dsn: str | None = None,
+) -> Any:
+    config = load(None if file is None else Path(file), os.environ)
+    own = config.queue_sharing_group
+    if not own.name:
+        raise CannotRunError(
+            "which group? Give the --config of a member that has the section [queue_sharing_group], or set "
+            "EVERMQ_QUEUE_SHARING_GROUP_NAME and EVERMQ_QUEUE_SHARING_GROUP_DSN"
+        )
+    try:
+        from broker.sharing.members.administration import Administration
+
+        administration = Administration(QueueSharingGroup(own.name, dsn or own.dsn, own.lease))
+        return run(lambda: work(administration))
+    except (GroupError, ValueError) as error:
+        raise (SomeFailedError if failed else CannotRunError)(str(error)) from error
+    except ImportError as error:
+        raise CannotRunError(NEEDS_EXTRA) from error

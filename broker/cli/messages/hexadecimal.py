@@ -1,0 +1,61 @@
+"""A message in full, in the manner of amqsbcg: its descriptor, the headers before its data by their fields, its data in
+hexadecimal digits beside its characters.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.cli.messages.headers import headers
+from broker.mqi.structures import DESCRIPTOR_FIELDS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from broker import Message
+
+_ROW: Final = 16
+_WIDTH: Final = 18
+
+
+def in_full(message: Message, number: int) -> Iterator[str]:
+    """The lines that show a message, the `number`-th."""
+    yield f"message number {number}, reason {int(message.reason)}"
+    yield from _structure("Message descriptor", {name: getattr(message.md, name) for name in DESCRIPTOR_FIELDS})
+    for header in headers(message.md, message.data):
+        yield from _structure(header.name, header.fields)
+    yield "****   Message      ****"
+    yield f" length - {len(message.data)} of {message.length} bytes"
+    yield from _dump(message.data)
+
+
+def _structure(title: str, fields: Mapping[str, Any]) -> Iterator[str]:
+    yield f"****   {title:<12} ****"
+    for name, value in fields.items():
+        yield f"  {_mq_name(name):<{_WIDTH}}: {_shown(value)}"
+
+
+def _mq_name(name: str) -> str:
+    """The name as MQ writes it: `ReplyToQMgr`."""
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def _shown(value: object) -> str:
+    match value:
+        case bytes():
+            return f"X'{value.hex().upper()}'"
+        case str():
+            return f"'{value}'"
+        case int():
+            return str(int(value))
+        case _:
+            return str(value)
+
+
+def _dump(data: bytes) -> Iterator[str]:
+    """16 bytes a line: where it begins, the bytes in pairs, and what of them is ASCII."""
+    for at in range(0, len(data), _ROW):
+        row = data[at : at + _ROW]
+        digits = " ".join(row[pair : pair + 2].hex().upper() for pair in range(0, len(row), 2))
+        characters = "".join(chr(byte) if 0x20 <= byte < 0x7F else "." for byte in row)
+        yield f"{at:08X}:  {digits:<39} '{characters:<16}'"

@@ -1,0 +1,1 @@
+"""MQSC and ZMQSC: from text to requests."""

@@ -1,0 +1,79 @@
+"""QSGDISP: which of the objects of one name a command is about, in a queue-sharing group (queue-sharing 2).
+
+A queue manager has objects of its own (QMGR) and copies of those of the group (COPY), at most one of a name; the group
+has queues that all members share (SHARED), and what the copies are made from (GROUP).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from broker.commands import errors
+from broker.commands.table.forms import Choice
+from broker.commands.table.kinds import KINDS
+from broker.core.names.definitions import COPY, GROUP, OWN, SHARED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from broker.commands.catalog import Catalog
+    from broker.core.names.definitions import Definition
+
+PRIVATE: Final = 4
+LIVE: Final = 6
+UNSAID: Final = LIVE  # of a command that changes something: it acts on what is there, but on no copy
+ALL: Final = -1
+
+_WORDS: Final = {"QMGR": OWN, "COPY": COPY, "SHARED": SHARED, "GROUP": GROUP}
+OF_OBJECT: Final = Choice(_WORDS)
+TO_ALTER: Final = Choice({**_WORDS, "PRIVATE": PRIVATE})
+TO_CLEAR: Final = Choice({"PRIVATE": PRIVATE, "SHARED": SHARED})
+TO_DISPLAY: Final = Choice({"LIVE": LIVE, "ALL": ALL, "PRIVATE": PRIVATE, **_WORDS})
+
+_PRIVATE_ONES: Final = (OWN, COPY)
+
+
+def meets(asked: int, disposition: int) -> bool:
+    """True if an object with this disposition is among those that are asked for."""
+    if asked == PRIVATE:
+        return disposition in _PRIVATE_ONES
+    return asked in (ALL, disposition) or (asked == LIVE and disposition != GROUP)
+
+
+def place_of(kind: str, asked: int) -> int:
+    """Return the disposition of objects that a command means with `asked`: structures belong to the group."""
+    return GROUP if kind == "CFSTRUCT" else asked
+
+
+def check_group(kind: str, asked: int, catalog: Catalog) -> None:
+    """Refuse what needs a queue-sharing group where there is none, and what cannot be shared."""
+    if place_of(kind, asked) in (COPY, SHARED, GROUP) and not catalog.group_name:
+        what = kind if kind == "CFSTRUCT" else f"QSGDISP({TO_ALTER.plain(asked)})"
+        raise errors.conflict(f"{what} needs a queue-sharing group, and {catalog.queue_manager.name} is in none")
+    if asked == SHARED and kind != "QLOCAL":
+        raise errors.conflict(f"QSGDISP(SHARED) is for local queues, not for a {kind}")
+
+
+def of_name(space: str, name: str, catalog: Catalog) -> Iterator[Definition]:
+    """All objects of this name: the queue manager's own, then those of the group."""
+    for place in (OWN, SHARED, GROUP):
+        found = catalog.find(space, name, place)
+        if found is not None:
+            yield found
+
+
+def existing(kind: str, name: str, asked: int, catalog: Catalog) -> Definition:
+    """The object that a command means; where it does not say which, the queue manager's own, or the shared queue where
+    it has nothing of that name. Raises CommandError (AMQ8147E, AMQ8151E).
+    """
+    space = KINDS[kind].space
+    check_group(kind, asked, catalog)
+    if asked == UNSAID:
+        asked = OWN if kind != "QLOCAL" or catalog.find(space, name) is not None else SHARED
+    definition = catalog.find(space, name, place_of(kind, asked))
+    if definition is None or not (kind == "CFSTRUCT" or meets(asked, definition.disposition)):
+        others = [f"QSGDISP({OF_OBJECT.plain(each.disposition)})" for each in of_name(space, name, catalog)]
+        raise errors.not_found(name, f"There is one with {' and one with '.join(others)}" if others else "")
+    if definition.kind != kind:
+        raise errors.different_type()
+    return definition

@@ -1,0 +1,1 @@
+"""MQGET: which message it is given, and how."""

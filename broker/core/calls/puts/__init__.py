@@ -1,0 +1,1 @@
+"""MQPUT: checked, completed, and placed on a queue."""

@@ -1,0 +1,1 @@
+"""Conversion of data to another character set and encoding (MQGMO_CONVERT)."""

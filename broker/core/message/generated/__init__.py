@@ -1,0 +1,1 @@
+"""Messages that the queue manager makes itself: reports, dead letters, trigger messages."""

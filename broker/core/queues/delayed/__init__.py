@@ -1,0 +1,1 @@
+"""Delayed messages, in the order of their instants."""

@@ -1,0 +1,196 @@
+"""The command server: runs MQSC and ZMQSC scripts.
+
+A script is a job (`broker.engine.jobs.jobs`): a step is a command, or one object that a DISPLAY looks at. A command is
+judged by what is in force, so no command is looked at before the changes of the last are durable and applied. A script
+whose replies nobody reads waits for that. One whose caller has gone goes on to its end, but displays nothing any more.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from broker.commands import errors
+from broker.commands.errors import CommandError
+from broker.commands.interpreter import Outcome, begin, refused
+from broker.commands.language import script
+from broker.commands.requests import DECISIONS, GROUP_REQUESTS, ScopedRequest
+from broker.engine.admin.group_commands import refusal_of
+from broker.engine.admin.scripts import Unread
+from broker.engine.jobs.awaits import PAUSE, Asked, Changed, refreshed
+from broker.engine.mistakes import mistake
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.mqi.replies import CommandReply
+from broker.storage.store import StoreError, StoreFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.commands.interpreter import Parts
+    from broker.commands.requests import Decision, GroupRequest
+    from broker.engine.admin.decisions import Decisions
+    from broker.engine.admin.objects import LiveCatalog
+    from broker.engine.admin.scripts import ScriptCall
+    from broker.engine.context import EngineContext
+    from broker.engine.jobs.awaits import Pause
+
+_REFUSALS: Final = (MQError, CommandError, StoreError)
+
+
+class CommandServer:
+    """Makes jobs of scripts."""
+
+    def __init__(self, context: EngineContext, catalog: LiveCatalog, decisions: Decisions, script_bytes: int) -> None:
+        self._context = context
+        self._clock = context.clock
+        self._catalog = catalog
+        self._decisions = decisions
+        self._script_bytes = script_bytes
+
+    def check(self, text: str) -> None:
+        """Raises DATA_LENGTH_ERROR (2010) for a script that is too long, CHAR_CONVERSION_ERROR (2340) for one with
+        characters that are none.
+        """
+        try:
+            length = len(text) if len(text) > self._script_bytes else len(text.encode())
+        except UnicodeEncodeError as error:
+            bad = f"U+{ord(text[error.start]):04X} at position {error.start}"
+            raise MQError(MQRC.CHAR_CONVERSION_ERROR, f"{bad} of the commands is not a character") from None
+        if length > self._script_bytes:
+            raise MQError(
+                MQRC.DATA_LENGTH_ERROR,
+                f"a script of {length} bytes is over [limits] script_bytes = {self._script_bytes}: nothing of it was "
+                "run; send it in several calls",
+            )
+
+    async def script(self, text: str, call: ScriptCall, *, up_to_failure: bool = False) -> None:
+        """Run the commands of a checked text in their turn and answer `call` with a reply to each; with `up_to_failure`
+        up to the first that fails.
+        """
+        try:
+            await self._commands(text, call, up_to_failure=up_to_failure)
+        except Exception as error:
+            call.add(_failed(mistake(error, "MQSC")))
+        call.complete()
+
+    async def _commands(self, text: str, call: ScriptCall, *, up_to_failure: bool) -> None:
+        await self._look_up()
+        warned: set[str] = set()
+        count = 0
+        for command in script.steps(text):
+            ok = True
+            if command:
+                count += 1
+                ok = await self._command(command, call, warned)
+            await _unread(call)
+            if call.over:
+                call.add(_too_long(call.limit, count))
+                return
+            if up_to_failure and not ok:
+                return
+
+    async def sent(self, text: str, call: ScriptCall) -> None:
+        """Run one command that another member of the group has sent, and answer `call`."""
+        try:
+            await self._look_up()
+            await self._command(text, call, set(), here=True)
+        except Exception as error:
+            call.add(_failed(mistake(error, "MQSC")))
+        call.complete()
+
+    async def _look_up(self) -> None:
+        """Commands begin with what other members have defined until now, as far as the database can be reached."""
+        sharing = self._context.sharing
+        if sharing is not None:
+            with suppress(MQError):
+                await Asked(sharing, "the reading of shared definitions", sharing.repository.look_up)
+
+    async def _command(self, text: str, call: ScriptCall, warned: set[str], *, here: bool = False) -> bool:
+        """Run one command; whether it did its work. `here`: it is not sent on."""
+        now = datetime.fromtimestamp(self._clock.time(), UTC)
+        begun = begin(text, self._catalog, now, warned, here=here)
+        if isinstance(begun, Outcome):
+            reply = await self._change(begun)
+            call.add(reply)
+            return reply.ok
+        if isinstance(begun, DECISIONS):
+            reply = await self._decide(begun)
+            call.add(reply)
+            return reply.ok
+        if isinstance(begun, (ScopedRequest, *GROUP_REQUESTS)):
+            return await self._ask_group(begun, call)
+        return await self._show(begun, call)
+
+    async def _change(self, begun: Outcome) -> CommandReply:
+        """The reply to a command when its changes are made."""
+        try:
+            if begun.changes:
+                await Changed(*begun.changes)
+        except _REFUSALS as error:
+            return refusal_of(error) or _failed(error)
+        return begun.reply
+
+    async def _show(self, parts: Parts, call: ScriptCall) -> bool:
+        """The reply to a DISPLAY, in parts."""
+        if self._context.sharing is not None:
+            await refreshed(self._context.sharing, held=parts.held)
+        continues = False
+        ok = True
+        for part in parts:
+            if part is not None:
+                call.add(part, continues=continues)
+                continues = True
+                ok = part.ok
+            await _unread(call)
+            if call.cancelled() or call.over:
+                break
+        return ok
+
+    async def _ask_group(self, request: ScopedRequest | GroupRequest, call: ScriptCall) -> bool:
+        """Carry a command out in the group, or by its members: a reply of each that is asked."""
+        sharing = self._context.sharing
+        if sharing is None:
+            call.add(refused(errors.conflict("this needs a queue-sharing group, and the queue manager is in none")))
+            return False
+        replies: Sequence[CommandReply]
+        try:
+            replies = await Asked(sharing, "a command", partial(sharing.commands.carry_out, request))
+        except _REFUSALS as error:
+            replies = [refusal_of(error) or _failed(error)]
+        for reply in replies:
+            call.add(reply)
+        return all(reply.ok for reply in replies)
+
+    async def _decide(self, decision: Decision) -> CommandReply:
+        try:
+            return await self._decisions.carry_out(decision)
+        except CommandError as error:
+            return refused(error)
+        except (MQError, StoreError) as error:
+            return _failed(error)
+
+
+def _unread(call: ScriptCall) -> Unread | Pause:
+    """Return what a script waits for before its next step, if for anything."""
+    return Unread(call) if call.full else PAUSE
+
+
+def _failed(error: Exception) -> CommandReply:
+    if isinstance(error, MQError):
+        why = error.detail
+    elif isinstance(error, StoreFullError):
+        why = f"the store is full: {error}"
+    else:
+        why = f"the store failed, the outcome is unknown: {error}"
+    return CommandReply(code="AMQ8101S", text=f"AMQ8101S: IBM MQ error: {why}.", ok=False)
+
+
+def _too_long(limit: int, count: int) -> CommandReply:
+    text = (
+        f"AMQ8101S: IBM MQ error: the replies are over [limits] replies_bytes = {limit}. The first {count} commands "
+        "were run, and the reply to the last of them may be cut off; those after them were not. Ask in several calls."
+    )
+    return CommandReply(code="AMQ8101S", text=text, ok=False)

@@ -1,0 +1,138 @@
+"""RESOLVE and RESET: what an administrator decides about claims and prepared units is carried out, in the turn of the
+consumer or the sink that it is about (claims rules 2.4 and 3.10).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from broker.commands import errors
+from broker.commands.decisions import decided
+from broker.commands.requests import ResetRequest, ResolveConsumerRequest, ResolveUnitRequest
+from broker.core.prepared.unit import UnitName
+from broker.core.queues.unit import IN_DOUBT
+from broker.engine.jobs.awaits import Asked, Written
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from broker.commands.requests import Decision
+    from broker.core.claims.consumer import Consumer
+    from broker.core.prepared.half import PrivateHalf
+    from broker.engine.claims.claim_jobs import ClaimJobs
+    from broker.engine.claims.sink_jobs import SinkJobs
+    from broker.engine.context import EngineContext
+    from broker.engine.shared_queues import GroupWork, SharedQueues
+    from broker.mqi.replies import CommandReply
+
+
+class Decisions:
+    """Carries out decisions, as parts of jobs."""
+
+    def __init__(self, context: EngineContext, claims: ClaimJobs, sinks: SinkJobs) -> None:
+        self._context = context
+        self._core = context.core
+        self._claims = claims
+        self._sinks = sinks
+
+    async def carry_out(self, decision: Decision) -> CommandReply:
+        """The reply when all of it is durable. Raises CommandError for what is refused, and the error of the store:
+        then the decision may have been carried out in part, and can be made again.
+        """
+        match decision:
+            case ResolveConsumerRequest():
+                return decided(decision, *await self._resolve_consumer(decision))
+            case ResolveUnitRequest():
+                return decided(decision, await self._resolve_unit(decision), 0)
+            case ResetRequest():
+                return decided(decision, await self._reset(decision.name), 0)
+
+    async def _resolve_consumer(self, decision: ResolveConsumerRequest) -> tuple[int, int]:
+        """Resolve a consumer; return the numbers of messages removed, and back on their queues."""
+        consumer, sharing = self._core.consumers.by_name.get(decision.name), self._context.sharing
+        try:
+            if consumer is not None:
+                return await self._resolve_own(consumer, decision)
+            if sharing is not None:
+                return await Asked(sharing, "a decision about a consumer", partial(sharing.claims.resolve, decision))
+        except MQError as refused:
+            if refused.reason == MQRC.SUBSCRIPTION_IN_USE:
+                raise errors.in_use(refused.detail) from None
+            if refused.reason != MQRC.NO_SUBSCRIPTION:
+                raise
+        raise errors.not_found(decision.name)
+
+    async def _resolve_own(self, consumer: Consumer, decision: ResolveConsumerRequest) -> tuple[int, int]:
+        async with self._claims.lock(consumer.name):
+            count = len(consumer.claims)
+            removed = count - consumer.not_pinned if decision.commit else 0
+            await self._claims.resolve(consumer, commit=decision.commit, pinned=decision.pinned)
+            return removed, count - removed
+
+    async def _resolve_unit(self, decision: ResolveUnitRequest) -> int:
+        """Resolve a unit; return the number of messages removed."""
+        half = self._half(decision.name)
+        if half is not None:
+            return await self._resolve_half(half, commit=decision.commit)
+        name, sharing = UnitName.parsed(decision.name), self._context.sharing
+        unit = None if name is None else self._core.sinks.unit(name)
+        if name is None or (unit is None and sharing is None):
+            raise errors.not_found(decision.name)
+        if decision.commit:
+            raise errors.conflict(
+                f"{decision.name} cannot be committed alone: its sink decides about all units of a batch together"
+            )
+        if unit is None:
+            assert sharing is not None
+            return await _about_sink(sharing, partial(sharing.sinks.resolve, name), decision.name)
+        count = len(unit.entries)
+        if await self._sinks.resolve(name):
+            return count
+        if self._core.sinks.unit(name) is None:  # its batch has been decided meanwhile
+            raise errors.not_found(decision.name)
+        raise errors.in_use(f"a piece of {decision.name} is on its way")
+
+    def _half(self, text: str) -> PrivateHalf | None:
+        """The private half of the unit of work whose id an administrator has written."""
+        try:
+            return self._core.halves.by_id.get(UUID(text))
+        except ValueError:
+            return None
+
+    async def _resolve_half(self, half: PrivateHalf, *, commit: bool) -> int:
+        """The administrator knows what the group cannot tell: how many messages are removed."""
+        if half.unit.state != IN_DOUBT:
+            raise errors.in_use(f"unit {half.id} is being committed")
+        sharing = self._context.sharing
+        if sharing is not None:
+            sharing.units.resolved(half.id, committed=commit)
+        rows = self._core.halves.decide(self._core, half, committed=commit)
+
+        def settle(_: Exception | None) -> None:
+            self._context.settle(half.unit, committed=commit)
+
+        await Written(self._context.journal, rows, settle)
+        return len(half.gets if commit else half.puts)
+
+    async def _reset(self, name: str) -> int:
+        """Reset a sink; return the number of messages removed with its units."""
+        sink, sharing = self._core.sinks.by_name.get(name), self._context.sharing
+        if sink is None and sharing is not None:
+            return await _about_sink(sharing, partial(sharing.sinks.reset, name), name)
+        if sink is None:
+            raise errors.not_found(name)
+        count = sum(len(unit.entries) for unit in sink.units.values())
+        await self._sinks.reset(name)
+        return count
+
+
+async def _about_sink(sharing: SharedQueues, work: GroupWork[int], name: str) -> int:
+    """Decide about a sink of the group, or a unit of one, named so: how many messages are removed."""
+    try:
+        return await Asked(sharing, "a decision about a sink", work)
+    except MQError as refused:
+        if refused.reason == MQRC.UNKNOWN_OBJECT_NAME:
+            raise errors.not_found(name) from None
+        raise

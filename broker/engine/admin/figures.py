@@ -1,0 +1,95 @@
+"""The queue manager in figures, as `evermq status` shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from broker.engine.claims.holdings import consumer_figures, handler_figures, unit_figures
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+    from broker.core.queues.queue import LocalQueue
+    from broker.engine.manager import QueueManager
+
+
+LOOKS_AT_ONCE: Final = 500
+"""At so many messages that wait in one step."""
+
+
+class Figures:
+    """The figures of a queue manager, taken down in steps. What is deleted meanwhile may not be among them."""
+
+    def __init__(self, manager: QueueManager) -> None:
+        self._manager = manager
+        self._queues: list[dict[str, Any]] = []
+        self._consumers: list[dict[str, Any]] = []
+        self._units: list[dict[str, Any]] = []
+        self._handlers: list[dict[str, Any]] = []
+
+    def steps(self) -> Iterator[None]:
+        """Take down the figures of each queue, each handler, each consumer and each prepared unit."""
+        queues, triggers = self._manager.core.objects.queues, self._manager.core.triggers
+        for name in sorted(queues):
+            queue = queues.get(name)
+            if queue is not None:
+                next_release = yield from _next_release(queue)
+                keys = queue.keys
+                self._queues.append(
+                    {
+                        "name": name,
+                        "depth": queue.depth,
+                        "available": len(queue.shelf.available),
+                        "delayed": len(queue.shelf.delayed),
+                        "waiting": len(queue.shelf.delayed),  # the old word, until 0.2
+                        "next_release": next_release,
+                        "keys": 0 if keys is None else len(keys),
+                        "duplicates": 0 if keys is None else keys.duplicates,
+                        "duplicates_with_other_data": 0 if keys is None else keys.other_data,
+                        "uncommitted": queue.uncommitted,
+                        "claimed": self._manager.core.consumers.claimed_of(queue),
+                        "prepared": queue.prepared,
+                        "bytes": queue.bytes,
+                        "ipprocs": queue.input_count,
+                        "opprocs": queue.output_count,
+                        "getters": queue.waiters.count,
+                        "damaged": len(queue.shelf.damaged),
+                        "trigger_pending": queue.pending_starts,
+                        "trigger_running": triggers.leased(queue),
+                    }
+                )
+            yield
+        for handler in handler_figures(self._manager.core):
+            self._handlers.append(handler)
+            yield
+        claim_age = self._manager.config.limits.claim_age
+        for consumer in consumer_figures(self._manager.core, self._manager.clock.time(), claim_age):
+            self._consumers.append(consumer)
+            yield
+        for unit in unit_figures(self._manager.core, self._manager.clock.time()):
+            self._units.append(unit)
+            yield
+
+    def all(self) -> dict[str, Any]:
+        """Return all that has been taken down, with the figures of the queue manager and its parts."""
+        return {
+            **self._manager.own_figures(),
+            "queues": self._queues,
+            "handlers": self._handlers,
+            "consumers": self._consumers,
+            "prepared_units": self._units,
+            **self._manager.part_figures(),
+        }
+
+
+def _next_release(queue: LocalQueue) -> Generator[None, None, float | None]:
+    """The first of the instants (seconds since 1970) until which messages of a queue are delayed; None when none is."""
+    first: float | None = None
+    for number, key in enumerate(list(queue.shelf.delayed), 1):
+        entry = queue.shelf.entries.get(key)
+        if entry is not None and entry.handling is not None and entry.delayed:
+            instant = entry.handling.not_before
+            first = instant if first is None else min(first, instant)
+        if number % LOOKS_AT_ONCE == 0:
+            yield
+    return first

@@ -1,0 +1,1 @@
+"""The calls of a connection: in their order, to their answers."""

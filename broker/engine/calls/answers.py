@@ -1,0 +1,108 @@
+"""Answer calls."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from broker.core.calls.puts.distribution import DistributionList
+from broker.interface.port import ENDED, Distribution, Opened, Placed
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.storage.store import StoreFullError
+
+if TYPE_CHECKING:
+    from broker.core.message.entry import Entry
+    from broker.core.queues.handles import Handle
+    from broker.interface.port import Call
+
+T = TypeVar("T")
+
+_DETAILS = {
+    int(MQRC.NO_MSG_AVAILABLE): "no suitable message came before the wait interval was over",
+    int(MQRC.GET_INHIBITED): "the queue was set to GET(DISABLED)",
+    int(MQRC.Q_DELETED): "the queue was deleted",
+    int(MQRC.OBJECT_DAMAGED): "the data of the message is damaged: the log of the queue manager names its file",
+    int(MQRC.OBJECT_CHANGED): "the way from the name to its queue was changed",
+    int(MQRC.HOBJ_ERROR): "the handle was closed while the call was waiting",
+    int(MQRC.HCONN_ERROR): ENDED,
+    int(MQRC.CONNECTION_BROKEN): "the connection is broken",
+    int(MQRC.Q_MGR_QUIESCING): "the queue manager is quiescing",
+    int(MQRC.Q_MGR_STOPPING): "the queue manager is stopping",
+}
+
+
+def opened(handle: Handle, q_mgr_name: str) -> Opened:
+    """The answer to an open of this handle, on the queue manager of that name."""
+    if isinstance(handle, DistributionList):
+        return _opened_list(handle)
+    route = handle.route
+    if route is None:
+        return Opened(handle.hobj, handle.name, handle.name, q_mgr_name, 0)
+    first = route.first
+    read_ahead = int(first.definition.attributes.get("DEFREADA", 0))  # the definition of a remote queue has none
+    defaults = first.answers_puts_later, bool(first.default_persistence), read_ahead
+    return Opened(handle.hobj, handle.name, route.q_name, route.q_mgr_name, 0, *defaults)
+
+
+def _opened_list(handle: DistributionList) -> Opened:
+    persistent = any(each.route is not None and each.route.first.default_persistence for each in handle.opened)
+    found = Distribution(handle.records, handle.unknown_count)
+    return Opened(handle.hobj, "", "", "", handle.reason, persistent=persistent, distribution=found)
+
+
+def placed(entry: Entry, reason: int) -> Placed:
+    """The answer to a put of this entry; `reason` is that of a warning, or 0."""
+    return Placed(
+        entry.packed_md,
+        entry.msg_id,
+        entry.correl_id,
+        entry.group_id,
+        entry.msg_seq_number,
+        entry.offset,
+        entry.original_length,
+        entry.priority,
+        entry.persistence,
+        reason,
+        deliver_at=entry.handling.not_before if entry.handling is not None else 0.0,
+    )
+
+
+def succeed(call: Call[T], result: T) -> None:
+    """Answer a call, unless it has been answered or cancelled."""
+    if not call.done():
+        call.set_result(result)
+
+
+def refusal(reason: int, detail: str = "") -> MQError:
+    """The error of this reason, with the detail that it has for itself where none is given."""
+    return MQError(reason, detail or _DETAILS.get(int(reason), ""))
+
+
+def fail(call: Call[Any], reason: int, detail: str = "") -> None:
+    """Answer a call with an error, unless it has been answered or cancelled."""
+    if not call.done():
+        call.set_exception(refusal(reason, detail))
+
+
+def fail_written(call: Call[Any], error: Exception, full: MQRC) -> None:
+    """Answer a call whose rows could not be written, with `full` when there was no room (journal rule 6), or whose unit
+    could not be settled.
+    """
+    if isinstance(error, StoreFullError):
+        fail(call, full, f"the store is full: {error}")
+    elif isinstance(error, MQError):
+        fail(call, error.reason, error.detail)
+    else:
+        fail(call, MQRC.CONNECTION_BROKEN, "the store failed; the outcome of this call is unknown")
+
+
+def answer_written(call: Call[T], result: T, full: MQRC, error: Exception | None) -> None:
+    """Answer a call whose rows are written: with `result`, or with `full` when there was no room."""
+    if error is not None:
+        fail_written(call, error, full)
+    elif not call.done():
+        call.set_result(result)
+
+
+def nobody(_: Exception | None) -> None:
+    """Nobody waits for this outcome."""

@@ -1,0 +1,132 @@
+"""Calls that take more than one step, as jobs (`broker.engine.jobs.jobs`): their arguments have been checked."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from broker.core.explain.explaining import explain
+from broker.core.explain.holders import held_by
+from broker.core.names import dynamic
+from broker.core.names.definitions import Delete
+from broker.engine.admin.backups import Backup
+from broker.engine.admin.figures import Figures
+from broker.engine.admin.objects import inquire, settings
+from broker.engine.calls.answers import opened, refusal
+from broker.engine.jobs.awaits import PAUSE, Asked, Changed, refreshed
+from broker.engine.leaving import ending_waits
+from broker.mqi.constants.options import MQCO
+from broker.mqi.explanations import Explanation
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from broker.core.explain.explaining import Wanted
+    from broker.core.names.routes import Route
+    from broker.core.queues.handles import Handle
+    from broker.engine.conversation import Conversation
+    from broker.interface.port import Call, Opened
+    from broker.mqi.errors import MQError
+    from broker.mqi.explanations import Finding
+    from broker.mqi.structures import ObjectDescriptor
+
+
+async def open_model(
+    conversation: Conversation, call: Call[Opened], descriptor: ObjectDescriptor, options: int
+) -> Opened | None:
+    """MQOPEN of a model queue: make a dynamic queue, then open it."""
+    core, hconn, clock = conversation.core, conversation.hconn, conversation.context.clock
+    define = core.make_dynamic(hconn, descriptor, options, clock.time())
+    await Changed(define)
+    handle = core.open_dynamic(hconn, descriptor, define.definition.name, options, clock.monotonic())
+    if define.definition.shared:
+        member = conversation.context.member
+        await Asked(member, "the opening of a shared queue", partial(member.handles.register, conversation, handle))
+    if not conversation.broken and not call.done():
+        return opened(handle, core.name)
+    conversation.close_handle(handle)
+    raise _connection_ended(conversation)
+
+
+async def delete_dynamic(conversation: Conversation, handle: Handle, options: int) -> int:
+    """MQCLOSE with MQCO_DELETE of a permanent dynamic queue: delete it, then close the handle. What keeps it from that
+    leaves the handle open.
+    """
+    queue, clock = handle.queue, conversation.context.clock
+    assert queue is not None
+    while not queue.deleted and queue.shelf.is_overdue(clock.time()):
+        for _ in conversation.core.expiry((queue,), clock.time()):
+            conversation.context.perform()
+            await PAUSE
+            if conversation.broken:
+                raise _connection_ended(conversation)
+    if not queue.deleted:  # by another handle meanwhile
+        if not queue.shared:  # else the group judges
+            dynamic.check_deletable(queue, options, held_by(conversation.core, queue, clock.time()))
+        purge = bool(options & MQCO.DELETE_PURGE)
+        await Changed(Delete("QUEUE", queue.name, queue.definition.disposition, purge, closing=True))
+    return _close_if_open(conversation, handle)
+
+
+async def close_with_waits(conversation: Conversation, handle: Handle) -> int:
+    """MQCLOSE of a handle on which very many gets wait."""
+    for _ in ending_waits(handle, MQRC.HOBJ_ERROR):
+        conversation.context.perform()
+        await PAUSE
+    if conversation.broken:
+        raise _connection_ended(conversation)
+    return _close_if_open(conversation, handle)
+
+
+async def set_attributes(conversation: Conversation, handle: Handle, values: Mapping[int, int | str]) -> int:
+    """MQSET."""
+    now = conversation.context.clock.time()
+    await Changed(settings(conversation.manager.catalog, handle, values, now))
+    return 0
+
+
+async def inquire_shared(conversation: Conversation, handle: Handle, selectors: Sequence[int]) -> dict[int, int | str]:
+    """MQINQ of the depth of a shared queue, which others change."""
+    await refreshed(conversation.context.member)
+    return inquire(conversation.manager.catalog, handle, selectors)
+
+
+async def status(conversation: Conversation) -> dict[str, Any]:
+    """The queue manager in figures."""
+    if conversation.context.sharing is not None:
+        await refreshed(conversation.context.sharing, held=True)
+    figures = Figures(conversation.manager)
+    for _ in figures.steps():
+        await PAUSE
+    return figures.all()
+
+
+async def explanation(conversation: Conversation, route: Route, wanted: Wanted) -> Explanation:
+    """Explain why a queue gives a message, or does not."""
+    findings: list[Finding] = []
+    now = conversation.context.clock.time()
+    largest = conversation.manager.config.limits.claim_bytes
+    for finding in explain(route, route.queue.shelf, wanted, now, conversation.core, largest):
+        if finding is not None:
+            findings.append(finding)
+        await PAUSE
+    return Explanation(q_name=route.queue.name, findings=tuple(findings))
+
+
+async def backup(conversation: Conversation, path: str) -> int:
+    """A copy of the data in a directory. It is broken off when nobody waits for it any more."""
+    making = Backup(conversation.manager, path)
+    try:
+        await making
+    finally:
+        making.end()
+    return 0
+
+
+def _close_if_open(conversation: Conversation, handle: Handle) -> int:
+    return conversation.close_handle(handle) if handle.hobj in conversation.hconn.handles else 0
+
+
+def _connection_ended(conversation: Conversation) -> MQError:
+    return refusal(conversation.call_order.ended or MQRC.CONNECTION_BROKEN)

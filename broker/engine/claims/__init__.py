@@ -1,0 +1,1 @@
+"""Consumers, prepared units and sinks: their calls, and the jobs that change them."""

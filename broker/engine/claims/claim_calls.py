@@ -1,0 +1,182 @@
+"""The calls of a connection about consumers, and about queues read by arrival number (`docs/rules/claims.md`)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from broker.core.claims.claiming import Limits
+from broker.engine.claims import ranges
+from broker.interface.port import Call
+from broker.mqi import checks
+from broker.mqi.errors import MQError
+from broker.mqi.names import is_name
+from broker.mqi.reasons import MQRC
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+
+    from broker.core.claims.consumer import Consumer
+    from broker.core.manager import Manager
+    from broker.core.queues.queue import LocalQueue
+    from broker.engine.calls.call_order import CallOrder
+    from broker.engine.calls.room import Room
+    from broker.engine.context import EngineContext
+    from broker.engine.manager import QueueManager
+    from broker.engine.shared_queues import SharedClaims
+    from broker.interface.claims.claims import ConsumerState, Cut, QueueRange, Registration, Wanted
+
+
+class ClaimCalls:
+    """A part of `Conversation`."""
+
+    manager: QueueManager
+    context: EngineContext
+    core: Manager
+    call_order: CallOrder
+    room: Room
+
+    def consumer(self, name: str, q_names: Sequence[str]) -> Call[ConsumerState]:
+        return self.call_order.after_own_writes(Call(), self._consumer, name, q_names)
+
+    def register(
+        self, uuid: str, lineage: str | None, start: int | None, end: int | None, *, resume: bool = False
+    ) -> Call[Registration]:
+        claims = self.manager.claims
+        if resume:
+            return self._about(uuid, None, claims.resume, lambda shared: shared.resume(uuid))
+        return self._about(
+            uuid,
+            None,
+            lambda consumer: claims.register(consumer, lineage, _at(start), _at(end)),
+            lambda shared: shared.register(uuid, lineage, _at(start), _at(end)),
+        )
+
+    def claim(
+        self, uuid: str, generation: int, start: int, messages: int, size: int, *, before: int | None, whole: bool
+    ) -> Call[int]:
+        def limits() -> Limits:
+            most = self.manager.config.limits.claim_bytes
+            return Limits(ranges.number(messages, 1), ranges.number(size, 1), _at(before), bool(whole), most)
+
+        return self._about(
+            uuid,
+            generation,
+            lambda consumer: self.manager.claims.claim(consumer, ranges.number(start), limits()),
+            lambda shared: shared.claim(uuid, generation, ranges.number(start), limits()),
+        )
+
+    def pin(self, uuid: str, generation: int, lineage: str, start: int, end: int) -> Call[list[Cut]]:
+        pin = self.manager.claims.pin
+        return self._about(
+            uuid,
+            generation,
+            lambda consumer: pin(consumer, lineage, ranges.number(start), ranges.number(end)),
+            lambda shared: shared.pin(uuid, generation, lineage, ranges.number(start), ranges.number(end)),
+        )
+
+    def read_claimed(self, uuid: str, generation: int, after: int, last: int) -> Call[bytes]:
+        return self.call_order.in_order(Call(), self._read_claimed, uuid, generation, after, last)
+
+    def acknowledge(self, uuid: str, generation: int, to: int) -> Call[int]:
+        return self._about(
+            uuid,
+            generation,
+            lambda consumer: self.manager.claims.acknowledge(consumer, ranges.number(to)),
+            lambda shared: shared.acknowledge(uuid, generation, ranges.number(to)),
+        )
+
+    def release(self, uuid: str, generation: int) -> Call[int]:
+        release = self.manager.claims.release
+        return self._about(uuid, generation, release, lambda shared: shared.release(uuid, generation))
+
+    def queue_ranges(self, q_names: Sequence[str]) -> Call[list[QueueRange]]:
+        return self.call_order.after_own_writes(Call(), self._queue_ranges, q_names)
+
+    def browse_range(self, q_name: str, after: int, last: int, wanted: Wanted) -> Call[bytes]:
+        return self.call_order.after_own_writes(Call(), self._browse_range, q_name, (after, last), wanted)
+
+    def browse_cuts(self, q_name: str, after: int, last: int, messages: int, size: int) -> Call[list[Cut]]:
+        return self.call_order.after_own_writes(Call(), self._browse_cuts, q_name, (after, last), (messages, size))
+
+    def _consumer(self, call: Call[ConsumerState], name: str, q_names: Sequence[str]) -> None:
+        if not is_name(name):
+            raise MQError(MQRC.OBJECT_NAME_ERROR, f"{name!r} cannot name a consumer: 1 to 48 of A-Z a-z 0-9 . / _ %")
+        claims, sharing = self.manager.claims, self.context.sharing
+        names = [checks.name(each) for each in q_names]
+        if sharing is not None and name not in self.core.consumers.by_name:
+            if names:
+                self.core.consumers.check_names(names)
+            if not names or sharing.claims.takes(names):
+                sharing.answer(self.call_order, call, lambda: sharing.claims.consumer(name, names))
+                return
+        self.call_order.change(call, claims.consumer(name, names), lock=claims.lock(name))
+
+    def _about(
+        self,
+        uuid: str,
+        generation: int | None,
+        steps: Callable[[Consumer], Coroutine[Any, Any, Any]],
+        shared: Callable[[SharedClaims], Coroutine[Any, Any, Any]],
+    ) -> Call[Any]:
+        """A call about a consumer: from a reader of this generation, unless it registers. `shared` makes it where the
+        consumer is one of the queue-sharing group.
+        """
+
+        def make(call: Call[Any]) -> None:
+            sharing = self.context.sharing
+            if sharing is not None and not self.core.consumers.has(uuid):
+                sharing.answer(self.call_order, call, lambda: shared(sharing.claims))
+                return
+            consumer = self.core.consumers.find(uuid)
+            self.call_order.change(call, checked(consumer), lock=self.manager.claims.lock(consumer.name))
+
+        async def checked(consumer: Consumer) -> Any:
+            if generation is not None:
+                consumer.check_generation(generation)
+            return await steps(consumer)
+
+        return self.call_order.after_own_writes(Call(), make)
+
+    def _read_claimed(self, call: Call[bytes], uuid: str, generation: int, after: int, last: int) -> None:
+        after, last, sharing = ranges.number(after), ranges.number(last), self.context.sharing
+        if sharing is not None and not self.core.consumers.has(uuid):
+            claims, longest = sharing.claims, self.room.frame_bytes
+            sharing.answer(self.call_order, call, lambda: claims.read_claimed(uuid, generation, after, last, longest))
+        else:
+            ranges.read_claimed(self, uuid, generation, call, after, last)
+
+    def _queue_ranges(self, call: Call[list[QueueRange]], q_names: Sequence[str]) -> None:
+        sharing, names = self.context.sharing, [checks.name(each) for each in q_names]
+        self.core.consumers.check_names(names)
+        if sharing is not None and sharing.claims.takes(names):
+            sharing.answer(self.call_order, call, lambda: sharing.claims.queue_ranges(names))
+        else:
+            ranges.queue_ranges(self, call, names)
+
+    def _browse_range(self, call: Call[bytes], q_name: str, within: tuple[int, int], wanted: Wanted) -> None:
+        queue, (after, last) = self._queue_read(q_name), ranges.within(within)
+        if queue.shared:
+            claims, longest = self.context.member.claims, self.room.frame_bytes
+            self.context.member.answer(
+                self.call_order, call, lambda: claims.browse_range(queue.name, after, last, wanted, longest)
+            )
+        else:
+            ranges.browse_range(self, call, queue, (after, last), wanted)
+
+    def _browse_cuts(self, call: Call[list[Cut]], q_name: str, within: tuple[int, int], most: tuple[int, int]) -> None:
+        messages, size = ranges.number(most[0], 1), ranges.number(most[1], 1)
+        queue, (after, last) = self._queue_read(q_name), ranges.within(within)
+        if queue.shared:
+            claims = self.context.member.claims
+            self.context.member.answer(
+                self.call_order, call, lambda: claims.browse_cuts(queue.name, after, last, messages, size)
+            )
+        else:
+            ranges.browse_cuts(self, call, queue, (after, last), (messages, size))
+
+    def _queue_read(self, q_name: str) -> LocalQueue:
+        return self.core.objects.destination(checks.name(q_name), "").queue
+
+
+def _at(number: int | None) -> int | None:
+    return None if number is None else ranges.number(number)

@@ -1,0 +1,1 @@
+"""Messages for handlers: trigger starts and deliveries, handed out and taken back."""

@@ -1,0 +1,549 @@
+"""Deliveries on their way: to those who take them, and through the journal when they end (handlers rule 1).
+
+The core says who is given what and what becomes of it. Here bodies are fetched, answers given, and the steps of an end
+made durable: what ends in one call and only removes messages goes to the journal in one submission.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from broker.core.deliveries.steps import Fate
+from broker.core.message.rows import HANDLED, HANDLED_ALONE, Rows
+from broker.core.queues.effects import Grant
+from broker.engine.calls.answers import fail, nobody, succeed
+from broker.engine.calls.get_answer import PLAIN
+from broker.engine.calls.get_answer import delivery as delivered
+from broker.engine.calls.gets import ReceivingCall
+from broker.engine.mistakes import mistake
+from broker.interface.handlers.delivery_answers import Handed, Taken
+from broker.mqi.delivery_fields import Became, Failure, Outcome, Settled, Settlement
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.storage.store import DataDamagedError, StoreFullError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from broker.clock import Timer
+    from broker.core.deliveries.delivery import Delivery
+    from broker.core.deliveries.service import Taker
+    from broker.core.deliveries.steps import Ending, Step
+    from broker.core.deliveries.taking import HandOut
+    from broker.core.message.entry import Entry
+    from broker.core.moment import Moment
+    from broker.core.queues.queue import LocalQueue
+    from broker.engine.context import EngineContext
+    from broker.engine.conversation import Conversation
+    from broker.engine.jobs.slices import Work
+    from broker.interface.port import Call
+
+logger = logging.getLogger(__name__)
+
+HELD_LOG_SECONDS: Final = 60.0
+"""That dead letters of a queue are held is logged so often."""
+
+_SOONEST: Final = 1e-6  # seconds: a timer may come a little early for the clock
+
+
+class TakeCall(ReceivingCall[Taken]):
+    """Somebody waits for deliveries. Cancelled or abandoned, what it has been given goes back at once."""
+
+    def __init__(self, delivery_service: DeliveryService, conversation: Conversation, service: int) -> None:
+        super().__init__()
+        self.conversation = conversation
+        self.service = service
+        self.taker: Taker | None = None
+        self.handed: list[Delivery] = []
+        self._delivery_service = delivery_service
+
+    def cancel(self, msg: object = None) -> bool:
+        """Stop waiting at once."""
+        cancelled = super().cancel(msg)
+        if cancelled:
+            self._give_back()
+        return cancelled
+
+    def take(self) -> None:
+        self.handed = []
+
+    def unclaimed(self, result: Taken) -> None:
+        self._give_back()
+
+    @property
+    def receipt(self) -> TakeCall:
+        return self
+
+    def abandon(self) -> None:
+        """Nobody takes the answer."""
+        self._give_back()
+
+    def _give_back(self) -> None:
+        taker, self.taker = self.taker, None
+        handed, self.handed = self.handed, []
+        self._delivery_service.untold(self)
+        self._delivery_service.abandon(taker, handed)
+
+
+class DeliveryService:
+    """Hands out the deliveries of a queue manager to those who serve its queues (`broker.core.deliveries.service`), and
+    takes them back.
+    """
+
+    def __init__(self, context: EngineContext) -> None:
+        self._context = context
+        self._core = context.core
+        self._timer: Timer | None = None
+        self._running = self._again = False
+        self._refusal: MQError | None = None
+        self._conversations: dict[int, Conversation] = {}  # of deliveries whose handlers have used theirs
+        self._triggers: dict[LocalQueue, tuple[int, bytes]] = {}
+        self._told: dict[tuple[Conversation, int], bytes] = {}
+        self._logged: dict[str, float] = {}  # when held dead letters of a queue were, monotonic
+        self.marks_awaited_below = 0
+        """Messages with a lower arrival number are marked before they are handed to a handler in this process: they may
+        be why the queue manager ended.
+        """
+
+    # Taking
+
+    def take(self, call: TakeCall, count: int) -> None:
+        """Let a call wait for up to `count` deliveries. Raises HOBJ_ERROR (2019), Q_DELETED (2052)."""
+        if self._refusal is not None:
+            raise self._refusal
+        deliveries, hconn = self._core.deliveries, call.conversation.hconn
+        service = deliveries.service(hconn, call.service)
+        if service.queue.deleted:
+            raise MQError(MQRC.Q_DELETED, f"{service.queue.name} was deleted")
+        call.taker = deliveries.wait(hconn, service, count, call)
+        self.run()
+
+    def abandon(self, taker: Taker | None, handed: Iterable[Delivery]) -> None:
+        """Nobody waits any more; what was handed out goes back."""
+        if taker is not None:
+            self._core.deliveries.stop_waiting(taker)
+        for delivery in handed:
+            if delivery.in_flight and not delivery.pending:  # else it has gone with its connection
+                self._carry_out(self._core.deliveries.give_back(delivery), _unheard)
+        self.run()
+
+    def untold(self, call: TakeCall) -> None:
+        """The trigger message in its answer, if one was, has reached nobody."""
+        self._told.pop((call.conversation, call.service), None)
+
+    def run(self) -> None:
+        """Hand out what can be handed out. To be called whenever that may be more than before."""
+        if self._running:
+            self._again = True
+            return
+        if self._core.deliveries.idle and not self._core.effects.held and self._timer is None:
+            return  # nobody waits, or nothing is there for those who do
+        self._running = self._again = True
+        try:
+            while self._again:
+                self._again = False
+                moment = self._context.moment()
+                for entry in self._core.deliveries.held_and_due():
+                    self._with_bodies([entry], partial(self._bury_again, entry))
+                for service in self._core.deliveries.wanted():
+                    if service.queue.deleted:
+                        self._end_takers(service.takers, MQRC.Q_DELETED)
+                        continue
+                    for handed in self._core.deliveries.hand_out(service, moment):
+                        self.hand_over(handed, moment)
+                for service in self._core.deliveries.stirred():
+                    if service.queue.deleted:
+                        self._end_takers(service.takers, MQRC.Q_DELETED)
+                    else:
+                        self._context.member.deliveries.hand_out(service)
+                self._tell_held()
+                self._context.perform()
+        finally:
+            self._running = False
+        self.arm()
+
+    def hand_over(self, handed: HandOut, moment: Moment) -> None:
+        """Messages have been taken for somebody, or for the dead-letter queue."""
+        for delivery in handed.dead:
+            self._with_bodies(delivery.entries, partial(self._bury, delivery))
+        if handed.taker is None:
+            return
+        call = handed.taker.call
+        assert isinstance(call, TakeCall)
+        call.taker = None
+        call.handed = handed.deliveries
+        self._core.deliveries.started(handed.deliveries, moment)
+        if call.done() or call.conversation.broken:  # since messages of a shared queue began to be taken
+            call.abandon()
+            fail(call, MQRC.CONNECTION_BROKEN)
+            return
+        size = sum(entry.length for delivery in handed.deliveries for entry in delivery.entries)
+        call.held += size
+        call.conversation.room.got(size)
+        awaited = self._mark(handed.deliveries)
+        if awaited is None:
+            self._fetch(call)
+        else:
+            self._context.journal.submit(awaited, lambda _: self._fetch(call))
+
+    def _mark(self, deliveries: list[Delivery]) -> Rows | None:
+        """Write that messages are in somebody's hands (handlers rule 1.5): rows to be awaited, if there are any."""
+        if deliveries[0].service.queue.shared:
+            return None  # the database knows in whose hands they are
+        rows, awaited = Rows(), Rows()
+        own = not deliveries[0].worker.hconn.channel
+        if not own and not deliveries[0].service.queue.hardens_backout:
+            return None
+        mark = HANDLED_ALONE if deliveries[0].worker.alone is not None else HANDLED
+        for delivery in deliveries:
+            for entry in delivery.entries:
+                if not entry.persistence:
+                    continue
+                entry.hardened = True
+                if own:
+                    (awaited if entry.place < self.marks_awaited_below else rows).marked.append((entry.id, mark))
+                else:
+                    rows.hardened.append(entry.id)
+        if rows:
+            self._context.journal.submit(rows, nobody)
+        return awaited if awaited else None
+
+    def _fetch(self, call: TakeCall) -> None:
+        unread = [entry for delivery in call.handed for entry in delivery.entries if entry.data is None]
+        if unread:
+            self._context.bodies.fetch(unread, partial(self._fetched, call))
+        else:
+            self._answer(call)
+
+    def _fetched(self, call: TakeCall, error: Exception | None) -> None:
+        if isinstance(error, DataDamagedError):
+            good = []
+            for delivery in call.handed:
+                if all(entry.data is not None for entry in delivery.entries):
+                    good.append(delivery)
+                    continue
+                for entry in delivery.entries:
+                    if entry.data is None:
+                        self._context.set_aside(entry, error)
+                self._carry_out(self._core.deliveries.give_back(delivery), _unheard)
+            call.handed = good
+        elif error is not None:
+            fail(call, MQRC.CONNECTION_BROKEN, "the store failed")
+            return
+        self._answer(call)
+
+    def _answer(self, call: TakeCall) -> None:
+        if call.done():
+            return
+        now = self._context.clock.time()
+        handed = []
+        for delivery in call.handed:
+            first = delivery.entries[0]
+            messages = [delivered(Grant(piece), PLAIN, now) for piece in delivery.pieces()]
+            limit = self._core.deliveries.limit(delivery)
+            waited = self._core.deliveries.waited(first, now)
+            handed.append(Handed(delivery.id, first.backout_count + 1, limit, waited, messages))
+        trigger = b""
+        if call.handed:
+            trigger = self._trigger(call.handed[0].service.queue)
+            if self._told.get((call.conversation, call.service)) == trigger:
+                trigger = b""
+            else:
+                self._told[call.conversation, call.service] = trigger
+        call.set_result(Taken(trigger, handed))
+
+    def _trigger(self, queue: LocalQueue) -> bytes:
+        """The trigger message of a queue, made anew when a definition has changed."""
+        changes = self._core.objects.changes
+        made = self._triggers.get(queue)
+        if made is None or made[0] != changes:
+            made = self._triggers[queue] = (changes, self._core.triggers.message(queue))
+        return made[1]
+
+    def arm(self) -> None:
+        """Look again when a rate, or a batch that is not full, allows more. To be called after each look."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        wait = self._core.deliveries.next_look(self._context.clock.monotonic())
+        if wait is not None:
+            self._timer = self._context.clock.call_later(max(wait, _SOONEST), self._look_again)
+
+    def _look_again(self) -> None:
+        for service in self._core.deliveries.services():
+            self._core.deliveries.stir(service.queue)
+        self.run()
+
+    # Settling
+
+    def settle(self, conversation: Conversation, call: Call[list[Settled]], settlements: Sequence[Settlement]) -> None:
+        """End deliveries of a connection; answer when all of them have ended."""
+        answers: list[Settled | None] = [None] * len(settlements)
+        left = len(settlements)
+        together: list[tuple[Ending, Callable[[Settled], None]]] = []
+        shared: list[tuple[Ending, Callable[[Settled], None]]] = []
+        rows, moment = Rows(), self._context.moment()
+
+        def settled(place: int, answer: Settled) -> None:
+            nonlocal left
+            answers[place] = answer
+            left -= 1
+            if not left:
+                succeed(call, [each for each in answers if each is not None])
+
+        for place, settlement in enumerate(settlements):
+            then = partial(settled, place)
+            delivery = self._core.deliveries.delivery(conversation.hconn, settlement.id)
+            if delivery is None:
+                then(Settled(settlement.id, Became.RETURNED, int(MQRC.HOBJ_ERROR)))
+            elif (
+                settlement.outcome == Outcome.DONE
+                and not settlement.failed
+                and delivery.id not in self._conversations
+                and not delivery.unit.reports
+            ):
+                own = delivery.unit.shared is None
+                before = len(rows.removals)
+                make = partial(self._core.deliveries.settle, delivery, settlement, rows=rows if own else None)
+                ending = self._ending(make, delivery, delivery.entries, moment, settlement.outcome)
+                if ending.steps[0].fate is Fate.DELAYED:
+                    del rows.removals[before:]
+                    self._carry_out(ending, then)
+                    continue
+                (together if own else shared).append((ending, then))
+            else:
+                self._settle_one(delivery, settlement, then)
+        if not settlements:
+            succeed(call, [])
+        if together:
+            self._remove_together(together, rows)
+        if shared:
+            heard = {id(ending): then for ending, then in shared}
+
+            def ended(ending: Ending, error: Exception | None) -> None:
+                self._step_ended(ending, heard[id(ending)], ending.steps[0], error)
+
+            self._context.member.deliveries.commit([ending for ending, _ in shared], ended)
+
+    def _remove_together(self, together: list[tuple[Ending, Callable[[Settled], None]]], rows: Rows) -> None:
+        """Ends that only remove messages: one submission, and each settles by itself."""
+
+        def written(error: Exception | None) -> None:
+            moment = self._context.moment()
+            for ending, then in together:
+                try:
+                    self._written(ending, ending.steps[0], then, error, moment)
+                except Exception as wrong:
+                    mistake(wrong, "the end of a delivery")
+            self._context.perform()
+            self.run()
+
+        if rows:
+            self._context.journal.submit(rows, written)
+        else:
+            written(None)
+
+    def _settle_one(self, delivery: Delivery, settlement: Settlement, then: Callable[[Settled], None]) -> None:
+        conversation = self._conversations.pop(delivery.id, None)
+        if conversation is None or conversation.broken:
+            self._prepared(delivery, settlement, then)
+            return
+
+        def make(_: Call[int]) -> None:
+            """In the order of its calls: what it has put before is in the unit."""
+            cause = conversation.unit_of_work.rollback_only.end()
+            ended = settlement
+            if cause is not None and settlement.outcome == Outcome.DONE:
+                failure = Failure("MQError", f"{cause}")
+                ended = settlement._replace(outcome=Outcome.FAILED, failure=failure, failed=())
+            self._prepared(delivery, ended, then)
+            conversation.break_(MQRC.HCONN_ERROR)
+
+        call = ReceivingCall[int]()
+        conversation.call_order.in_order(call, make)
+
+    def _prepared(self, delivery: Delivery, settlement: Settlement, then: Callable[[Settled], None]) -> None:
+        """Have the bodies in memory that the end needs, then end."""
+        if settlement.outcome == Outcome.RETURNED or (
+            settlement.outcome == Outcome.DONE and not settlement.failed and not delivery.unit.reports
+        ):
+            self._end(delivery, settlement, then)
+        else:
+            self._with_bodies(delivery.entries, partial(self._end, delivery, settlement, then))
+
+    def _end(self, delivery: Delivery, settlement: Settlement, then: Callable[[Settled], None]) -> None:
+        make = partial(self._core.deliveries.settle, delivery, settlement)
+        moment = self._context.moment()
+        self._carry_out(self._ending(make, delivery, delivery.entries, moment, settlement.outcome), then)
+
+    def _bury(self, delivery: Delivery) -> None:
+        make = partial(self._core.deliveries.bury, delivery)
+        self._carry_out(self._ending(make, delivery, delivery.entries, self._context.moment()), _unheard)
+
+    def _bury_again(self, entry: Entry) -> None:
+        if not self._core.deliveries.may_be_buried(entry):
+            return
+        make = partial(self._core.deliveries.bury_again, entry)
+        self._carry_out(self._ending(make, None, [entry], self._context.moment()), _unheard)
+
+    def _ending(
+        self,
+        make: Callable[[Moment], Ending],
+        delivery: Delivery | None,
+        entries: Sequence[Entry],
+        moment: Moment,
+        outcome: int | None = None,
+    ) -> Ending:
+        """The end that `make` decides. Where a mistake of ours breaks that off nothing is held for good: the messages
+        wait, and are handed out again.
+        """
+        try:
+            return make(moment)
+        except Exception as error:
+            mistake(error, "the end of a delivery")
+            return self._core.deliveries.salvage(delivery, entries, moment, outcome)
+
+    def _with_bodies(self, entries: Sequence[Entry], then: Callable[[], None]) -> None:
+        """Go on when the bodies of these messages are in memory, or cannot be."""
+        unread = [entry for entry in entries if entry.data is None]
+
+        def fetched(error: Exception | None) -> None:
+            if error is None or isinstance(error, DataDamagedError):
+                then()
+
+        if unread:
+            self._context.bodies.fetch(unread, fetched)
+        else:
+            then()
+
+    def _carry_out(self, ending: Ending, then: Callable[[Settled], None]) -> None:
+        """Make the steps of an end durable, and settle each."""
+        if any(step.shared for step in ending.steps):
+            self._context.member.deliveries.end(ending, partial(self._step_ended, ending, then))
+            return
+        for step in list(ending.steps):
+            written = partial(self._step_written, ending, step, then)
+            if step.rows:
+                self._context.journal.submit(step.rows, written)
+            else:
+                written(None)
+
+    def _step_written(
+        self, ending: Ending, step: Step, then: Callable[[Settled], None], error: Exception | None
+    ) -> None:
+        try:
+            self._written(ending, step, then, error, self._context.moment())
+            self._context.perform()
+        except Exception as wrong:
+            mistake(wrong, "the end of a delivery")
+        self.run()
+
+    def _written(
+        self, ending: Ending, step: Step, then: Callable[[Settled], None], error: Exception | None, moment: Moment
+    ) -> None:
+        """A step is durable, or could not be: it takes effect. What comes of that is the caller's to perform."""
+        if error is not None and not isinstance(error, StoreFullError):
+            return  # the queue manager ends: nothing definite is answered
+        deliveries = self._core.deliveries
+        undone = error is not None and step.committed
+        if undone and (softened := deliveries.refuse(step, ending, moment)):
+            self._context.journal.submit(softened, nobody)
+        if step.committed and not undone and not step.unit.puts:
+            self._context.settle_removals(step.unit, moment.wall)
+        else:
+            self._context.settle(step.unit, committed=step.committed and not undone)
+        deliveries.settled(ending, step, moment, undone=undone)
+        if error is not None and not undone:  # not even for that: it holds until the queue manager ends
+            ending.answer = ending.answer._replace(reason=int(MQRC.STORAGE_MEDIUM_FULL))
+        if not ending.steps:
+            then(ending.answer)
+
+    def _step_ended(self, ending: Ending, then: Callable[[Settled], None], step: Step, error: Exception | None) -> None:
+        """A step that has to do with shared queues has settled; `error`: it was backed out instead."""
+        if error is not None:
+            reason = error.reason if isinstance(error, MQError) else MQRC.STORAGE_MEDIUM_FULL
+            ending.answer = ending.answer._replace(reason=int(reason))
+            if ending.answer.became in (Became.GONE, Became.DEAD) and reason != MQRC.OUTCOME_PENDING:
+                ending.answer = ending.answer._replace(became=Became.RETURNED)
+        self._core.deliveries.settled(ending, step, self._context.moment(), undone=error is not None and step.committed)
+        if not ending.steps:
+            then(ending.answer)
+        self._context.perform()
+        self.run()
+
+    # Connections
+
+    def connected(self, delivery: Delivery, conversation: Conversation) -> None:
+        """A handler uses the connection of its delivery."""
+        self._conversations[delivery.id] = conversation
+
+    def leaving(self, conversation: Conversation, reason: int) -> Work:
+        """A connection ends: what it has in flight ends with it, as a crash unless it has ended in order."""
+        crashed = reason == MQRC.CONNECTION_BROKEN and not self._core.quiescing
+        for key in [key for key in self._told if key[0] is conversation]:
+            del self._told[key]
+        for taker in self._core.deliveries.takers_of(conversation.hconn):
+            call = taker.call
+            assert isinstance(call, TakeCall)
+            call.taker = None
+            fail(call, reason)
+        for ending in self._ends_of(conversation, crashed=crashed):
+            assert ending.delivery is not None
+            own = self._conversations.pop(ending.delivery.id, None)
+            self._carry_out(ending, _unheard)
+            if own is not None:
+                own.break_(MQRC.HCONN_ERROR)
+            yield
+        self.run()
+
+    def _ends_of(self, conversation: Conversation, *, crashed: bool) -> list[Ending]:
+        """The ends of all that a connection has in flight."""
+        moment, deliveries = self._context.moment(), self._core.deliveries.in_hand(conversation.hconn)
+        try:
+            return self._core.deliveries.gone(conversation.hconn, moment, crashed=crashed)
+        except Exception as error:
+            mistake(error, "the end of a worker")
+            return [self._core.deliveries.salvage(each, each.entries, moment) for each in deliveries]
+
+    def stop_serving(self, conversation: Conversation, service: int) -> None:
+        """A connection takes no more from a queue."""
+        for taker in self._core.deliveries.stop_serving(conversation.hconn, service):
+            call = taker.call
+            assert isinstance(call, TakeCall)
+            call.taker = None
+            fail(call, MQRC.HOBJ_ERROR, "it serves the queue no more")
+        self._told.pop((conversation, service), None)
+        self.run()
+
+    def quiesce(self, error: MQError) -> None:
+        """Nothing more is handed out."""
+        self._refusal = error
+        for service in self._core.deliveries.services():
+            self._end_takers(service.takers, error.reason)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _end_takers(self, takers: Iterable[Taker], reason: int) -> None:
+        for taker in list(takers):
+            self._core.deliveries.stop_waiting(taker)
+            call = taker.call
+            assert isinstance(call, TakeCall)
+            call.taker = None
+            fail(call, reason)
+
+    def _tell_held(self) -> None:
+        held, self._core.effects.held = self._core.effects.held, []
+        for q_name, target, count, error in held:
+            now = self._context.clock.monotonic()
+            last = self._logged.get(q_name)
+            if last is None or now - last >= HELD_LOG_SECONDS:
+                self._logged[q_name] = now
+                logger.error(
+                    "dead letters held queue=%s dead_letter=%s messages=%d: %s", q_name, target or "none", count, error
+                )
+
+
+def _unheard(_: Settled) -> None:
+    """Nobody asked for this end."""

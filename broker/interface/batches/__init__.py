@@ -1,0 +1,1 @@
+"""Many messages at once: puts without waiting, batches, columns, reading ahead."""

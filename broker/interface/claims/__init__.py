@@ -1,0 +1,1 @@
+"""Consumers and sinks, as programs see them."""

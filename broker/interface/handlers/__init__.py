@@ -1,0 +1,1 @@
+"""Deliveries and trigger starts, as those see them who run handlers."""

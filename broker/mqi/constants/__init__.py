@@ -1,0 +1,1 @@
+"""MQ's constants, by family."""

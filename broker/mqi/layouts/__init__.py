@@ -1,0 +1,1 @@
+"""Structures as bytes, and the codings of text."""

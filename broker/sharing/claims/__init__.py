@@ -1,0 +1,1 @@
+"""Consumers, sinks and prepared units of shared queues."""

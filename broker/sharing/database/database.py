@@ -1,0 +1,428 @@
+"""The transactions of one member in the database of its group, and what errors mean to a program.
+
+Every writing transaction begins with the fence: this member, in this life of it, may still write (queue-sharing rule
+10.3.1). One that the database gives up for others' sake (40001, 40P01), or whose session is lost before it was
+committed, is made again as a whole; the caller restores what it has changed in memory first.
+
+A session may be lost while a transaction is being committed, or while the server still works on it. Then another
+session asks for its number: either it stands there, since it was committed, or the number is taken, so that it never
+can be (`settle_turn` in the schema). Nothing is guessed, and nothing made twice (queue-sharing rule 10.2.6).
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+
+import anyio
+import asyncpg
+
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.sharing.database.flushes import Flushes
+from broker.sharing.database.schema import released
+from broker.sharing.database.sessions import CONNECT_SECONDS, RECOVERY, Figures, Lane, Lanes, Session, unreachable
+from broker.sharing.members.lease_times import LeaseTimes
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+
+
+__all__ = ["LOST", "Database", "OutcomeUnknownError", "Session", "column", "meaning"]
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ATTEMPTS: Final = 5
+"""Of a transaction that others keep from being made."""
+
+SETTLE_SECONDS: Final = 30.0
+"""The time to find out the outcome of a transaction, before it is said to be unknown."""
+
+FENCED: Final = "EM003"
+"""The SQLSTATE where this life of the member is over (`fence` in the schema)."""
+
+_OVER: Final = "the queue manager has lost its queue-sharing group, and joined it again, meanwhile"
+_PAUSE_SECONDS: Final = 0.1
+
+_AGAIN: Final = ("40001", "40P01")  # serialization_failure, deadlock_detected
+_MEANINGS: Final = {
+    FENCED: MQRC.CF_NOT_AVAILABLE,
+    "EM006": MQRC.CF_NOT_AVAILABLE,  # a unit of work would leave messages behind
+    "EM007": MQRC.CF_NOT_AVAILABLE,  # somebody else has taken a recovery over, its owner perhaps
+    "EM042": MQRC.OBJECT_IN_USE,
+    "EM005": MQRC.BACKED_OUT,  # the unit of work has been ended by a peer
+    "EM053": MQRC.Q_FULL,
+    "EM055": MQRC.Q_NOT_EMPTY,
+    "EM349": MQRC.CF_STRUC_ERROR,
+    "55P03": MQRC.CF_STRUC_IN_USE,  # lock_not_available
+    "57014": MQRC.CF_STRUC_IN_USE,  # query_canceled: a timeout
+    "53100": MQRC.STORAGE_MEDIUM_FULL,  # disk_full
+    "42501": MQRC.CF_STRUC_AUTH_FAILED,  # insufficient_privilege
+}
+LOST: Final = (
+    asyncpg.PostgresConnectionError, asyncpg.InterfaceError, OSError, asyncpg.OperatorInterventionError,
+    asyncpg.InternalClientError,
+)  # fmt: skip
+"""Errors of a session that is lost, or where no other can be had. The last is, where the server has said that it
+ends the session, and has not closed it yet.
+"""
+
+
+class OutcomeUnknownError(Exception):
+    """The session was lost while the transaction was being committed, and the database is out of reach: it may have
+    been, or not. `turn`: its lane and its number there, where it may be under way still (`settle_turn` in the schema).
+    """
+
+    def __init__(self, why: str, turn: tuple[int, int] | None = None) -> None:
+        super().__init__(why)
+        self.turn = turn
+
+
+class StaleError(MQError):
+    """A call relied on a definition of which there is a newer version. It is made again when that is known."""
+
+
+class OvertakenError(MQError):
+    """Another member has changed a definition in between."""
+
+
+class _MaybeMadeError(Exception):
+    """The session was lost while the transaction was being committed. `result` is what it leads to if it was."""
+
+    def __init__(self, result: Any) -> None:
+        super().__init__()
+        self.result = result
+
+
+class _NotMadeError(Exception):
+    """The transaction was not made, for no fault of its own."""
+
+
+class GroupAddress(Protocol):
+    """Where the database of a group is, and how long a lease lasts there (`QueueSharingGroup`)."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def dsn(self) -> str: ...
+
+    @property
+    def schema(self) -> str: ...
+
+    @property
+    def lease(self) -> float: ...
+
+
+class Database:
+    """The database of a group, as one member works on it. `epoch` is that of the member's present life."""
+
+    def __init__(self, group: GroupAddress, member: str) -> None:
+        self.member = member
+        self.figures = Figures()
+        self.over: Callable[[str], None] = _not_told
+        """Called, with the reason, when the fence says that this life of the member is over."""
+        self.sql = released()
+        """Of this member's release."""
+        self.epoch = 0
+        self._group = group
+        self._times = LeaseTimes(group.lease)
+        self._lanes = Lanes(lambda: self.session("calls"), self.figures)
+        self._recovery = Lanes(lambda: self.session("calls"), self.figures, RECOVERY)
+        self._flushes = Flushes(self.figures)
+
+    @property
+    def group_name(self) -> str:
+        return self._group.name
+
+    @property
+    def schema(self) -> str:
+        return self._group.schema
+
+    def begin(self, epoch: int) -> None:
+        """A life of the member begins: sessions say whose and of which life they are. There are none for calls yet."""
+        self._lanes.shut("the queue manager has not recovered yet what it has left in its queue-sharing group")
+        self._recovery.drop()
+        self.epoch = epoch
+        self._recovery.open()
+
+    async def open(self) -> None:
+        """Let calls have sessions: what earlier lives have left has come to its end."""
+        await self._recovery.close()
+        self._lanes.open()
+
+    def shut(self, why: str) -> None:
+        """The life is over, or not begun yet: all transactions end with CF_NOT_AVAILABLE (2345), `why`."""
+        self._lanes.shut(why)
+        self._recovery.shut(why)
+
+    async def close(self) -> None:
+        """End all sessions."""
+        await self._recovery.close()
+        await self._lanes.close()
+
+    async def session(self, purpose: str) -> Session:
+        """A session of one's own, to be closed by the caller."""
+        session = await asyncpg.connect(
+            self._group.dsn,
+            timeout=CONNECT_SECONDS,
+            server_settings=self._settings(purpose),
+            connection_class=Session,
+        )
+        assert isinstance(session, Session)
+        session.figures = self.figures
+        if purpose != "calls":
+            return session
+        session.add_log_listener(session.heard)
+        risen, session.crashes = await session.fetchrow("SELECT risen, crashes FROM rise()")
+        if risen:
+            logger.warning("the database has crashed: nonpersistent messages are gone, depths were counted again")
+        return session
+
+    def _settings(self, purpose: str) -> dict[str, str]:
+        """`application_name` tells peers whose sessions these are, to end those of a life that is over. Nothing of a
+        call takes longer than the lease, so that a takeover waits for nobody.
+        """
+        settings = {
+            "search_path": self._group.schema,
+            "application_name": f"{self._group.name}/{self.member}/{self.epoch}/{purpose}",
+            "evermq.member": self.member,
+            "evermq.epoch": str(self.epoch),
+            "evermq.version": str(self.sql.version),
+            "synchronous_commit": "off" if purpose == "calls" else "on",  # of calls `Flushes` makes it durable
+            "jit": "off",
+            "idle_in_transaction_session_timeout": _milliseconds(self._times.idle),
+            "tcp_user_timeout": _milliseconds(self._times.idle),
+        }
+        if purpose == "calls":
+            settings["statement_timeout"] = settings["lock_timeout"] = _milliseconds(self._times.statement)
+        return settings
+
+    # Transactions
+
+    def transact(
+        self, work: Callable[[Session], Awaitable[T]], restore: Callable[[], None], *, joining: bool = False
+    ) -> Coroutine[Any, Any, T]:
+        """Do `work` in one transaction behind the fence, and commit it. `restore` takes back what it has changed in
+        memory when it was not committed, for whatever reason. `joining`: there are no sessions for calls yet.
+
+        Raises MQError: CF_NOT_AVAILABLE (2345), CF_STRUC_IN_USE (2346), and what `work` does; OutcomeUnknownError.
+        """
+
+        async def in_transaction(lane: Lane) -> T:
+            session = lane.session
+            try:
+                # one round trip: numbers of ours alone, the session knows the name
+                await session.execute(f"BEGIN; SELECT enter({lane.number:d}, {lane.turn:d})")
+                result = await work(session)
+            except Exception:
+                await _roll_back(lane)
+                raise
+            except BaseException:
+                lane.drop()  # nobody waits for what the server makes of it
+                raise
+            try:
+                await session.execute("COMMIT")
+            except LOST as error:
+                if _is_lost(lane, error):
+                    raise _MaybeMadeError(result) from error
+                raise
+            except BaseException:
+                lane.drop()
+                raise
+            return result
+
+        return self._make(in_transaction, restore, self._recovery if joining else self._lanes)
+
+    def transact_at_once(
+        self, work: Callable[[Lane], Awaitable[T]], restore: Callable[[], None]
+    ) -> Coroutine[Any, Any, T | None]:
+        """As `transact`, for work that is one statement, whose function enters with the number of the lane (`enter` in
+        the schema): a transaction by itself, in one round trip. It may say of its lane that it has done nothing that is
+        `lasting`. None where it was made, and its result lost with the session.
+        """
+
+        async def by_itself(lane: Lane) -> T | None:
+            try:
+                return await work(lane)
+            except LOST as error:
+                if _is_lost(lane, error):
+                    raise _MaybeMadeError(None) from error
+                raise
+
+        return self._make(by_itself, restore, self._lanes)
+
+    async def _make(self, make: Callable[[Lane], Awaitable[T]], restore: Callable[[], None], lanes: Lanes) -> T:
+        self.figures.transactions += 1
+        life = self.epoch
+        try:
+            async with lanes.lend() as lane:
+                for attempt in range(1, ATTEMPTS + 1):
+                    if self.epoch != life:
+                        raise MQError(MQRC.CF_NOT_AVAILABLE, _OVER)
+                    try:
+                        return await self._attempt(lane, make)
+                    except _NotMadeError as error:
+                        restore()
+                        self.figures.retries += 1
+                        logger.debug("transaction made again member=%s attempt=%d: %s", self.member, attempt, error)
+                        await lane.renew()
+        except OutcomeUnknownError:
+            raise
+        except BaseException:
+            restore()
+            raise
+        raise MQError(
+            MQRC.CF_STRUC_IN_USE, f"others have kept this call from being made {ATTEMPTS} times: make it again"
+        )
+
+    async def _attempt(self, lane: Lane, make: Callable[[Lane], Awaitable[T]]) -> T:
+        lane.turn += 2
+        lane.lasting = True
+        try:
+            result = await make(lane)
+        except _MaybeMadeError as lost:
+            if not await self._was_made(lane):
+                raise _NotMadeError("the session was lost") from lost
+            result = lost.result
+        except (asyncpg.PostgresError, *LOST) as error:
+            if getattr(error, "sqlstate", None) in _AGAIN or _is_lost(lane, error):
+                raise _NotMadeError(str(error)) from error
+            raise self._told(error) from error
+        if lane.lasting:
+            await self._make_durable(lane)
+        return result
+
+    async def _make_durable(self, lane: Lane) -> None:
+        """Wait until the transaction that a lane has committed outlives a crash of the database."""
+        for _ in range(ATTEMPTS):
+            try:
+                await self._flushes.flush(lane)
+            except (asyncpg.PostgresError, *LOST) as error:
+                if not await self._was_made(lane):
+                    raise _NotMadeError("the database has crashed") from error
+            else:
+                return
+        raise OutcomeUnknownError("the database does not say whether the transaction is durable")
+
+    def _told(self, error: BaseException) -> MQError:
+        """Return the error as a program is told it; end this life if the error says that it is over."""
+        if getattr(error, "sqlstate", None) == FENCED:
+            self.over("a peer has taken over")
+        return meaning(error)
+
+    async def _was_made(self, lane: Lane) -> bool:
+        """True if the last transaction of a lane, whose session is lost, was made. If it was not made it never will be:
+        its server may be at it still. Raises OutcomeUnknownError.
+        """
+        self.figures.unknown += 1
+        life = self.epoch
+        lane.drop()
+        until = anyio.current_time() + SETTLE_SECONDS
+        while True:
+            if self.epoch != life:  # and with it all that is known of its transactions
+                raise OutcomeUnknownError(_OVER)
+            try:
+                await lane.renew()
+                made = await lane.session.fetchval("SELECT settle_turn($1, $2)", lane.number, lane.turn)
+            except (MQError, asyncpg.PostgresError, *LOST) as error:
+                lane.drop()
+                if getattr(error, "sqlstate", None) == FENCED or anyio.current_time() > until:
+                    raise OutcomeUnknownError("the database cannot be reached", (lane.number, lane.turn)) from error
+                await anyio.sleep(_PAUSE_SECONDS)
+            else:
+                return bool(made)
+
+    async def repeat(self, query: str, *arguments: Any) -> list[Any]:
+        """Call a function of the schema that fences, is a transaction by itself, and may be called again after it has
+        been committed, where the session was lost. Its rows.
+
+        Raises MQError: CF_NOT_AVAILABLE (2345), CF_STRUC_IN_USE (2346).
+        """
+        return list(await self._again(lambda session: session.fetch(query, *arguments), lasting=True))
+
+    async def look_again(self, work: Callable[[Session], Awaitable[T]]) -> T:
+        """Do `work`, which changes nothing; where the session is lost, with another. Raises what `repeat` does."""
+        return await self._again(work, lasting=False)
+
+    async def _again(self, work: Callable[[Session], Awaitable[T]], *, lasting: bool) -> T:
+        life = self.epoch
+        async with self._lanes.lend() as lane:
+            for _ in range(ATTEMPTS):
+                if self.epoch != life:  # what `work` says of itself is of a life that is over
+                    raise MQError(MQRC.CF_NOT_AVAILABLE, _OVER)
+                try:
+                    found = await work(lane.session)
+                    if lasting:
+                        await self._flushes.flush(lane)
+                    return found
+                except (asyncpg.PostgresError, *LOST) as error:
+                    if getattr(error, "sqlstate", None) not in _AGAIN and not _is_lost(lane, error):
+                        raise self._told(error) from error
+                    self.figures.retries += 1
+                    await lane.renew()
+        raise MQError(
+            MQRC.CF_STRUC_IN_USE, f"others have kept this call from being made {ATTEMPTS} times: make it again"
+        )
+
+    @asynccontextmanager
+    async def look(self) -> AsyncIterator[Session]:
+        """A session for what changes nothing."""
+        async with self._lanes.lend() as lane:
+            try:
+                yield lane.session
+            except (asyncpg.PostgresError, *LOST) as error:
+                _is_lost(lane, error)
+                raise meaning(error) from error
+
+
+async def _roll_back(lane: Lane) -> None:
+    """End a transaction that is not to be committed; where that cannot be, its session with it."""
+    try:
+        if lane.session is not None and not lane.session.is_closed():
+            await lane.session.execute("ROLLBACK")
+    except (asyncpg.PostgresError, *LOST):
+        lane.drop()
+
+
+def _is_lost(lane: Lane, error: BaseException) -> bool:
+    """True if the session of a lane has ended with this error: then it is of no use, whether it is closed already or
+    not.
+    """
+    if isinstance(error, (asyncpg.QueryCanceledError, asyncpg.InterfaceError)):
+        return lane.session is None or bool(lane.session.is_closed())
+    if isinstance(error, LOST):
+        lane.drop()
+        return True
+    return False
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{max(1, round(seconds * 1000))}ms"
+
+
+def _not_told(why: str) -> None:
+    """Nobody asks."""
+
+
+def meaning(error: BaseException) -> MQError:
+    """Return the MQError that an error of the database is to a program."""
+    sqlstate = getattr(error, "sqlstate", None)
+    if sqlstate == "EM041":
+        return StaleError(MQRC.OBJECT_CHANGED, str(error))
+    if sqlstate == "EM044":
+        return OvertakenError(MQRC.OBJECT_CHANGED, str(error))
+    reason = _MEANINGS.get(sqlstate or "")
+    if reason is not None:
+        return MQError(reason, str(error))
+    if isinstance(error, LOST):
+        return unreachable(error)
+    return MQError(MQRC.CF_NOT_AVAILABLE, f"the database of the group has failed: {error}")
+
+
+def column(rows: list[Any], name: str) -> list[Any]:
+    """One column of rows."""
+    return [row[name] for row in rows]

@@ -1,0 +1,93 @@
+"""Notifications from the database to all members: a queue has messages that it had not (`announce` in the schema).
+
+It is heard on a session of its own. When that is lost another is made. Then all who wait look once, and triggers are
+judged once: what was told meanwhile was told to nobody.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import asyncpg
+
+from broker.core.group_triggers import Arrival
+from broker.engine.mistakes import contained
+from broker.sharing.database.database import LOST
+from broker.sharing.definitions.orders import COMMANDS_CHANGED
+from broker.sharing.definitions.repository import OBJECTS_CHANGED
+from broker.sharing.igq.definitions import MEMBERS_CHANGED, hear_of_members
+from broker.sharing.puts.delays import DELAYED
+
+if TYPE_CHECKING:
+    from broker.sharing.database.database import Session
+    from broker.sharing.members.group_member import GroupMember
+
+logger = logging.getLogger(__name__)
+
+_AGAIN: Final = 0.2  # seconds until the next try to listen
+_CLOSE_SECONDS: Final = 2.0
+
+
+class Notifications:
+    """The notifications that one member hears."""
+
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._ended = anyio.Event()  # the session, or the member's life
+        self._lost = False  # a session, with what was told after it
+
+    async def listen(self) -> None:
+        """Hear of new messages, for as long as the member lives."""
+        self._member.on_stop(lambda: self._ended.set())
+        while not self._member.stopping:
+            self._ended = anyio.Event()
+            try:
+                session = await self._member.database.session("listen")
+                try:
+                    await self._hear(session)
+                finally:
+                    await session.close(timeout=_CLOSE_SECONDS)
+            except (asyncpg.PostgresError, *LOST) as error:
+                logger.debug("notifications are not heard member=%s: %s", self._member.manager.name, error)
+            if not self._member.stopping:
+                await anyio.sleep(_AGAIN)
+
+    async def _hear(self, session: Session) -> None:
+        ended = self._ended
+        session.add_termination_listener(lambda _: ended.set())
+        await session.add_listener(self._member.group.schema, lambda *told: contained(self.told, str(told[3])))
+        self._member.waits.watch_all()
+        self._member.delays.look()
+        self._member.repository.told()
+        self._member.commands.orders.told()
+        if self._lost:
+            self._member.manager.start_soon(self._member.triggering.look_again)
+        self._lost = True  # whenever the next one begins
+        await ended.wait()
+
+    def told(self, payload: str) -> None:
+        """Something has become available on a queue (`announce` in the schema), or something else was announced."""
+        if payload.startswith(OBJECTS_CHANGED):
+            self._member.repository.told(int(payload.removeprefix(OBJECTS_CHANGED)))
+            return
+        if payload == COMMANDS_CHANGED:
+            self._member.commands.orders.told()
+            return
+        if payload == MEMBERS_CHANGED:
+            self._member.manager.start_soon(hear_of_members, self._member)
+            self._member.membership.takeover.wake()
+            return
+        if payload.startswith(DELAYED):
+            self._member.delays.told(payload)
+            return
+        q_name, *numbers = payload.split()
+        queue = self._member.shared(q_name)
+        if queue is None:
+            return
+        if queue.waiters.count:
+            self._member.waits.watch(queue)
+        self._member.deliveries.stir(queue)
+        if queue.trigger_on:
+            self._member.triggering.arrived(queue, Arrival(*map(int, numbers)))

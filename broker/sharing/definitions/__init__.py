@@ -1,0 +1,1 @@
+"""The definitions of a group, and commands that the group carries out."""

@@ -1,0 +1,241 @@
+"""Rounds: one statement gives messages to all gets of this member that ask the same of a queue (queue-sharing rule
+10.2.3).
+
+1. A round is one call of the database, `get_messages`: it fences, locks what comes first, marks each message with the
+   unit of work of its get, or with a token alone, and counts. Nothing is changed in memory before it is committed: then
+   the core grants the same messages, on a shelf that is made of just these.
+2. While a round for a question is under way, those who ask the same gather for the next: so they have their turns in
+   order. Batches of gets that do not wait may be two rounds: the database makes one while what the other was given is
+   granted here.
+3. What was given to a get that has ended meanwhile goes back, as if it had not been got.
+4. The mark of a get outside syncpoint is its outcome: the message is the getter's. The row goes later
+   (`broker.sharing.gets.deferred_deletes`). Where the session was lost, tokens tell what was given (queue-sharing rule
+   10.2.6).
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from operator import attrgetter, itemgetter
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from asyncpg.pgproto.pgproto import UUID
+
+from broker.core.queues.effects import Grant
+from broker.engine.mistakes import mistake
+from broker.mqi.errors import MQError
+from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.database.rows import COLUMNS, entry_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from broker.core.message.entry import Entry
+    from broker.core.queues.shared_queue import SharedQueue
+    from broker.sharing.database.sessions import Lane
+    from broker.sharing.gets.get_requests import Asker, Joined, Question
+    from broker.sharing.members.group_member import GroupMember
+
+AT_ONCE: Final = 50
+"""So many gets are served by one statement, or a batch of gets that is one call."""
+
+ROUNDS_AT_ONCE: Final = 2
+"""Of batches that ask one question."""
+
+_GET: Final = "SELECT * FROM get_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+_GIVEN: Final = (
+    f"SELECT {COLUMNS}, array_position($3, token)::bigint AS number FROM message "
+    "WHERE member = $1 AND epoch = $2 AND state = 2 AND token = ANY ($3::uuid[])"
+)
+_DEPTH, _OVERDUE = 0, -1  # what a row without a message says, in `number`
+_PLACE, _PERSISTENT = itemgetter("place"), itemgetter("persistent")
+_BYTES_MAX, _PATIENT = attrgetter("bytes_max"), attrgetter("patient")
+
+
+class _Line:
+    """The gets that ask one question while rounds for it are under way."""
+
+    def __init__(self) -> None:
+        self.rounds = 0
+        self.waiting: deque[tuple[Asker, anyio.Event]] = deque()
+        self.served: set[Asker] = set()
+
+
+class Rounds:
+    """The rounds of one member."""
+
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
+        self._lines: dict[Question, _Line] = {}
+
+    async def ask(self, queue: SharedQueue, asker: Asker, question: Question) -> None:
+        """Let a get have what there is, `asker.grants`; perhaps nothing. Raises what keeps the database from it."""
+        line = self._lines.setdefault(question, _Line())
+        if line.rounds < (ROUNDS_AT_ONCE if asker.count > 1 and not asker.request.may_wait else 1):
+            line.rounds += 1
+        else:
+            called = anyio.Event()
+            line.waiting.append((asker, called))
+            await called.wait()
+            if asker in line.served:
+                line.served.discard(asker)
+                _raise(asker)
+                return
+        askers, events = [asker], []
+        while line.waiting and len(askers) < AT_ONCE:
+            other, event = line.waiting.popleft()
+            askers.append(other)
+            events.append(event)
+        try:
+            await self.serve(queue, question, askers)
+        except MQError as error:
+            for each in askers:
+                each.error = each.error or error
+        finally:
+            line.served.update(askers[1:])
+            for event in events:
+                event.set()
+            if line.waiting:
+                line.waiting.popleft()[1].set()  # it leads the next round, and is not among those served
+            else:
+                line.rounds -= 1
+                if not line.rounds:
+                    del self._lines[question]
+        _raise(asker)
+
+    async def serve(self, queue: SharedQueue, question: Question, askers: Sequence[Asker]) -> None:
+        """Give what comes first to those who ask for it, in their order."""
+        await self._member.returns.settle()
+        slots = [asker for asker in askers for _ in range(asker.count)]
+        joined = {asker: asker.joined() for asker in askers}
+        tokens = _tokens(len(slots))
+        rows = await self._rows(queue, question, slots, joined, tokens)
+        given = [row for row in rows if row["number"] > _DEPTH]
+        for row in rows:
+            if row["number"] == _DEPTH:
+                queue.depth = row["place"]
+        given.sort(key=_PLACE)
+        unclaimed = self._hand_out(queue, given, slots, joined, tokens)
+        if unclaimed:
+            await self._member.returns.unclaimed(
+                {asker: joined[asker] for asker, _ in unclaimed}, [token for _, token in unclaimed]
+            )
+
+    async def _rows(
+        self,
+        queue: SharedQueue,
+        question: Question,
+        slots: Sequence[Asker],
+        joined: dict[Asker, Joined],
+        tokens: Sequence[UUID],
+    ) -> list[Any]:
+        removals = self._member.removals
+        begun = [each.id for each in joined.values() if each.begins]
+        tags = [asker.conversation.hconn.tag for asker, each in joined.items() if each.begins]
+        arguments = (
+            question.msg_id,
+            question.correl_id,
+            [joined[asker].id for asker in slots],
+            [joined[asker].if_persistent for asker in slots],
+            tokens,
+            begun,
+            tags,
+        )
+        limits = min(map(_BYTES_MAX, joined)), any(map(_PATIENT, joined))
+        while True:
+            removed = removals.take(queue)
+
+            async def work(lane: Lane, removed: list[int] = removed) -> list[Any]:
+                first = lane.number, lane.turn, queue.name, queue.version, self._member.now()
+                rows = list(await lane.session.fetch(_GET, *first, *arguments, removed, *limits))
+                lane.lasting = any(map(_PERSISTENT, rows))
+                return rows
+
+            try:
+                rows = await self._database.transact_at_once(work, _nothing)
+            except OutcomeUnknownError as error:
+                removals.again(queue, removed)
+                self._member.returns.unknown(joined, tokens, error.turn)
+                raise
+            except MQError:
+                removals.again(queue, removed)
+                raise
+            if rows is None:  # the session was lost with them
+                return await self._given(joined, tokens)
+            if not (rows and rows[0]["number"] == _OVERDUE):
+                return rows
+            await self._member.expiry.discard(queue)
+
+    async def _given(self, joined: dict[Asker, Joined], tokens: Sequence[UUID]) -> list[Any]:
+        """Return what a statement gave that was committed, and whose answer was lost."""
+        try:
+            return await self._database.repeat(_GIVEN, self._database.member, self._database.epoch, tokens)
+        except MQError:
+            self._member.returns.unknown(joined, tokens, None)
+            raise
+
+    def _hand_out(
+        self,
+        queue: SharedQueue,
+        given: Sequence[Any],
+        slots: Sequence[Asker],
+        joined: dict[Asker, Joined],
+        tokens: Sequence[UUID],
+    ) -> list[tuple[Asker, UUID]]:
+        """Grant in the core what the database has given; what nobody takes."""
+        unclaimed, entries = [], []
+        for row in given:
+            asker, token = slots[row["number"] - 1], tokens[row["number"] - 1]
+            if asker.gone:
+                unclaimed.append((asker, token))
+            else:
+                entries.append((asker, token, entry_of(queue, row)))
+        with queue.page([entry for _, _, entry in entries]):
+            for asker, token, entry in entries:
+                try:
+                    if asker.error is not None:
+                        raise asker.error
+                    asker.grants.append(self._grant(queue, asker, entry, joined[asker]))
+                except MQError as error:
+                    asker.error = error
+                    unclaimed.append((asker, token))
+                    queue.shelf.hide(entry)
+                except Exception as wrong:
+                    asker.error = mistake(wrong, "a get")
+                    unclaimed.append((asker, token))
+        return unclaimed
+
+    def _grant(self, queue: SharedQueue, asker: Asker, entry: Entry, joined: Joined) -> Grant:
+        found = self._member.core.grant_to(asker.handle, queue, asker.request, self._member.now())
+        assert isinstance(found, Grant)
+        assert found.entries == [entry]
+        written(found, joined)
+        return found
+
+
+def written(grant: Grant, joined: Joined) -> None:
+    """Note that what a get has taken is in the database already, in this unit of work if it is under syncpoint."""
+    unit = grant.unit or grant.entries[0].unit
+    assert unit is not None
+    assert unit.shared is not None
+    unit.shared.taken.clear()
+    if grant.unit is None:
+        unit.shared.id = joined.id
+
+
+def _tokens(count: int) -> list[UUID]:
+    """So many new tokens. Each made by `uuid4` would take as long as a tenth of its get."""
+    some = os.urandom(16 * count)
+    return [UUID(some[at : at + 16]) for at in range(0, len(some), 16)]
+
+
+def _nothing() -> None:
+    """Nothing was changed in memory."""
+
+
+def _raise(asker: Asker) -> None:
+    if asker.error is not None and not asker.grants:
+        raise asker.error

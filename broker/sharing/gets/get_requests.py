@@ -1,0 +1,101 @@
+"""A get on a shared queue on its way: who asks, and the words in which the database is asked for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import UUID, uuid4
+
+from broker.core.queues.shelf.selection import IF_PERSISTENT, NEVER
+from broker.core.queues.shelf.views import ANY, PART, START
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from broker.core.queues.effects import Grant
+    from broker.core.queues.handles import Handle
+    from broker.core.queues.shelf.selection import Request
+    from broker.engine.conversation import Conversation
+    from broker.interface.port import Call
+    from broker.mqi.errors import MQError
+
+UNLIMITED: Final = 1 << 62
+"""Bytes of data that no answer comes to."""
+
+
+class Question(NamedTuple):
+    """A question that the database can answer without looking at messages here: what comes first of all, or of those
+    with an identifier. Gets that ask the same are served by one statement.
+    """
+
+    q_name: str
+    msg_id: bytes | None
+    correl_id: bytes | None
+
+
+class Joined(NamedTuple):
+    """The unit of work that a get joins in the database: None outside syncpoint. `begins`: it has no row yet."""
+
+    id: UUID | None
+    begins: bool
+    if_persistent: bool
+
+
+OUTSIDE: Final = Joined(None, begins=False, if_persistent=False)
+
+
+class Asker:
+    """A get that is looking for messages: up to `count`, together no more than one beyond `bytes_max`."""
+
+    __slots__ = ("bytes_max", "call", "conversation", "count", "error", "grants", "handle", "patient", "request")
+
+    def __init__(
+        self, conversation: Conversation, call: Call[Any], handle: Handle, request: Request, *, patient: bool
+    ) -> None:
+        self.conversation = conversation
+        self.call = call
+        self.handle = handle
+        self.request = request
+        self.patient = patient  # it will be told that there is nothing, so it waits for rivals who are at it
+        self.count = 1
+        self.bytes_max = UNLIMITED
+        self.grants: list[Grant] = []
+        self.error: MQError | None = None
+
+    @property
+    def gone(self) -> bool:
+        """True if nobody would take an answer any more."""
+        return self.call.done() or self.conversation.broken
+
+    @property
+    def question(self) -> Question | None:
+        """Its question, if the database can answer it alone."""
+        request = self.request
+        queue = self.handle.queue
+        assert queue is not None
+        asks_simply = (
+            not (request.browse or request.under_cursor or request.delayed or request.complete_message)
+            and request.item is None
+            and request.token is None
+            and request.group_id is None
+            and request.msg_seq_number is None
+            and request.offset is None
+            and request.selector is None
+            and request.unmarked_by is None
+            and request.start == ANY
+            and request.whole == PART
+            and request.after == START
+        )
+        one_identifier = request.msg_id is None or request.correl_id is None
+        fits = request.max_length is None or request.accept_truncated
+        if asks_simply and one_identifier and fits and not self.handle.position.locked:
+            return Question(queue.name, request.msg_id, request.correl_id)
+        return None
+
+    def joined(self) -> Joined:
+        """The unit of work that its messages come into."""
+        syncpoint = self.request.syncpoint
+        if syncpoint == NEVER:
+            return OUTSIDE
+        unit = self.handle.hconn.unit
+        known = None if unit is None or unit.shared is None else unit.shared.id
+        return Joined(known or uuid4(), begins=known is None, if_persistent=syncpoint == IF_PERSISTENT)

@@ -1,0 +1,298 @@
+"""Gets that look before they take: browses, and destructive gets for which the core must judge messages.
+
+1. A look is a page of messages, locked by nobody. The core chooses on it as on any queue.
+2. What a destructive get or a browse with LOCK has chosen is taken by one statement, all or nothing: it locks the first
+   of these messages unless a rival is at it, and then all others, for which it waits (queue-sharing rule 10.2.4). So
+   two who put the same message together from its segments are not at odds for ever.
+3. All that its choice has relied on, the whole group for ALL_MSGS_AVAILABLE, is locked by that statement and must be
+   there still. It is never given a part.
+4. A message at which a rival is, is passed over. Where nothing else is found, it is waited for
+   (queue-sharing rule 10.2.2).
+5. The core grants after that statement is committed, so nothing has to be taken back.
+6. What the handle has locked itself is on the shelf of each page, with its group, since it is available to it. It is
+   given in the look at the page where its place is, so that the order holds.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from uuid import uuid4
+
+from broker.core.calls.gets import choosing, granting
+from broker.core.message.entry import GET_PENDING, GONE, LOCKED
+from broker.core.queues.shelf.views import PART, Search
+from broker.mqi.errors import MQError
+from broker.mqi.reasons import MQRC
+from broker.sharing.database.database import OutcomeUnknownError
+from broker.sharing.gets.batched_gets import written
+from broker.sharing.gets.get_requests import OUTSIDE
+from broker.sharing.gets.pages import fill, page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from uuid import UUID
+
+    from broker.core.calls.gets.granting import Outline
+    from broker.core.message.entry import Entry
+    from broker.core.queues.effects import Grant
+    from broker.core.queues.handles import Handle
+    from broker.core.queues.shared_queue import SharedQueue
+    from broker.sharing.database.sessions import Lane, Session
+    from broker.sharing.gets.get_requests import Asker, Joined
+    from broker.sharing.gets.pages import Page
+    from broker.sharing.members.group_member import GroupMember
+
+_TAKE: Final = "SELECT * FROM take_messages($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+_LOCK: Final = "SELECT lock_browsed($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)"
+_TAKEN: Final = (
+    "SELECT place, body, backout_count, NULL AS new_depth FROM message "
+    "WHERE member = $1 AND epoch = $2 AND state = 2 AND token = $3"
+)
+
+
+class Chosen(NamedTuple):
+    """The choice of the core on a page: the message, what granting it comes to, and all messages, in the order of their
+    group, that must be available for that.
+    """
+
+    entry: Entry
+    outline: Outline
+    needed: list[Entry]
+
+
+class Looks:
+    """The looks of one member."""
+
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
+
+    async def get(self, queue: SharedQueue, asker: Asker) -> Grant | None:
+        """The message that a get is given; None when there is none, or its getter has gone. Raises why it is not given
+        the one that there is.
+        """
+        request = asker.request
+        passed: set[int] = set()
+        patient = False
+        after = request.after
+        await self._member.returns.settle()
+        while True:
+            now = self._member.now()
+            found = await self._database.look_again(partial(self._look, queue, asker, passed, now, after))
+            if found is None:
+                continue
+            seen, entries, chosen = found
+            if seen.overdue:
+                await self._member.expiry.discard(queue)
+            if asker.gone:
+                return None
+            if chosen is not None:
+                grant, rival = await self._give(queue, asker, chosen, entries, now, patient=patient)
+                if not rival:
+                    return grant
+                passed.add(chosen.needed[0].key)
+                passed.add(chosen.entry.key)
+            elif seen.last is not None:
+                after = seen.last
+            elif passed and asker.patient and not patient:
+                patient, after = True, request.after
+                passed.clear()
+            else:
+                await self._found_nothing(queue, asker)
+                return None
+
+    async def _look(
+        self, queue: SharedQueue, asker: Asker, passed: set[int], now: float, after: int, session: Session
+    ) -> tuple[Page, list[Entry], Chosen | None] | None:
+        """A page, the messages of it that come into question, and what is chosen of them; None where that has gone
+        meanwhile.
+        """
+        seen = await page(session, queue, asker.handle, asker.request, now, after)
+        entries = _on_shelf(asker.handle, seen, passed, now)
+        chosen = None if asker.gone else self._choose(queue, asker, entries, now)
+        if chosen is not None and seen.last is not None and chosen.entry.key > seen.last:
+            chosen = None  # another may come before it
+        if chosen is not None and not await fill(session, queue, chosen.outline.entries):
+            return None
+        return seen, entries, chosen
+
+    async def _found_nothing(self, queue: SharedQueue, asker: Asker) -> None:
+        """A browse that comes to the end of the queue leaves what it has locked."""
+        before = asker.handle.position.locked
+        if before and asker.request.browse:
+            await self._member.locks.end(queue, _released(asker, before, None))
+
+    def _choose(self, queue: SharedQueue, asker: Asker, entries: Sequence[Entry], now: float) -> Chosen | None:
+        request, handle, core = asker.request, asker.handle, self._member.core
+        request.view = None
+        if request.unmarked_by is not None:
+            queue.browse_marks.drop_old(now - core.mark_seconds)  # before a page shows them
+        with queue.page(entries) as shelf:
+            try:
+                found = choosing.select(core, handle, queue, request, now)
+                while isinstance(found, Search):
+                    for _ in found.steps:
+                        pass
+                    found = choosing.select(core, handle, queue, request, now)
+            finally:
+                request.view = handle.last_calls.search = handle.last_calls.look = None
+                _lock_again(handle)
+            if found is None:
+                return None
+            outline = granting.outline(core, handle, queue, request, found)
+            needed = {entry.key: entry for entry in outline.entries}
+            if request.whole != PART:
+                needed |= {key: shelf.entries[key] for key in shelf.groups.whole_with(found, request.whole)}
+            return Chosen(found, outline, sorted(needed.values(), key=_in_group))
+
+    async def _give(
+        self, queue: SharedQueue, asker: Asker, chosen: Chosen, entries: Sequence[Entry], now: float, *, patient: bool
+    ) -> tuple[Grant | None, bool]:
+        """Give what was chosen, and whether a rival was there before."""
+        joined, token = asker.joined() if chosen.outline.takes else None, uuid4()
+        if joined is not None:
+            if not await self._take(queue, asker, chosen, joined, token, now, patient=patient):
+                return None, True
+        elif chosen.outline.locks and not await self._lock(queue, asker, chosen, now, patient=patient):
+            return None, True
+        if asker.gone:
+            await self._undo(queue, asker, chosen, joined, token)
+            return None, False
+        before = asker.handle.position.locked
+        try:
+            with queue.page(entries):
+                grant = granting.grant(self._member.core, asker.handle, queue, asker.request, chosen.entry, now)
+                free = _released(asker, before, grant) if before else []
+        except MQError:
+            await self._undo(queue, asker, chosen, joined, token)
+            raise
+        if joined is not None:
+            written(grant, joined)
+        await self._member.locks.end(queue, free)
+        return grant, False
+
+    async def _take(
+        self,
+        queue: SharedQueue,
+        asker: Asker,
+        chosen: Chosen,
+        joined: Joined,
+        token: UUID,
+        now: float,
+        *,
+        patient: bool,
+    ) -> bool:
+        """Take the messages in the database; whether they were there still."""
+        in_unit = chosen.outline.in_unit
+        first, *rest = [entry.key for entry in chosen.needed]
+        arguments = (
+            now,
+            first,
+            rest,
+            [entry.key for entry in asker.handle.position.locked],
+            patient,
+            [entry.key for entry in chosen.outline.entries],
+            joined.id if in_unit else None,
+            in_unit and joined.begins,
+            asker.conversation.hconn.tag,
+            token,
+        )
+
+        async def work(lane: Lane) -> list[Any]:
+            own = lane.number, lane.turn, queue.name, queue.version
+            return list(await lane.session.fetch(_TAKE, *own, *arguments))
+
+        made = False
+        try:
+            rows = await self._database.transact_at_once(work, _nothing)
+            if rows is None:  # the session was lost with the answer
+                made = True
+                rows = await self._database.repeat(_TAKEN, self._database.member, self._database.epoch, token)
+        except (MQError, OutcomeUnknownError) as error:
+            if made or isinstance(error, OutcomeUnknownError):
+                turn = error.turn if isinstance(error, OutcomeUnknownError) else None
+                self._member.returns.unknown({asker: joined if in_unit else OUTSIDE}, [token], turn)
+            raise
+        counts = {row["place"]: row["backout_count"] for row in rows}
+        for entry in chosen.outline.entries:
+            entry.backout_count = counts.get(entry.key, entry.backout_count)
+        if rows and rows[0]["new_depth"] is not None:
+            queue.depth = rows[0]["new_depth"]
+        return bool(rows)
+
+    async def _lock(self, queue: SharedQueue, asker: Asker, chosen: Chosen, now: float, *, patient: bool) -> bool:
+        """Lock the messages for the handle in the database; whether they were there still."""
+        first, *rest = [entry.key for entry in chosen.needed]
+        own = [entry.key for entry in asker.handle.position.locked]
+        locked = [entry.key for entry in chosen.outline.entries]
+        owner = f"{asker.handle.hconn.appl_name} {asker.handle.hobj}"
+        life = self._database.epoch
+
+        async def work(lane: Lane) -> bool:
+            on_queue = lane.number, lane.turn, queue.name, queue.version, now
+            return bool(await lane.session.fetchval(_LOCK, *on_queue, first, rest, own, patient, locked, owner))
+
+        try:
+            made = await self._database.transact_at_once(work, _nothing)
+        except OutcomeUnknownError as error:
+            self._member.locks.unknown(life, queue, _new(asker, chosen), error.turn)
+            raise
+        if self._database.epoch != life:
+            raise MQError(MQRC.CF_NOT_AVAILABLE, "the queue manager has lost its queue-sharing group meanwhile")
+        if made is None:  # the session was lost with the answer: lock them again
+            await self._member.locks.end(queue, _new(asker, chosen))
+            return await self._lock(queue, asker, chosen, now, patient=patient)
+        return made
+
+    async def _undo(self, queue: SharedQueue, asker: Asker, chosen: Chosen, joined: Joined | None, token: UUID) -> None:
+        """The getter has gone, or is refused, after its message has been taken or locked."""
+        if joined is not None:
+            await self._member.returns.unclaimed({asker: joined if chosen.outline.in_unit else OUTSIDE}, [token])
+        elif chosen.outline.locks:
+            await self._member.locks.end(queue, _new(asker, chosen))
+
+
+def _on_shelf(handle: Handle, seen: Page, passed: set[int], now: float) -> list[Entry]:
+    """The messages of a page and those that the handle itself has locked, but for those at which rivals are."""
+    entries = {entry.key: entry for entry in seen.entries}
+    for entry in handle.position.locked:
+        if not entry.expired(now):
+            entries.setdefault(entry.key, entry)
+    return [entry for key, entry in entries.items() if key not in passed]
+
+
+def _new(asker: Asker, chosen: Chosen) -> list[int]:
+    """The places of messages that a browse locks, and its handle has not locked before."""
+    own = {entry.key for entry in asker.handle.position.locked}
+    return [entry.key for entry in chosen.outline.entries if entry.key not in own]
+
+
+def _released(asker: Asker, before: Sequence[Entry], grant: Grant | None) -> list[int]:
+    """The places of what the handle had locked `before` this get and is free now: a browse has gone on to another
+    message, or to the end of the queue, or the get has taken one of them (semantics 5.5).
+    """
+    handle, request = asker.handle, asker.request
+    locked = handle.position.locked
+    others = [entry for entry in before if entry.state != GET_PENDING and (locked is before or entry not in locked)]
+    taken = any(entry.state == GET_PENDING for entry in before)
+    stays = not (taken or grant is None or granting.moves_cursor(request, grant))
+    for entry in others:
+        entry.state = LOCKED if stays else GONE
+    if locked is before and not stays:
+        handle.position = handle.position._replace(locked=())
+    return [] if stays else [entry.key for entry in others]
+
+
+def _in_group(entry: Entry) -> tuple[int, int, int]:
+    return entry.msg_seq_number, entry.offset, entry.key
+
+
+def _lock_again(handle: Handle) -> None:
+    """The choice is over for which they were available."""
+    for entry in handle.position.locked:
+        entry.state = LOCKED
+
+
+def _nothing() -> None:
+    """Nothing was changed in memory."""

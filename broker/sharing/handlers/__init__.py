@@ -1,0 +1,1 @@
+"""Messages of shared queues for handlers: deliveries and trigger events."""

@@ -1,0 +1,144 @@
+"""A group as an administrator sees it, who is no member: `evermq group`."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+import asyncpg
+
+from broker.config import Config
+from broker.engine.manager import QueueManager
+from broker.engine.shared_queues import GroupError
+from broker.sharing.database.database import LOST, Database
+from broker.sharing.database.schema import UnsuitableError, check_database, ensure, upgrade
+from broker.sharing.members.display_group import ADMINISTRATOR, MEMBERS
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from broker.sharing.database.sessions import Session
+    from broker.sharing.members.group import QueueSharingGroup
+
+_QUEUES: Final = """
+SELECT name, depth, (SELECT count(*) FROM handle WHERE handle.queue = queue.name) AS handles FROM queue ORDER BY name
+"""
+_OLDER: Final = "SELECT name, version FROM member WHERE version < $1 AND name <> $2 ORDER BY name"
+_STRANDED: Final = """
+SELECT queue, member, epoch, state, unit::text, count(*) AS messages FROM message AS m
+    WHERE unit IS NOT NULL AND CASE state
+        WHEN 7 THEN NOT EXISTS (SELECT FROM prepared_unit WHERE id = m.unit)
+        ELSE NOT EXISTS (SELECT FROM unit_of_work AS u WHERE u.id = m.unit AND u.state = 'ACTIVE') END
+    GROUP BY queue, member, epoch, state, unit ORDER BY queue, state, unit
+"""
+_OLDEST: Final = """
+SELECT max(age(backend_xmin)) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+"""
+_LOOK_SECONDS: Final = 0.2
+
+
+class Administration:
+    """The administration of a group through its database alone. Raises GroupError."""
+
+    def __init__(self, group: QueueSharingGroup) -> None:
+        self._group = group
+
+    async def init(self) -> str:
+        """Make the tables of the group, unless they are there, in a database that will do; where they are."""
+        async with self._session() as session:
+            try:
+                await check_database(session, ADMINISTRATOR)
+                await ensure(session, self._group.schema)
+            except UnsuitableError as error:
+                raise GroupError(str(error)) from error
+        return self._group.schema
+
+    async def upgrade(self) -> dict[str, Any]:
+        """Bring the SQL of the group to the version of this release: where it is, which version it had and has, and
+        the members that are of an older one still, by name.
+        """
+        async with self._session() as session:
+            try:
+                await check_database(session, ADMINISTRATOR)
+                before, after = await upgrade(session, self._group.schema)
+            except UnsuitableError as error:
+                raise GroupError(str(error)) from error
+            older = await self._fetch(session, _OLDER, after, ADMINISTRATOR)
+        return {"schema": self._group.schema, "before": before, "after": after, "older": dict(older)}
+
+    async def members(self) -> list[dict[str, Any]]:
+        """All members, by name: state, epoch, address, the rest of the lease in seconds, units of work, handles."""
+        async with self._session() as session:
+            return [_told(row) for row in await self._fetch(session, MEMBERS, ADMINISTRATOR)]
+
+    async def status(self) -> dict[str, Any]:
+        """The group in figures: members, shared queues, messages that are in a unit of work which is over, structures,
+        and how far back the database must remember.
+        """
+        async with self._session() as session:
+            return {
+                "group": self._group.name,
+                "schema": self._group.schema,
+                "members": [_told(row) for row in await self._fetch(session, MEMBERS, ADMINISTRATOR)],
+                "queues": [dict(row) for row in await self._fetch(session, _QUEUES)],
+                "stranded": [dict(row) for row in await self._fetch(session, _STRANDED)],
+                "structures": dict(await self._fetch(session, "SELECT name, status FROM structure ORDER BY name")),
+                "oldest_snapshot": (await self._fetch(session, _OLDEST))[0][0] or 0,
+            }
+
+    async def recover(self, member: str, timeout: float) -> None:
+        """Have what a failed member has left recovered, by a queue manager that joins for that where no peer does it.
+        Raises GroupError for one that lives, that is not there, or that is not recovered after `timeout` seconds.
+        """
+        found = await self._state(member)
+        if found is None:
+            raise GroupError(f"{self._group.name} has no member {member}: `evermq group members` lists them")
+        state, lease = found
+        if state == "INACTIVE":
+            return
+        if state == "ACTIVE" and lease > 0:
+            raise GroupError(
+                f"{member} has a lease for {lease:.1f} s: it lives, or has failed just now. Stop it, or wait that long"
+            )
+        config = Config()
+        own = replace(config.queue_manager, name=ADMINISTRATOR, data=None)
+        async with QueueManager.open(replace(config, queue_manager=own), group=self._group):
+            try:
+                async with asyncio.timeout(timeout):
+                    while (found := await self._state(member)) is not None and found[0] != "INACTIVE":  # noqa: ASYNC110
+                        await asyncio.sleep(_LOOK_SECONDS)
+            except TimeoutError:
+                raise GroupError(f"{member} is not recovered after {timeout:g} s: see the log of the members") from None
+
+    async def _state(self, member: str) -> tuple[str, float] | None:
+        async with self._session() as session:
+            rows = await self._fetch(
+                session,
+                "SELECT state, extract(epoch FROM lease_until - clock_timestamp())::double precision FROM member "
+                "WHERE name = $1",
+                member,
+            )
+        return None if not rows else (rows[0][0], rows[0][1])
+
+    async def _fetch(self, session: Session, statement: str, *arguments: object) -> list[Any]:
+        try:
+            return list(await session.fetch(statement, *arguments))
+        except asyncpg.UndefinedTableError as error:
+            raise GroupError(f"there are no tables of {self._group.name} in the database: evermq group init") from error
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncIterator[Session]:
+        try:
+            session = await Database(self._group, ADMINISTRATOR).session("administration")
+        except (asyncpg.PostgresError, TimeoutError, *LOST) as error:
+            raise GroupError(f"the database of {self._group.name} cannot be reached: {error}") from error
+        try:
+            yield session
+        finally:
+            await session.close()
+
+
+def _told(member: Mapping[str, Any]) -> dict[str, Any]:
+    return {**member, "started": str(member["started"])}

@@ -1,0 +1,324 @@
+"""Membership: the lives of one member in its group (queue-sharing 7, queue-sharing rules 10.3.1 to 10.3.3 and 10.3.8).
+
+A life begins when the member joins, with an epoch that none had before, and with the end of what earlier lives have
+left. It ends when the member leaves; when the database cannot be reached for so long that peers may take over; or when
+one has done so. What the queue manager does then says CFCONLOS: with TERMINATE it ends. With TOLERATE private queues go
+on, calls on shared queues fail with CF_NOT_AVAILABLE (2345), and the member joins again as soon as it can. Units of
+work that had touched shared queues are backed out then, and handles on them go on, unless others use the queue in a
+way that they cannot (2041); where the database is back before the life has ended, everything goes on as it was.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING, Final
+from uuid import NAMESPACE_OID, UUID, uuid5
+
+import anyio
+import asyncpg
+
+from broker.clock import boottime
+from broker.core.manager import INSTANCE
+from broker.core.names.sharing_group import SharingGroup
+from broker.engine.shared_queues import GroupError
+from broker.mqi.errors import MQError
+from broker.sharing.database.database import LOST, OutcomeUnknownError
+from broker.sharing.database.schema import UnsuitableError, check_database, ensure
+from broker.sharing.database.sessions import NOT_JOINED
+from broker.sharing.members.lease import Lease, words
+from broker.sharing.members.lease_times import LeaseTimes
+from broker.sharing.members.recovery import Claim, StuckError, recover
+from broker.sharing.members.takeover import LOCK_TIMEOUT, Takeover, end_sessions
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from typing import Any
+
+    from broker.sharing.database.database import Session
+    from broker.sharing.members.group_member import GroupMember
+
+logger = logging.getLogger(__name__)
+
+TERMINATE: Final = 0
+"""CFCONLOS of a queue manager or of a structure: it ends when it has lost its group. 1 is TOLERATE."""
+
+CHANGED: Final = "SELECT pg_notify(current_schema(), '@members')"
+"""Let the other members look at the table of members."""
+
+LEAVE_SECONDS: Final = 10.0
+"""The time in which a member tries to leave in order; what it leaves otherwise is for its peers."""
+
+_AGAIN_SECONDS: Final = 0.5
+_JOIN: Final = "SELECT * FROM join_group($1, $2, $3, $4, $5)"
+
+
+class HeldError(Exception):
+    """Another queue manager of this name has a lease, for so many seconds, there."""
+
+    def __init__(self, seconds: float, address: str) -> None:
+        super().__init__(seconds, address)
+        self.seconds = seconds
+        self.address = address
+
+
+class Membership:
+    """The lives of one member. `state`: "joined", or "away" from the group, or "left" for good."""
+
+    def __init__(self, member: GroupMember) -> None:
+        self.times = LeaseTimes(member.group.lease)
+        self.lease = Lease(member.database, self.times)
+        self.takeover = Takeover(member.database, self.times, self._recovered)
+        self.state = "away"
+        self.lives = 0
+        self._member = member
+        self._database = member.database
+        self._database.over = self._life_is_over
+        self._known = SharingGroup(member.group.name, frozenset({self.name}), away=True)
+        self._lost = anyio.Event()
+        self._why = ""
+        self._stop = anyio.Event()
+
+    @property
+    def name(self) -> str:
+        return self._database.member
+
+    @property
+    def tolerates(self) -> bool:
+        """True if the queue manager goes on without its group: so says its CFCONLOS, and none of a structure says
+        otherwise, which all are lost together.
+        """
+        objects = self._member.core.objects
+        if objects.definition.attributes.get("CFCONLOS", TERMINATE) == TERMINATE:
+            return False
+        structures = [each.definition for each in objects.structures.values() if each.definition is not None]
+        return all(each.attributes.get("CFCONLOS") != TERMINATE for each in structures)
+
+    def figures(self) -> dict[str, Any]:
+        """As the status shows them."""
+        return {
+            "state": self.state,
+            "epoch": self._database.epoch,
+            "renewals": self.lease.renewals,
+            "recoveries": self.takeover.recoveries,
+        }
+
+    # The beginning
+
+    async def start(self) -> None:
+        """Join, before the queue manager takes connections. Without the database it starts all the same with
+        CFCONLOS(TOLERATE). Raises GroupError.
+        """
+        if self.name == self._database.group_name:
+            raise GroupError(f"a queue manager cannot have the name of its queue-sharing group, {self.name}")
+        self._member.core.objects.group = self._known
+        try:
+            await self._join_patiently()
+        except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
+            self._database.shut(NOT_JOINED)
+            if not self.tolerates:
+                raise GroupError(self._told(f"cannot be joined: {words(error)}")) from error
+            logger.warning("%s", self._told(f"cannot be joined yet: {words(error)}"))
+
+    async def _join_patiently(self) -> None:
+        """Join; where another of this name has a lease, when that has ended."""
+        try:
+            await self._join()
+        except HeldError as held:
+            logger.warning(
+                "%s",
+                self._told(f"has a queue manager {self.name} with other data, at {held.address}: waiting "
+                           f"{held.seconds:.1f} s for the end of its lease"),
+            )  # fmt: skip
+            await anyio.sleep(held.seconds + self.times.watch)
+            try:
+                await self._join()
+            except HeldError as alive:
+                raise GroupError(self._told(_taken(self.name, alive))) from alive
+
+    async def _join(self) -> None:
+        """Begin a life, and end what earlier ones have left. Raises HeldError, GroupError, what the database raises."""
+        database, member = self._database, self._member
+        try:
+            with anyio.fail_after(self.times.lease):
+                epoch = await self._begin()
+        except UnsuitableError as error:
+            raise GroupError(self._told(str(error))) from error
+        database.begin(epoch)
+        member.returns.forget()
+        self.lives += 1
+        self._lost = anyio.Event()
+        try:
+            await self._recover(epoch)
+            await database.open()
+            await member.joined()
+        except BaseException:
+            database.shut(NOT_JOINED)
+            raise
+        self.state = "joined"
+        self._known.away = False
+        logger.info("CSQE005I %s connected group=%s epoch=%d", self.name, database.group_name, epoch)
+
+    async def _begin(self) -> int:
+        """Have the epoch of another life."""
+        database = self._database
+        session = await database.session("start")
+        try:
+            await check_database(session, self.name)
+            await ensure(session, database.schema, database.sql)
+            last = await session.fetchval("SELECT epoch FROM member WHERE name = $1", self.name) or 0
+            asked = boottime()
+            row = await self._begin_after(session, last)
+        finally:
+            await session.close(timeout=self.times.answer)
+        if row["my_epoch"] is None:
+            raise HeldError(row["held_seconds"], row["held_at"])
+        self.lease.begin(asked)
+        epoch: int = row["my_epoch"]
+        return epoch
+
+    async def _begin_after(self, session: Session, last: int) -> Any:
+        """Have the epoch after `last`, a life that may have something under way still: its sessions are ended where
+        that holds this up. A life that has ended here does not end one that has begun elsewhere on the same data.
+        """
+        arguments = self.name, self._instance(), _address(), self.times.lease, self._database.epoch
+        while True:
+            try:
+                async with session.transaction():
+                    await session.execute(LOCK_TIMEOUT)
+                    return await session.fetchrow(_JOIN, *arguments)
+            except asyncpg.LockNotAvailableError:
+                await end_sessions(session, self._database.group_name, self.name, last)
+
+    def _instance(self) -> UUID:
+        """Of the data of this queue manager."""
+        attributes = self._member.core.objects.definition.attributes
+        return uuid5(NAMESPACE_OID, f"{attributes.get('QMID')} {attributes.get(INSTANCE, '')}")
+
+    async def _recover(self, claimed: int) -> None:
+        """End what lives of this member before the epoch `claimed` have left."""
+        joining = claimed == self._database.epoch
+
+        async def step(work: Callable[[Session], Awaitable[Any]]) -> Any:
+            return await self._database.transact(work, _nothing, joining=joining)
+
+        claim = Claim(self.name, self._database.epoch, self.name, claimed, self.times.lease)
+        done = await recover(claim, step)
+        if done:
+            logger.info(
+                "recovered what was left member=%s epoch=%d got=%d units=%d locks=%d",
+                self.name, claimed, done.decided, done.units, done.locks,
+            )  # fmt: skip
+
+    # Life
+
+    async def run(self) -> None:
+        """Live, and join again where a life has ended and the queue manager goes on; return at `stop`."""
+        while not self._stop.is_set():
+            if self.state != "joined" and not await self._join_again():
+                return
+            await self._live()
+            if self._stop.is_set():
+                return
+            if not self.tolerates:
+                self._member.manager.fail(GroupError(self._told(f"is lost: {self._why} (CFCONLOS(TERMINATE))")))
+                return
+
+    async def _live(self) -> None:
+        """Keep the lease and look after peers, until the life ends or the queue manager does."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep_lease, name=f"lease of {self.name}")
+            tasks.start_soon(self.takeover.watch, name=f"peers of {self.name}")
+            tasks.start_soon(self._until_stop, name=f"end of {self.name} in its group")
+            await self._lost.wait()
+            tasks.cancel_scope.cancel()
+
+    def _recovered(self) -> None:
+        """A peer has been recovered."""
+        self._member.manager.start_soon(self._member.triggering.adopt)
+
+    async def _keep_lease(self) -> None:
+        self._life_is_over(await self.lease.keep())
+
+    async def _until_stop(self) -> None:
+        """The lease is kept until the queue manager leaves (`leave`): its last units of work are under way."""
+        await self._stop.wait()
+        self._lost.set()
+
+    def _life_is_over(self, why: str) -> None:
+        """So says the lease, or the fence of a transaction: nothing of this life reaches the database any more."""
+        if self.state != "joined" or self._lost.is_set():
+            return
+        self.state = "away"
+        self._known.away = True
+        self._why = why
+        self._database.shut(f"the queue manager has lost its queue-sharing group: {why}")
+        logger.error(
+            "CSQE006I %s disconnected group=%s epoch=%d: %s",
+            self.name, self._database.group_name, self._database.epoch, why,
+        )  # fmt: skip
+        self._lost.set()
+        self._member.life_ended()
+
+    async def _join_again(self) -> bool:
+        """Join when that can be done. False: the queue manager ends, or is not to join any more."""
+        while not self._stop.is_set():
+            pause = min(self.times.watch, _AGAIN_SECONDS)
+            try:
+                await self._join()
+            except HeldError as held:
+                logger.error("%s", self._told(_taken(self.name, held)))
+            except GroupError as error:
+                logger.error("%s", error)
+            except StuckError:  # it has told what holds it
+                pause = self.times.lease
+            except (MQError, OutcomeUnknownError, asyncpg.PostgresError, TimeoutError, *LOST) as error:
+                logger.debug("group not joined again member=%s: %s", self.name, error)
+            else:
+                return True
+            with anyio.move_on_after(pause):
+                await self._stop.wait()
+        return False
+
+    # The end
+
+    def stop(self) -> None:
+        """The queue manager ends."""
+        self._stop.set()
+
+    async def leave(self) -> None:
+        """Leave in order: nothing of this member is left in the database. What cannot be done is for its peers."""
+        if self.state == "joined":
+            with anyio.move_on_after(LEAVE_SECONDS, shield=True) as scope:
+                try:
+                    await self._recover(self._database.epoch + 1)
+                except (MQError, OutcomeUnknownError) as error:
+                    logger.warning("%s", self._told(f"was not left in order, peers do what is left: {error}"))
+                else:
+                    logger.info("CSQE006I %s disconnected group=%s epoch=%d",
+                                self.name, self._database.group_name, self._database.epoch)  # fmt: skip
+            if scope.cancelled_caught:
+                logger.warning(
+                    "%s", self._told(f"was not left in order within {LEAVE_SECONDS:g} s, peers do what is left")
+                )
+        self.state = "left"
+
+    def _told(self, what: str) -> str:
+        return f"{self.name}: the queue-sharing group {self._database.group_name} {what}"
+
+
+def _taken(name: str, held: HeldError) -> str:
+    return (
+        f"has a queue manager {name} already, which runs at {held.address}: names are unique in a group; end that one, "
+        "or name this one otherwise"
+    )
+
+
+def _address() -> str:
+    """Return the place where this queue manager runs, for people."""
+    return f"{socket.gethostname()} process {os.getpid()}"
+
+
+def _nothing() -> None:
+    """Nothing was changed in memory."""

@@ -1,0 +1,1 @@
+"""Puts to shared queues, delayed ones and those with keys."""

@@ -1,0 +1,1 @@
+"""Units of work with shared queues, and how they ended."""

@@ -1,0 +1,122 @@
+"""Mixed units of work: on private and on shared queues, all or nothing (queue-sharing rules 10.3.4 to 10.3.7).
+
+1.  The unit has its row in the database, ACTIVE, from its first call on a shared queue, or from now on.
+2.  Its private half is prepared: durable in the journal, without effect, named by the id of that row.
+3.  One transaction in the database makes the row COMMITTED, with all that the unit does there. That is the decision.
+4.  The unit is settled and answered.
+5.  The private half ends, in the next batch of the journal.
+6.  When that is durable the row goes.
+
+What breaks off before 3 is backed out: the private half by its member, the rest by whoever finds the row ACTIVE. After
+3 it is committed. Where nobody knows whether 3 was reached, the row says so (`Outcomes`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+import anyio
+
+from broker.core.prepared.half import PrivateHalf
+from broker.sharing.puts.puts import tag_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from uuid import UUID
+
+    from broker.core.message.rows import Rows
+    from broker.core.queues.unit import Unit
+    from broker.sharing.database.database import Session
+    from broker.sharing.members.group_member import GroupMember
+    from broker.storage.store import Done
+
+
+class Mixed:
+    """The private halves of one member, on their way."""
+
+    def __init__(self, member: GroupMember) -> None:
+        self._member = member
+        self._database = member.database
+        self._ending = 0  # halves that are committed, and not durably yet
+        self._ended = anyio.Event()
+
+    async def prepare(self, unit: Unit, rows: Rows, write: Callable[[Rows, Done], None]) -> PrivateHalf:
+        """Make the private half of a frozen unit durable: `write` has rows written. Raises what keeps it from that:
+        MQError, StoreFullError, and StoreFailedError, when nobody knows.
+        """
+        core, context = self._member.core, self._member.context
+        await self._begin(unit)
+        half = PrivateHalf.of(unit, rows, core.ids.next(), context.clock.time())
+        await written(partial(write, half.prepared_rows(rows)))
+        core.halves.enter(half)
+        return half
+
+    async def _begin(self, unit: Unit) -> None:
+        """See to it that the unit has a row before anything is prepared in its name. What an implicit unit has got
+        outside syncpoint becomes part of it.
+        """
+        part = unit.shared
+        assert part is not None
+        if part.id is not None:
+            return
+        id = uuid4()
+        self._member.units.outcomes.busy.add(id)
+        got = [entry for entry in unit.gets if entry.queue.shared]
+
+        async def work(session: Session) -> UUID:
+            await session.execute(
+                "SELECT begin_unit($1, $2, $3, $4)",
+                self._database.member,
+                self._database.epoch,
+                id,
+                tag_of(unit),
+            )
+            for entry in got:
+                await session.execute(
+                    "UPDATE message SET unit = $1, token = NULL WHERE queue = $2 AND place = $3 AND state = 2",
+                    id,
+                    entry.queue.name,
+                    entry.key,
+                )
+            return id
+
+        part.id = await self._database.transact(work, lambda: None)
+
+    def commit(self, half: PrivateHalf) -> None:
+        """The decision is in the database: the half ends with it, and then nobody needs the row."""
+        rows = self._member.core.halves.decide(self._member.core, half, committed=True)
+        self._ending += 1
+
+        def ended(error: Exception | None) -> None:
+            self._ending -= 1
+            if not self._ending:
+                self._ended.set()
+            if error is None:  # else the row tells the next start
+                self._member.units.outcomes.over(half.id)
+
+        self._member.context.journal.submit(rows, ended)
+
+    async def all_ended(self) -> None:
+        """Wait until all halves that are committed are so durably."""
+        while self._ending:
+            self._ended = anyio.Event()
+            await self._ended.wait()
+
+
+async def written(submit: Callable[[Done], None]) -> None:
+    """Submit something and wait until it is durable. Raises the error with which that ended."""
+    outcome: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def settled(error: Exception | None) -> None:
+        if outcome.done():
+            return
+        if error is None:
+            outcome.set_result(None)
+        else:
+            outcome.set_exception(error)
+
+    submit(settled)
+    await outcome

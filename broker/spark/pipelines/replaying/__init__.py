@@ -1,0 +1,1 @@
+"""What a replay chooses, writes, and keeps account of."""

@@ -1,0 +1,1 @@
+"""Apps: what a program declares, puts and asks for."""

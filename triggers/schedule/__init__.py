@@ -1,0 +1,1 @@
+"""Periodic work: intervals, crontabs, and their schedules on a queue."""

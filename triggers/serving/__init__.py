@@ -1,0 +1,1 @@
+"""Serving handlers: deliveries taken, run, and settled."""

@@ -1,0 +1,419 @@
+"""One delivery under its handler, from the first step of its task to its settlement (handlers rule 1.1).
+
+1. The outcome is decided once, by the first of: return, exception, timeout, stop, end of the connection. It is settled
+   in the turn in which it is decided.
+2. Nothing that the handler does afterwards counts: its connection has ended with the delivery, so every call is
+   HCONN_ERROR (2018). That it swallows its cancellation and returns is no success.
+3. It keeps its place until it has ended in fact. While it has not, that is logged once a minute.
+4. A task that is done when its timer fires has ended, and not timed out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import traceback
+from contextvars import ContextVar
+from functools import partial
+from inspect import iscoroutine
+from itertools import dropwhile
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import anyio.to_thread
+
+from broker import Portal, SyncConnection
+from broker.mqi import MQRC, Failure, MQError, Outcome, Settlement, tail, text_of, traceback_of
+from triggers.app.bodies import UnreadableError
+from triggers.app.unawaited import Watched, attempt
+from triggers.app.verdicts import BatchError, Later, Reject
+from triggers.serving.attempt import Attempt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from types import FrameType
+
+    from anyio import CapacityLimiter
+
+    from broker import Clock, Connection, Delivered, Message
+    from triggers.app.handler import Handler
+    from triggers.monitor.process import TriggerMessage
+
+_DONE: Final = Outcome.DONE.value
+
+OVERDUE_INTERVAL: Final = 60.0
+"""Seconds between two records about a handler that goes on after its end was decided."""
+
+ERROR_BYTES: Final = 1024
+"""The bytes of an exception's text that are kept with the message."""
+
+
+current: ContextVar[Run | None] = ContextVar("evermq_run", default=None)
+"""The delivery that the task which looks handles, or was started by its handler."""
+
+
+_PACKAGE: Final = __name__.partition(".")[0]
+
+
+class Timer(Protocol):
+    """A timer, as `Clock.call_later` returns it."""
+
+    def cancel(self) -> None: ...
+
+
+class Server(Protocol):
+    """The server of a queue, as a run needs it."""
+
+    handler: Handler
+    clock: Clock
+    limiter: CapacityLimiter
+    owner: object
+    """The session of an app: its `put` joins the unit of a delivery."""
+    app: object
+    around: Callable[[Run, Coroutine[Any, Any, Any]], Coroutine[Any, Any, Any]] | None
+    """The call round a handler, inside the timeout and the unit of work."""
+
+    @property
+    def cancelled(self) -> bool:
+        """True if the task of the server has been cancelled, and with it its runs."""
+
+    @property
+    def crashed(self) -> bool:
+        """True if a handler has ended the event loop: the queue manager finds out which."""
+
+    async def connect(self, delivered: Delivered) -> Connection: ...
+    async def reply(self, run: Run, value: object) -> None: ...
+    def settle(self, run: Run, settlement: Settlement) -> None: ...
+    def ended(self, run: Run) -> None: ...
+    def overdue(self, run: Run) -> None: ...
+
+
+class Run:
+    """A delivery that was taken, and the task of its handler. `error` is what the handler raised."""
+
+    __slots__ = (
+        "_connecting", "_connection", "_overdue", "_timer", "_unread", "began", "begun", "decided", "delivered",
+        "error", "forgotten", "portal", "server", "task",
+    )  # fmt: skip
+
+    def __init__(self, server: Server, delivered: Delivered) -> None:
+        self.server = server
+        self.delivered = delivered
+        self.task: asyncio.Task[None] | None = None
+        self._timer: Timer | None = None
+        self.began = server.clock.monotonic()
+        self.begun = False
+        self.decided: Settlement | None = None
+        self.error: BaseException | None = None
+        self.forgotten: RuntimeError | None = None  # what it should have awaited
+        self.portal: Portal | None = None  # of the thread of a plain function
+        self._connection: Connection | None = None
+        self._connecting: asyncio.Lock | None = None
+        self._overdue: Timer | None = None
+        self._unread: dict[int, UnreadableError] | None = None
+
+    # What arguments are made of
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        """The messages of the delivery."""
+        return self.delivered.messages
+
+    @property
+    def trigger(self) -> TriggerMessage:
+        """The trigger message of the queue."""
+        return self.delivered.trigger
+
+    @property
+    def attempt(self) -> Attempt:
+        """The attempt that this is."""
+        delivered = self.delivered
+        return Attempt(delivered.attempt, delivered.limit, delivered.waited, self.server.handler.q_name)
+
+    @property
+    def app(self) -> object:
+        """The app whose handler it is."""
+        return self.server.app
+
+    @property
+    def connection(self) -> Connection | SyncConnection:
+        """The connection of the delivery, which `connected` has made; for a thread one whose calls block."""
+        assert self._connection is not None
+        if self.portal is not None:
+            return SyncConnection(self._connection, self.portal)
+        return self._connection.watched(partial(Watched, self))
+
+    def unreadable(self, place: int, error: UnreadableError) -> None:
+        """The message at this place of a batch cannot be read: it fails alone."""
+        if self._unread is None:
+            self._unread = {}
+        self._unread[place] = error
+
+    # Its connection
+
+    async def connected(self) -> Connection:
+        """The connection whose unit of work is that of the delivery; made when it is first asked for.
+
+        Raises HCONN_ERROR (2018) once the outcome is decided.
+        """
+        self.check_open()
+        if self._connection is None:
+            if self._connecting is None:
+                self._connecting = asyncio.Lock()
+            async with self._connecting:
+                if self._connection is None:
+                    self._connection = await self.server.connect(self.delivered)
+            self.check_open()
+        return self._connection
+
+    def check_open(self) -> None:
+        """Raises HCONN_ERROR (2018) once the outcome is decided."""
+        if self.decided is not None:
+            raise MQError(
+                MQRC.HCONN_ERROR,
+                f"this delivery of {self.server.handler.q_name} has ended: {_ENDS[self.decided.outcome]}",
+            )
+
+    # Its life
+
+    async def live(self) -> None:
+        """The task: call the handler, and decide by what it does."""
+        server = self.server
+        try:
+            if self.decided is not None:  # stopped before it began
+                return
+            self.begun = True
+            current.set(self)
+            attempt.set(self)
+            timeout = server.handler.timeout
+            if timeout is not None:
+                self._timer = server.clock.call_later(timeout, self._time_out)
+            value = await (self._call() if server.around is None else server.around(self, self._call()))
+            if value is not None and self.decided is None:
+                await server.reply(self, value)
+            del value  # it may be what it should have awaited
+            if self.forgotten is not None:
+                raise self.forgotten
+        except BaseException as error:
+            self._raised(error)
+        else:
+            if self.decided is None:
+                failed = () if self._unread is None else self._unread_ones()
+                self._settle(Settlement(self.delivered.id, _DONE, ran=self._ran(), failed=failed))
+        finally:
+            if self._overdue is not None:
+                self._overdue.cancel()
+            server.ended(self)
+
+    def stop(self) -> None:
+        """The worker stops: nothing has happened, and the message is returned. A handler that runs is cancelled."""
+        if self.server.crashed:
+            self.lose()
+        elif self.decided is None:
+            self._decide(Outcome.RETURNED.value)
+            self._cancel()
+
+    def offend(self) -> None:
+        """The handler has cancelled the tasks that serve it: that is its failure, and no stop from outside."""
+        if self.decided is None:
+            self._raised(RuntimeError("the handler cancelled the tasks of its event loop"))
+            self._cancel()
+
+    def lose(self) -> Settlement:
+        """The connection of the worker has ended, and with it the delivery: there is nothing left to settle. What would
+        have been settled now.
+        """
+        if self.decided is None:
+            self.decided = Settlement(self.delivered.id, Outcome.RETURNED.value)
+            self._disarm()
+            self._end_calls()
+            self._cancel()
+        return self.decided
+
+    async def _call(self) -> Any:
+        handler = self.server.handler
+        arguments = handler.arguments
+        assert arguments is not None
+        if handler.threaded:
+            self.portal = Portal(self.check_open, awaitable=True)
+        if arguments.connects:
+            await self.connected()
+        given = [bind(self) for bind in arguments.positional]
+        if arguments.named:
+            named = {name: bind(self) for name, bind in arguments.named.items()}
+            return await (self._in_thread(*given, **named) if handler.threaded else handler.function(*given, **named))
+        return await (self._in_thread(*given) if handler.threaded else handler.function(*given))
+
+    async def _in_thread(self, *given: Any, **named: Any) -> Any:
+        """Call a plain function, which nobody can cancel: its place is kept until it has ended."""
+        function, portal = self.server.handler.function, self.portal
+        assert portal is not None
+
+        def call() -> tuple[Any, BaseException | None]:
+            try:
+                with portal.entered():
+                    return function(*given, **named), None
+            except BaseException as error:  # SystemExit would leave the task of the thread, and end the event loop
+                return None, error
+
+        thread = asyncio.ensure_future(anyio.to_thread.run_sync(call, limiter=self.server.limiter))
+        cancelled: asyncio.CancelledError | None = None
+        while not thread.done():
+            try:
+                await asyncio.wait((thread,))
+            except asyncio.CancelledError as error:
+                cancelled = error
+                if self.decided is None and self.server.cancelled:
+                    self.stop()
+        value, raised = thread.result()
+        if raised is not None:
+            raise raised
+        if cancelled is not None:
+            raise cancelled
+        return value
+
+    def _raised(self, error: BaseException) -> None:
+        """Decide the outcome by the exception of the handler, unless it is decided."""
+        if self.decided is not None:
+            return
+        if isinstance(error, asyncio.CancelledError) and self.server.cancelled:
+            if self.server.crashed:
+                self.lose()
+            else:
+                self._decide(Outcome.RETURNED.value)
+            return
+        self.error = error
+        if isinstance(error, Later):
+            self._decide(Outcome.LATER.value, seconds=error.seconds, counted=error.counted)
+        elif isinstance(error, Reject):
+            self._decide(Outcome.REJECTED.value, failure=self._failure(error), feedback=error.feedback)
+        elif isinstance(error, UnreadableError):
+            self._decide(Outcome.UNREADABLE.value, failure=Failure(type(error).__name__, _text(error)))
+        elif isinstance(error, BatchError) and self._in_range(error):
+            self._decide(Outcome.DONE.value, failed=self._failed_ones(error))
+        elif self.server.handler.retry.tries_again(error):
+            self._decide(Outcome.FAILED.value, failure=self._failure(error))
+        else:
+            self._decide(Outcome.REJECTED.value, failure=self._failure(error))
+
+    def _time_out(self) -> None:
+        """The timer: the attempt has failed, and what it goes on to do does not count."""
+        task = self.task
+        if self.decided is not None or task is None or task.done():
+            return
+        handler = self.server.handler
+        error = TimeoutError(f"the handler ran for longer than its timeout of {handler.timeout:g} s")
+        self.error = error
+        failure = Failure("TimeoutError", str(error), tail(_waits_at(task), handler.options.traceback))
+        again = handler.retry.tries_again(error)
+        outcome = Outcome.FAILED if again else Outcome.REJECTED
+        self._decide(outcome.value, failure=failure, timed_out=again)
+        self._cancel()
+
+    def _decide(self, outcome: int, **told: Any) -> None:
+        """Settle the delivery. Nothing decides after this."""
+        self._settle(Settlement(self.delivered.id, outcome, ran=self._ran(), **told))
+
+    def _settle(self, settlement: Settlement) -> None:
+        if self._timer is not None:
+            self._disarm()
+        self.decided = settlement
+        self._end_calls()
+        self.server.settle(self, settlement)
+
+    def _end_calls(self) -> None:
+        """End the calls that its thread waits for: their answers do not come any more."""
+        if self.portal is not None:
+            self.portal.end()
+
+    def _ran(self) -> float:
+        """For how many seconds the handler has run."""
+        return self.server.clock.monotonic() - self.began if self.begun else 0.0
+
+    def _disarm(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _cancel(self) -> None:
+        """End the handler, as far as that can be done from outside."""
+        if self.task is not None and self.begun and not self.task.done():
+            self.task.cancel()
+            self._look_later()
+
+    def _look_later(self) -> None:
+        self._overdue = self.server.clock.call_later(OVERDUE_INTERVAL, self._is_overdue)
+
+    def _is_overdue(self) -> None:
+        if self.task is not None and not self.task.done():
+            self.server.overdue(self)
+            self._look_later()
+
+    # Why it failed
+
+    def _failure(self, error: BaseException) -> Failure:
+        size = self.server.handler.options.traceback
+        return failure_of(error, size)
+
+    def _unread_ones(self) -> tuple[tuple[int, Failure], ...]:
+        """The messages of a batch that could not be read: each comes alone next time, and is a dead letter then."""
+        if self._unread is None:
+            return ()
+        return tuple((place, Failure(type(error).__name__, _text(error))) for place, error in self._unread.items())
+
+    def _places(self) -> list[int]:
+        """Return the places in the batch of the messages that the handler was given."""
+        unread = self._unread or {}
+        return [place for place in range(len(self.messages)) if place not in unread]
+
+    def _in_range(self, error: BatchError) -> bool:
+        return all(type(place) is int and 0 <= place < len(self._places()) for place in error.errors)
+
+    def _failed_ones(self, error: BatchError) -> tuple[tuple[int, Failure], ...]:
+        places = self._places()
+        named = {places[place]: self._failure(each) for place, each in error.errors.items()}
+        return tuple(sorted([*named.items(), *self._unread_ones()]))
+
+
+_ENDS: Final[Mapping[int, str]] = {
+    Outcome.DONE: "its handler has returned",
+    Outcome.FAILED: "it has failed",
+    Outcome.REJECTED: "it has failed for good",
+    Outcome.UNREADABLE: "nobody could read it",
+    Outcome.LATER: "it comes later",
+    Outcome.RETURNED: "the worker stops, or has lost its connection",
+}
+
+
+def failure_of(error: BaseException, traceback_bytes: int) -> Failure:
+    """Return the part of an exception that is kept with a message: its type, its text, the end of its traceback."""
+    text = ""
+    if traceback_bytes:
+        trace = error.__traceback__
+        while trace is not None and trace.tb_next is not None and _is_own(trace.tb_frame):
+            trace = trace.tb_next
+        text = traceback_of(error, traceback_bytes, trace)
+    return Failure(type(error).__name__, _text(error), text)
+
+
+def _is_own(frame: FrameType) -> bool:
+    """True if this package calls the handler here, with middleware round it or without."""
+    return str(frame.f_globals.get("__name__", "")).partition(".")[0] == _PACKAGE
+
+
+def _text(error: BaseException) -> str:
+    return text_of(error, ERROR_BYTES)
+
+
+def _waits_at(task: asyncio.Task[None]) -> str:
+    """Return where a task waits as a traceback: the handler, and what it awaits, down to what is not a coroutine."""
+    frames = []
+    awaited: Any = task.get_coro()
+    while awaited is not None:
+        frame = getattr(awaited, "cr_frame", None)
+        if frame is not None:
+            frames.append((frame, frame.f_lineno))
+            awaited = awaited.cr_await
+        else:  # an `__await__` stands between, such as that of a watched call
+            awaited = next(filter(iscoroutine, gc.get_referents(awaited)), None)
+    theirs = dropwhile(lambda each: _is_own(each[0]), frames)
+    return "".join(traceback.StackSummary.extract(theirs).format())
